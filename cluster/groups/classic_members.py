@@ -83,13 +83,13 @@ class ClassicMembers:
         says = _readable(read_subscription, given.protocols[0][1])
         change = Change(group)
         # By what the group is before the static member is replaced.
-        replaced = None if given.instance_id is None else group.static_member(given.instance_id)
-        downgrades = self._migration.may_downgrade_by(group, replaced)
+        known = None if given.instance_id is None else group.static_member(given.instance_id)
+        replaced = known if self._migration.may_downgrade_by(group, known) else None
         may_join = is_new or given.instance_id is None
         before = self._steps.member(change, member_id, given.instance_id, may_join=may_join, is_classic=True)
         owned = self._topics.with_ids(says.owned)
         raised = self._steps.subscribe(change, before, _as_it_says(before, given, says), given.now_us)
-        if not downgrades or replaced is None:
+        if replaced is None:
             after = self._steps.assign(change, before.member_id, owned, given.now_us)
         else:
             after = group.members[before.member_id]
@@ -102,7 +102,7 @@ class ClassicMembers:
             if error is not ErrorCode.NONE:
                 self._desk.answer(given.request, JoinResult(error))
                 return
-            if self._index.consumer_groups.get(group.group_id) is group and after.member_id in group.members:
+            if self._index.consumer_groups.get(group.group_id) is group:
                 stop(group.joins, after.member_id)
                 self._steps.begin_session(group, after.member_id, now_us, given.session_timeout_ms)
                 self._steps.await_sync(group, after.member_id, given.rebalance_timeout_ms, now_us)
@@ -137,8 +137,8 @@ class ClassicMembers:
         self._desk.answer(given.request, result)
 
     def heartbeat(self, group: ConsumerGroup, given: Heartbeat) -> None:
-        """REBALANCE_IN_PROGRESS: the group epoch is a later one, or it has to give up some, or can have all it is to
-        have.
+        """REBALANCE_IN_PROGRESS: the group epoch is a later one, as where it has to give up some, or it can have all it
+        is to have.
         """
         try:
             member, classic = _classic_member(group, given)
@@ -147,10 +147,8 @@ class ClassicMembers:
             return
         self._steps.begin_session(group, member.member_id, given.now_us, classic.session_timeout_ms)
         error = ErrorCode.NONE
-        if (
-            member.epoch < group.epoch
-            or member.state is MemberState.UNREVOKED_PARTITIONS
-            or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member))
+        if member.epoch < group.epoch or (
+            member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
         ):
             error = ErrorCode.REBALANCE_IN_PROGRESS
             self._steps.await_join(group, member, given.now_us)

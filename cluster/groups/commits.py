@@ -61,7 +61,7 @@ class Commits:
         def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
             is_late = error is ErrorCode.REQUEST_TIMED_OUT
             answer = settings.late_commit if is_late else OFFSET_WRITE_ERRORS.get(error, error)
-            if not _is_dead(group):
+            if group.state is not State.DEAD:
                 self._written(group, given, fitting, error, offset)
                 if answer is ErrorCode.NONE:
                     self._tell(group, given, fitting)
@@ -208,7 +208,7 @@ class Commits:
                 return value.committed_ms if state_since_ms is None else state_since_ms
 
             removed = group.offsets.remove_expired(now_ms, retention_ms, empty_since_ms, frozenset())
-        elif group.is_consumer_group and group.subscribed is not None and group.state is State.STABLE:
+        elif group.subscribed is not None and group.state is State.STABLE:
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, group.subscribed)
         return self._clean_up(group, removed, NOT_USED, now_us)
 
@@ -231,17 +231,13 @@ class Commits:
             for member_id in list(group.pending_members):
                 group.forget_pending(member_id)
             self._events.removed(group, why_removed)
-            # A group of generation 0 has never been written.
-            if group.generation > 0:
+            # Before 4.0 a group of generation 0 has none, as it has never been written (cleanupGroupMetadata).
+            if group.generation > 0 or self._desk.settings.one_coordinator:
                 tombstones.append((group_key(group.group_id), None))
         if tombstones:
             # No request waits: the next check repeats tombstones that are lost.
             self._desk.write(group.group_id, tombstones, None, now_us)
         return group.state is State.DEAD
-
-
-def _is_dead(group: Group | ConsumerGroup) -> bool:
-    return isinstance(group, Group) and group.state is State.DEAD
 
 
 def _committed_ms(value: OffsetAndMetadata) -> int:

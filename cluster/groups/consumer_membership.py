@@ -70,7 +70,7 @@ class ConsumerMembership:
         self._steps.subscribe(change, before, _as_it_says(before, given), given.now_us)
         after = self._steps.assign(change, before.member_id, given.owned, given.now_us)
         self._steps.begin_session(group, after.member_id, given.now_us)
-        is_full = joins or (
+        is_full = (  # Who joins has to say all of it, see _wrong_at_joining.
             given.rebalance_timeout_ms != NOT_SAID_MS
             and (given.topics is not None or given.topic_regex is not None)
             and given.owned is not None
@@ -118,7 +118,7 @@ class ConsumerMembership:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {shown(given.group_id)} {what}.")
         change = Change(group)
         member = named(group, given.member_id, given.instance_id)
-        if given.instance_id is not None and given.member_epoch == LEAVES_FOR_A_WHILE:
+        if given.member_epoch == LEAVES_FOR_A_WHILE:  # A static member, see _check.
             change.add(current_record(replace(member, epoch=LEAVES_FOR_A_WHILE, pending_revocation=())))
         else:
             self._steps.fence(change, [member], "it says so itself", given.now_us)

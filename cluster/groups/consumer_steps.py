@@ -162,8 +162,6 @@ class ConsumerSteps:
         """source: maybeReconcile"""
         group = change.group
         member = group.members[member_id]
-        if member.is_reconciled_to(group.target_epoch):
-            return member
         target = group.targets.get(member.member_id, ())
         after = reconciled(member, group.target_epoch, target, lambda one: group.holder(one) is None, owned)
         if after != member:
@@ -263,11 +261,11 @@ class ConsumerSteps:
                 self._give_up(group, known, why, at_us)
 
         def retry(at_us: int) -> None:
+            stop(group.sessions, member.member_id)
             group.sessions[member.member_id] = self._desk.after(TIMER_RETRY_MS, again, at_us)
 
         def written(error: ErrorCode, at_us: int) -> None:
-            is_still_in = self._index.consumer_groups.get(group.group_id) is group and member.member_id in group.members
-            if error is not ErrorCode.NONE and is_still_in and member.member_id not in group.sessions:
+            if error is not ErrorCode.NONE and self._index.consumer_groups.get(group.group_id) is group:
                 retry(at_us)
 
         try:

@@ -138,7 +138,7 @@ class GroupCoordinator:
         """The group's committed offsets; None: none. wanted: None for all
 
         stable: a commit that is on its way, or in an open transaction, makes its partition UNSTABLE_OFFSET_COMMIT
-            (KIP-447)
+            (KIP-447). Differs from Kafka: since 4.0 it waits for a commit outside of a transaction that is on its way
         member_id, member_epoch: of a member of KIP-848's group that asks; None and -1: not said
         raises: KafkaError       source: GroupMetadataManager.getOffsets
         """
@@ -170,7 +170,7 @@ class GroupCoordinator:
         """source: handleCommitOffsets, handleTxnCommitOffsets"""
         error = self.index.status(given.group_id, unnamed=given.transaction is None)
         of_consumers = self.index.consumer_groups.get(given.group_id)
-        if error is ErrorCode.NONE and of_consumers is not None:
+        if of_consumers is not None:
             self._commit_of_consumer(of_consumers, given)
             return
         group = self.index.groups.get(given.group_id)

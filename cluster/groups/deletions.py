@@ -55,7 +55,7 @@ class Deletions:
 
     def _delete_group(self, group_id: str, done: Callable[[ErrorCode], None], now_us: int) -> None:
         error = self._index.status(group_id, unnamed=True)
-        group = None if error is not ErrorCode.NONE else self._index.find(group_id)
+        group = self._index.find(group_id)
         if error is ErrorCode.NONE and group is None:
             error = ErrorCode.GROUP_ID_NOT_FOUND
         elif group is not None and group.state not in (State.EMPTY, ConsumerGroupState.EMPTY):

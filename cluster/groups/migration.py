@@ -73,7 +73,7 @@ class Migration:
         # The new member raises the group epoch, so that all join again.
         self._rebalances.dismiss(classic)
         fresh = consumer_group_of(classic, self._topics)
-        change = Change(fresh, _tombstone(classic))
+        change = Change(fresh, [(group_key(classic.group_id), None)])
         change.append(encode(fresh.group_id, record) for record in fresh.records())
         change.say(self._events.migrated(fresh, CONSUMER, "a member of KIP-848 joins it"))
         for member in fresh.members.values():
@@ -84,7 +84,7 @@ class Migration:
         """Of a classic group without members. source: maybeDeleteEmptyClassicGroup"""
         fresh = ConsumerGroup(classic.group_id)
         fresh.offsets = classic.offsets
-        return Change(fresh, _tombstone(classic))
+        return Change(fresh, [(group_key(classic.group_id), None)])
 
     def take_over(self, change: Change, classic: Group) -> None:
         """The consumer group is the current one from now on."""
@@ -172,11 +172,6 @@ class Migration:
             del self._index.groups[group.group_id]
             self._index.consumer_groups[group.group_id] = group
             resume(group, now_us)
-
-
-def _tombstone(classic: Group) -> list[tuple[bytes, bytes | None]]:
-    """A group of generation 0 has never been written."""
-    return [(group_key(classic.group_id), None)] if classic.generation > 0 else []
 
 
 def _not_upgraded(classic: Group, why: str) -> KafkaError:

@@ -41,7 +41,7 @@ class PatternSubscriptions:
                 change.add(PatternRecord(before, None))
             if after:
                 is_new = sum(member.topic_regex == after for member in group.members.values()) == 1
-                raised = not is_new and after in group.resolved
+                raised = after in group.resolved
             elif before:
                 raised = True
         if group.patterns and group.resolving is None and self._is_due(group, change.kept, is_new, now_us):

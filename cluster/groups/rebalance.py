@@ -58,7 +58,8 @@ class Rebalances:
             awaiting_join=given.request,
             is_new=True,
         )
-        if group.state is State.PREPARING_REBALANCE and group.generation == 0:
+        # Before 4.0 in a group that is new, since then also in one that was empty for a while.
+        if group.is_first_join and (group.generation == 0 or self._desk.settings.one_coordinator):
             group.member_came = True
         group.add(member)
         self._events.joined(group, member, f"it is new{_as_it_says(given)}", given.client_id)
@@ -72,15 +73,9 @@ class Rebalances:
 
     def give_id(self, group: Group, given: JoinGroup, member_id: str) -> None:
         """KIP-394: it is a member only once it comes again under this id."""
-        timer = self._desk.after(
-            given.session_timeout_ms, partial(self._pending_expired, group, member_id), given.now_us
-        )
-        group.pending_members[member_id] = timer
+        out = partial(self.remove_pending, group, member_id)
+        group.pending_members[member_id] = self._desk.after(given.session_timeout_ms, out, given.now_us)
         self._desk.answer(given.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
-
-    def _pending_expired(self, group: Group, member_id: str, now_us: int) -> None:
-        if member_id in group.pending_members:
-            self.remove_pending(group, member_id, now_us)
 
     def remove_pending(self, group: Group, member_id: str, now_us: int) -> None:
         group.remove(member_id)
@@ -101,7 +96,7 @@ class Rebalances:
         if group.state is State.COMPLETING_REBALANCE:
             # The leader may be assigning to the old id already.
             self.prepare(group, f"static member {shown(given.instance_id or '')} has come back", given.now_us)
-        elif group.state is State.STABLE and group.protocol != group.select_protocol():
+        elif group.protocol != group.select_protocol():
             why = f"static member {shown(given.instance_id or '')} has come back and changes the protocol"
             self._maybe_prepare(group, why, given.now_us)
         elif group.state is State.STABLE:
@@ -127,8 +122,8 @@ class Rebalances:
 
     def rejoined(self, group: Group, given: JoinGroup) -> None:
         """Nothing has changed, the client has missed our answer: told again where the group is."""
-        at_start = group.state is State.COMPLETING_REBALANCE
-        members = _members(group) if at_start and group.is_leader(given.member_id) else ()
+        # It is no leader, or the leader of a group that waits for its assignment.
+        members = _members(group) if group.is_leader(given.member_id) else ()
         self._desk.answer(given.request, _joined(group, given.member_id, members=members))
 
     # ---------------------------------------------------------------------------------------------------- rebalancing

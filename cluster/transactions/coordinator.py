@@ -204,7 +204,8 @@ class TransactionCoordinator:
         for transaction in given.transactions:
             self._desk.kept[transaction.transactional_id] = transaction
             if transaction.state in PREPARED:
-                self._endings.send_markers(transaction, given.now_us)
+                transit = transaction.prepare_complete(self._desk.wall_ms(given.now_us))
+                self._endings.send_markers(transaction, transit, given.now_us)
 
     def _resigned(self, given: CoordinatorResigned) -> None:
         """source: onResignation, removeTransactionsForTxnTopicPartition"""

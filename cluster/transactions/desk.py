@@ -130,16 +130,15 @@ class TransactionDesk:
         keeps_pending: at these errors the caller writes it once more, so nothing else may begin
         """
         transactional_id = transaction.transactional_id
-        if self.settings.knows_v2 and transit.version and self.settings.value_version < FLEXIBLE_VALUE:
+        if transit.version and self.settings.value_version < FLEXIBLE_VALUE:
             # A request of transaction.version 2 where the cluster has 0, for which the record has no field: Kafka fails
             # here with the change pending, and the id is of no use until another broker coordinates it.
             done(ErrorCode.UNSUPPORTED_VERSION, now_us)
             return
-        epoch = self.epoch_of(transactional_id)
 
         def written(error: ErrorCode, written_us: int) -> None:
             found = WRITE_ERRORS.get(error, error)
-            is_kept = self.kept.get(transactional_id) is transaction and self.epoch_of(transactional_id) == epoch
+            is_kept = self.kept.get(transactional_id) is transaction  # Each election reads others.
             if found is ErrorCode.NONE and not is_kept:
                 status = self.status(transactional_id)
                 found = ErrorCode.NOT_COORDINATOR if status is ErrorCode.NONE else status
@@ -147,7 +146,7 @@ class TransactionDesk:
                 before = transaction.state
                 transaction.complete(transit)
                 self.events.changed(transaction, before, why, fences=fences)
-            elif is_kept and found not in keeps_pending:
+            elif found not in keeps_pending:
                 transaction.pending = None
             done(found, written_us)
 

@@ -70,7 +70,7 @@ class Endings:
             self._new_ids.ask(partial(self._go_on, given, done), now_us)
         else:
             why = f"the producer {'commits' if given.commit else 'aborts'}"
-            next_id = NO_PRODUCER_ID if new_id is None or not rotates else new_id
+            next_id = NO_PRODUCER_ID if new_id is None else new_id
             self._end(transaction, state, given.version, next_id, why, done, now_us)
 
     def _go_on(self, given: EndTxn, done: Done, producer_id: int | None, now_us: int) -> None:
@@ -112,19 +112,22 @@ class Endings:
             if error is not ErrorCode.NONE:
                 done(EndResult(error), written_us)
                 return
-            rotates = transaction.next_producer_id != NO_PRODUCER_ID
-            producer_id = transaction.next_producer_id if rotates else transaction.producer_id
-            done(EndResult(ErrorCode.NONE, producer_id, 0 if rotates else transaction.producer_epoch), written_us)
-            self.send_markers(transaction, written_us)
+            transit = transaction.prepare_complete(self._desk.wall_ms(written_us))
+            done(EndResult(ErrorCode.NONE, transit.producer_id, transit.producer_epoch), written_us)
+            self.send_markers(transaction, transit, written_us)
 
         self._desk.write(transaction, transit, why, written, now_us, fences=fences)
 
     # -------------------------------------------------------------------------------------------------------- markers
 
-    def send_markers(self, transaction: TransactionMetadata, now_us: int) -> None:
-        """To all partitions that have none yet. From here on nothing but this ends the transaction: its next state is
-        pending. source: addTxnMarkersToSend"""
-        transit = transaction.prepare_complete(self._desk.wall_ms(now_us))
+    def send_markers(self, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
+        """Send them to all partitions that have none yet.
+
+        Args:
+            transit: what the transaction is to become then. It is pending, so nothing else ends the transaction.
+
+        Source: addTxnMarkersToSend
+        """
         transaction.completing = transit
         self._send(transaction, list(transaction.partitions), again=False)
         self._maybe_complete(transaction, now_us)
@@ -156,11 +159,9 @@ class Endings:
                 is_fenced = True
             else:
                 again.append(name)
-        if is_fenced:
-            transaction.completing = None
-            return
-        self._send(transaction, again, again=True)
-        self._maybe_complete(transaction, given.now_us)
+        if not is_fenced:
+            self._send(transaction, again, again=True)
+            self._maybe_complete(transaction, given.now_us)
 
     def _maybe_complete(self, transaction: TransactionMetadata, now_us: int) -> None:
         transit = transaction.completing
@@ -199,7 +200,7 @@ def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if transaction.state is (State.COMPLETE_COMMIT if given.commit else State.COMPLETE_ABORT) and is_repeated:
         return None
-    if bumps and not given.commit and not is_repeated:
+    if not given.commit and not is_repeated:
         return State.PREPARE_ABORT  # Nothing was added; the producer gets its next epoch.
     raise KafkaError(ErrorCode.INVALID_TXN_STATE)
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cluster.broker.metadata.lifecycle import BrokerBase
+from cluster.broker.metadata.follower import MetadataCache
 from cluster.channel import Channel
+from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import WRITE_TXN_MARKERS
 from cluster.transactions.inputs import MarkersAnswered, SendMarkers
@@ -37,11 +38,11 @@ class _Queue:
 class MarkerChannels:
     """on_answer: takes what the leaders say"""
 
-    def __init__(self, base: BrokerBase, *, request_timeout_us: int) -> None:
+    def __init__(self, *, node: str, outbox: Outbox, cache: MetadataCache, request_timeout_us: int) -> None:
         self.on_answer: Callable[[MarkersAnswered], None] = _ignore
-        self._node = base.node
-        self._outbox = base.outbox
-        self._cache = base.cache
+        self._node = node
+        self._outbox = outbox
+        self._cache = cache
         self._request_timeout_us = request_timeout_us
         self._queues: dict[BrokerId, _Queue] = {}
 
@@ -62,7 +63,7 @@ class MarkerChannels:
                 deleted.append(name)
                 continue
             leader = self._cache.image.brokers.get(registration.leader)
-            if leader is None or leader.fenced:
+            if leader is None:
                 leaderless.append(name)
             else:
                 by_leader.setdefault(leader.broker_id, []).append(name)
@@ -84,8 +85,8 @@ class MarkerChannels:
             return known
         queue = self._queues[broker.broker_id] = _Queue(Channel(self._outbox, *address), address)
         if known is not None:
+            queue.waiting, known.waiting = known.waiting, []  # Before the old connection asks for more.
             known.channel.drop("the broker is at another address", now_us)
-            queue.waiting += known.waiting
         return queue
 
     def _go_on(self, queue: _Queue, now_us: int) -> None:

@@ -101,8 +101,7 @@ def read_transaction_value(transactional_id: str, value: bytes) -> TransactionMe
     transaction = TransactionMetadata(transactional_id, producer_id, timeout_ms, updated_ms)
     transaction.producer_epoch, transaction.state = producer_epoch, _STATES[state]
     transaction.started_ms = started_ms
-    if transaction.state is not State.EMPTY:
-        transaction.partitions = dict.fromkeys(partitions)
+    transaction.partitions = dict.fromkeys(partitions)
     if flexible:
         tags = read_tagged(value, position + 16)[0]
         if _PREVIOUS_PRODUCER_ID in tags:

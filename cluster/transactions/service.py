@@ -79,7 +79,12 @@ class TransactionService:
             clock=base.clock,
             partition_of=partition_of,
         )
-        self._markers = MarkerChannels(base, request_timeout_us=base.config.request_timeout_ms * 1000)
+        self._markers = MarkerChannels(
+            node=base.node,
+            outbox=base.outbox,
+            cache=base.cache,
+            request_timeout_us=base.config.request_timeout_ms * 1000,
+        )
         self._markers.on_answer = self._marked
         self._recorder = base.recorder
         self._new_producer_id = new_producer_id

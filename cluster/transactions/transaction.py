@@ -206,7 +206,7 @@ class TransactionMetadata:
             else TransactionState.COMPLETE_ABORT
         )
         self.is_fenced = False
-        rotates = self.version >= BUMPS_EPOCH and self.next_producer_id != NO_PRODUCER_ID
+        rotates = self.next_producer_id != NO_PRODUCER_ID
         return self._transit(
             state,
             0 if rotates else self.producer_epoch,

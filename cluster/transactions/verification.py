@@ -97,7 +97,10 @@ class TransactionVerifier:
 
 
 def _as_client_error(asked: TransactionQuestion, error: ErrorCode) -> ErrorCode:
-    """As the client's version calls it. source: AddPartitionsToTxnHandler.onComplete"""
+    """As the client's version calls it. source: AddPartitionsToTxnHandler.onComplete
+
+    Differs from Kafka: there the version of the first question in a request decides for all of them.
+    """
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and not asked.aborts:
@@ -127,7 +130,8 @@ def _errors_in(frame: bytearray | None) -> tuple[ErrorCode, dict[str, dict[Topic
     except PeerViolation:
         return ErrorCode.NETWORK_EXCEPTION, {}
     if answer.error_code is not ErrorCode.NONE:
-        return answer.error_code, {}
+        is_refused = answer.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # Which is no client's business.
+        return ErrorCode.INVALID_TXN_STATE if is_refused else answer.error_code, {}
     return ErrorCode.NETWORK_EXCEPTION, {
         str(one.transactional_id): {
             TopicPartition(str(topic.name), int(part.partition_index)): part.partition_error_code

@@ -14,7 +14,7 @@ from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.client.events import record_name
 from replica.config import TopicConfig
 from replica.errors import KafkaError
-from replica.ids import INTERNAL_TOPICS, UNDEFINED_EPOCH, TopicPartition
+from replica.ids import INTERNAL_TOPICS, UNDEFINED_EPOCH, Names, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import BatchHeader, as_sent, check_crc, read_records
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
@@ -218,7 +218,7 @@ def _state_replica(
     # No client has sent the records in the offsets topic: they have no names and no fate, and groups interpret them.
     batches = () if topic_partition.topic in INTERNAL_TOPICS else log.raw_batches()
     compacted = naming.sent.compacted
-    events = PartitionEvents(broker_id=0, names=lambda broker_id: name, recorder=trace, name=topic_partition)
+    events = PartitionEvents(broker_id=0, names=Names({0: name}), recorder=trace, name=topic_partition)
     has_transactions, last_epoch = False, UNDEFINED_EPOCH
     for header, batch in batches:
         if not check_crc(batch, 0, header):

@@ -441,6 +441,15 @@ class CoordinatorWorld:
             self._written(write, ErrorCode[error], offset)
         return self._taken()
 
+    def take_held(self) -> list[tuple[int, int]]:
+        """The writes that are held, to be answered apart from later ones."""
+        held, self._held = self._held or [], None
+        return held
+
+    def answer_held(self, held: list[tuple[int, int]]) -> None:
+        for write, offset in held:
+            self._written(write, ErrorCode.NONE, offset)
+
     def elect(self, read: str = "at-once") -> list[str]:
         """read=later: the log is long, and read with `finish-reading`."""
         self.epoch += 1

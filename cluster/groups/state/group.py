@@ -101,8 +101,7 @@ class Group:
         if member.instance_id is not None:
             assert member.instance_id not in self.static_members
             self.static_members[member.instance_id] = member.member_id
-        if not self.members:
-            self.protocol_type = member.protocol_type
+        self.protocol_type = member.protocol_type  # All have the same.
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member

@@ -45,8 +45,7 @@ class Replay:
             ended = GroupOffsets(self._offsets.get(group_id), of_group)
             ended.transaction_ended(producer_id, committed=committed)
             of_group.pop(producer_id, None)
-            if ended.committed:
-                self._offsets[group_id] = ended.committed
+            self._offsets[group_id] = ended.committed
 
     def _take(self, batch_offset: Offset, key: bytes, value: bytes | None, producer_id: int) -> None:
         match read_key(key):
@@ -92,7 +91,7 @@ class Replay:
         for group_id in dict.fromkeys((*self._offsets, *self._transactional)):
             waiting = {one: offsets for one, offsets in self._transactional.get(group_id, {}).items() if offsets}
             offsets = GroupOffsets(self._offsets.get(group_id), waiting)
-            if offsets.any and group_id in self._consumer_groups:
+            if group_id in self._consumer_groups:
                 self._consumer_groups[group_id].offsets = offsets
             elif offsets.any:
                 group = found.setdefault(group_id, Group(group_id, now_ms=now_ms))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -273,6 +274,172 @@ def test_a_session_that_ends_when_nothing_can_be_written_ends_half_a_second_late
     assert list(group_of(world).members) == []
 
 
+def answered(world: CoordinatorWorld) -> ConsumerHeartbeatResult:
+    """The last heartbeat."""
+    result = world.answers[len(world.requests)]
+    assert isinstance(result, ConsumerHeartbeatResult)
+    return result
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_who_does_not_give_up_in_time_is_out_and_nobody_else(moves: bool) -> None:
+    """A new coordinator gives it as much time again (onLoaded)."""
+    world = CoordinatorWorld()
+    for name, epoch in (("m1", 0), ("m2", 0), ("m1", 1), ("m2", 2)):
+        world.beat(name, epoch)
+    end = 60
+    if moves:
+        world.at(20 * SECOND)
+        world.resign()
+        world.elect()
+        end = 80
+    for second in (30, 59, end - 1):
+        world.at(second * SECOND)
+        world.beat("m1", 1)
+        world.beat("m2", 2)
+    world.at(end * SECOND - 1)
+    assert list(group_of(world).members) == ["m1", "m2"]
+    world.at(end * SECOND)
+    assert list(group_of(world).members) == ["m2"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_who_gives_up_in_time_stays(again: bool) -> None:
+    """again: it is to give up more by then, which it does not, and its time begins anew."""
+    world = CoordinatorWorld(consumer_session_timeout_ms=200_000)
+    for name, epoch in (("m1", 0), ("m2", 0), ("m1", 1)):
+        world.beat(name, epoch)
+    world.at(40 * SECOND)
+    if again:
+        world.beat("m3", 0)
+    world.beat("m1", 1, owned=("t-0", "t-1"))
+    world.at(100 * SECOND - 1)
+    assert "m1" in group_of(world).members
+    world.at(100 * SECOND)
+    assert ("m1" in group_of(world).members) is not again
+
+
+def test_the_time_for_a_step_that_was_not_written_is_nobodys() -> None:
+    world = CoordinatorWorld()
+    for name, epoch in (("m1", 0), ("m2", 0), ("m1", 1), ("m3", 0)):
+        world.beat(name, epoch)
+    world.hold()
+    world.beat("m1", 1, owned=("t-0", "t-1"))
+    world.beat("m4", 0)
+    world.release("NOT_ENOUGH_REPLICAS")
+    assert list(group_of(world).members) == ["m1", "m2", "m3"]
+    for second in (30, 60):
+        world.at(second * SECOND)
+        world.beat("m1", 1)
+    world.at(70 * SECOND)
+    assert list(group_of(world).members) == ["m1"], "m4 is not missed either"
+
+
+@pytest.mark.parametrize("then", ["resigned", "back"])
+def test_who_is_given_up_is_not_given_up_again(then: str) -> None:
+    world = CoordinatorWorld(consumer_session_timeout_ms=10_000)
+    world.beat("m1", 0)
+    world.hold()
+    world.at(10 * SECOND)
+    if then == "back":
+        world.beat("m1", 0)
+        world.release()
+    else:
+        world.resign()
+        world.release("NOT_LEADER_OR_FOLLOWER")
+    assert world.at(11 * SECOND) == []
+
+
+def test_a_group_is_assigned_by_what_most_of_its_members_ask_for() -> None:
+    world = CoordinatorWorld()
+    world.make_topic("u", 3)
+    world.beat("m1", 0, topics=("t", "u"), assignor="range")
+    world.beat("m2", 0, topics=("t", "u"), assignor="range")
+    assert sorted(len(target) for target in group_of(world).targets.values()) == [2, 4]
+    world.beat("m3", 0, topics=("t", "u"), assignor="uniform")
+    world.beat("m4", 0, topics=("t", "u"), assignor="uniform")
+    world.beat("m5", 0, topics=("t", "u"), assignor="uniform")
+    assert sorted(len(target) for target in group_of(world).targets.values()) == [1, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_told"),
+    [
+        ({"rebalance": 1, "topics": ("t",), "owned": ()}, True),
+        ({"rebalance": 1, "pattern": "", "owned": ()}, True),
+        ({"topics": ("t",), "owned": ()}, False),
+        ({"rebalance": 1, "owned": ()}, False),
+        ({"rebalance": 1, "topics": ("t",)}, False),
+    ],
+    ids=["topics", "pattern", "no timeout", "no subscription", "no partitions"],
+)
+def test_a_member_that_says_all_is_told_what_it_reads(said: dict[str, Any], is_told: bool) -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0)
+    assert answered(world).assigned is not None
+    world.beat("m1", 1, **said)
+    assert (answered(world).assigned is not None) is is_told
+
+
+def test_what_a_heartbeat_leaves_out_stays_as_it_was() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0, instance="i", rack="r1", assignor="range", topics=("t", "u"))
+    before = group_of(world).members["m1"]
+    assert (before.instance_id, before.rack_id, before.assignor) == ("i", "r1", "range")
+    written = len(world.log)
+    world.beat("m1", 1)
+    assert (group_of(world).members["m1"], len(world.log)) == (before, written)
+    world.beat("m1", 1, instance="i", rack="r2", assignor="uniform")
+    after = group_of(world).members["m1"]
+    assert (after.rack_id, after.assignor, after.topics) == ("r2", "uniform", ("t", "u"))
+
+
+def test_a_static_member_leaves_for_good_or_for_a_while() -> None:
+    world = CoordinatorWorld()
+    for name, epoch, instance in (("m1", 0, "i"), ("m2", 0, "j"), ("m1", 1, "i")):
+        world.beat(name, epoch, instance=instance)
+    world.beat("m1", 1, instance="i", owned=("t-0", "t-1"))
+    world.beat("m1", -2, instance="i")
+    assert list(group_of(world).members) == ["m1", "m2"]
+    world.beat("m1", 1, instance="i", owned=())
+    assert answered(world).error is ErrorCode.FENCED_MEMBER_EPOCH, "it has left, whichever epoch it had before"
+    world.beat("m1", -1, instance="i")
+    assert list(group_of(world).members) == ["m2"]
+
+
+@pytest.mark.parametrize("one_coordinator", [False, True])
+@pytest.mark.parametrize(("topics", "pattern"), [(("t",), None), ((), "t.*"), ((), "")])
+def test_a_member_joins_without_a_topic_since_4_0(
+    one_coordinator: bool, topics: tuple[str, ...], pattern: str | None
+) -> None:
+    world = CoordinatorWorld(one_coordinator=one_coordinator)
+    world.beat("m1", 0, topics=topics, pattern=pattern)
+    may_join = one_coordinator or bool(topics or pattern)
+    assert answered(world).error is (ErrorCode.NONE if may_join else ErrorCode.INVALID_REQUEST)
+
+
+def test_a_member_may_become_a_static_one_whatever_its_epoch() -> None:
+    """source: getOrMaybeSubscribeStaticConsumerGroupMember, "New static member" """
+    world = CoordinatorWorld()
+    for name, epoch in (("m1", 0), ("m2", 0), ("m1", 1)):
+        world.beat(name, epoch)
+    world.beat("m1", 1, owned=("t-0", "t-1"))
+    world.beat("m1", 0, instance="i")
+    assert (answered(world).error, answered(world).member_epoch) == (ErrorCode.NONE, 2)
+
+
+@pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER"])
+def test_what_is_not_written_is_answered_with_an_error_alone(error: str) -> None:
+    world = CoordinatorWorld()
+    world.hold()
+    world.beat("m1", 0)
+    world.release(error)
+    assert answered(world) == ConsumerHeartbeatResult(answered(world).error)
+    world.resign()
+    world.beat("m1", 0)
+    assert answered(world) == ConsumerHeartbeatResult(ErrorCode.NOT_COORDINATOR)
+
+
 def test_a_group_has_its_own_heartbeat_interval_and_session_timeout() -> None:
     world = CoordinatorWorld()
     config = world.topics.cache.image.group_config
@@ -310,10 +477,19 @@ def test_a_full_group_takes_no_new_member_and_keeps_whom_it_has() -> None:
 
 @pytest.mark.parametrize(
     ("member_id", "epoch", "error"),
-    [("m1", 1, None), ("m1", 0, ErrorCode.STALE_MEMBER_EPOCH), ("m2", 1, ErrorCode.UNKNOWN_MEMBER_ID)],
-    ids=["present", "earlier", "stranger"],
+    [
+        ("m1", 1, None),
+        ("m1", 0, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m2", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m1", -1, ErrorCode.STALE_MEMBER_EPOCH),
+        (None, 0, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (None, -1, None),
+    ],
+    ids=["present", "earlier", "stranger", "without", "nobody", "unnamed"],
 )
-def test_offsets_are_told_to_members_of_the_present_epoch(member_id: str, epoch: int, error: ErrorCode | None) -> None:
+def test_offsets_are_told_to_members_of_the_present_epoch(
+    member_id: str | None, epoch: int, error: ErrorCode | None
+) -> None:
     world = CoordinatorWorld()
     world.beat("m1", 0)
     found: ErrorCode | None = None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from coordinator_world import CoordinatorWorld
+
+from cluster.groups.inputs import DeleteOffsetsResult
+from replica.errors import ErrorCode
 
 
 def empty_group(world: CoordinatorWorld) -> None:
@@ -24,6 +28,20 @@ def test_a_group_that_is_deleted_takes_the_offsets_of_an_open_transaction_along(
     assert world.show() == ["no group g"]
 
 
+def test_the_deletion_of_no_group_is_answered() -> None:
+    assert CoordinatorWorld().delete() == ["delete <- "]
+
+
+@pytest.mark.parametrize("since_4_0", [False, True])
+def test_a_group_that_is_deleted_has_tombstones_for_open_transactions_since_4_0(since_4_0: bool) -> None:
+    """GroupMetadata.removeAllOffsets; OffsetMetadataManager.deleteAllOffsets"""
+    world = CoordinatorWorld(one_coordinator=since_4_0)
+    world.commit(t_0=5)
+    world.commit(transaction=7, t_1=6)
+    (written,) = [line for line in world.delete("g") if line.startswith("write")]
+    assert ("offset of t-1 in g is no more" in written) is since_4_0
+
+
 def test_a_group_whose_end_cannot_be_written_is_still_there() -> None:
     world = CoordinatorWorld()
     empty_group(world)
@@ -43,6 +61,7 @@ def test_an_offset_whose_end_cannot_be_written_is_still_there() -> None:
     world.delete_offsets("t-0", "t-1")
     assert world.fetch("t-0") == ["t-0 none"]
     assert world.release("NOT_ENOUGH_REPLICAS") == ["delete-offsets <- COORDINATOR_NOT_AVAILABLE"]
+    assert world.answers[len(world.requests)] == DeleteOffsetsResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, {})
     assert world.fetch("t-0") == ["t-0 at 5"] and world.fetch("t-1") == ["t-1 UNSTABLE_OFFSET_COMMIT"]
     assert "delete-offsets <- t-0 NONE" in world.delete_offsets("t-0")
     assert world.fetch("t-0") == ["t-0 none"]

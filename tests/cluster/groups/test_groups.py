@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from coordinator_world import SECOND, CoordinatorWorld
+from coordinator_world import SECOND, CoordinatorWorld, partition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.groups.inputs import Elected, JoinedMember, JoinResult, LeadershipResigned, Loaded, SyncResult
+from cluster.groups.inputs import (
+    CommitOffsets,
+    CommitResult,
+    Elected,
+    JoinedMember,
+    JoinResult,
+    LeadershipResigned,
+    Loaded,
+    SyncResult,
+)
 from cluster.groups.state.group import Group, State
+from cluster.groups.state.member import Member
+from cluster.groups.state.offsets import GroupOffsets, OffsetAndMetadata
 from cluster.groups.state.records import VALUE_VERSIONS
-from replica.errors import ErrorCode
+from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
 from tests.soak import examples
 
@@ -73,6 +85,357 @@ def test_a_member_that_finds_its_group_full_is_out_of_it(since_4_0: bool) -> Non
     assert "c2 join <- generation 2" in "\n".join([answers, *world.join("c2", member="c2-2")])
 
 
+@pytest.mark.parametrize("since_4_0", [False, True])
+def test_a_group_that_was_empty_waits_like_a_new_one_since_4_0(since_4_0: bool) -> None:
+    """GroupMetadataManager.addMemberThenRebalanceOrCompleteJoin; GroupCoordinator.addMemberAndRebalance"""
+    world = CoordinatorWorld(one_coordinator=since_4_0)
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.leave("c1-1")
+    world.join("c2", version=3)
+    world.at(5 * SECOND)
+    world.join("c3", version=3)
+    world.at(6 * SECOND)
+    group = world.coordinator.index.groups["g"]
+    assert group.state is (State.PREPARING_REBALANCE if since_4_0 else State.COMPLETING_REBALANCE)
+    world.at(9 * SECOND)
+    assert (group.state, len(group.members)) == (State.COMPLETING_REBALANCE, 2)
+
+
+def commit(world: CoordinatorWorld, **offsets: OffsetAndMetadata) -> dict[str, ErrorCode]:
+    """Somebody's, of t_0 and others: what is answered of each."""
+    number = len(world.requests) + 1
+    world.requests[number] = "commit"
+    event = CommitOffsets(
+        now_us=world.now_us,
+        request=number,
+        group_id="g",
+        generation=-1,
+        member_id="",
+        instance_id=None,
+        offsets={partition(name.replace("_", "-")): value for name, value in offsets.items()},
+        knows_epochs=True,
+        transaction=None,
+    )
+    assert "write " not in world.step(event), "nothing is written where there is nothing to write"
+    result = world.answers[number]
+    assert isinstance(result, CommitResult)
+    return {str(name): error for name, error in result.errors.items()}
+
+
+def test_of_a_commit_what_has_too_long_a_metadata_is_left_out() -> None:
+    """It is counted in UTF-16 units, as Java's strings are."""
+    world = CoordinatorWorld(metadata_max_bytes=4)
+    fits, too_long = OffsetAndMetadata(5, metadata="\U0001f600ab"), OffsetAndMetadata(5, metadata="\U0001f600abc")
+    none, refused = ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert commit(world, t_0=too_long, t_1=fits) == {"t-0": refused, "t-1": none}
+    assert list(map(str, world.coordinator.index.groups["g"].offsets.names)) == ["t-1"]
+    assert commit(world, t_0=too_long) == {"t-0": refused}
+
+
+@pytest.mark.parametrize(("release", "ends"), [("2.0", [61_000, 99]), ("4.1", [-1, 99])], ids=["2.0", "4.1"])
+def test_until_2_0_each_commit_has_its_end_in_the_log(release: str, ends: list[int]) -> None:
+    """Some clients give their own."""
+    world = CoordinatorWorld(retention_ms=60_000, versions=VALUE_VERSIONS[release])
+    own = OffsetAndMetadata(5, committed_ms=1000, expires_ms=99)
+    commit(world, t_0=OffsetAndMetadata(5, committed_ms=1000), t_1=own)
+    known = world.coordinator.index.groups["g"].offsets.committed.values()
+    assert [one.value.expires_ms for one in known] == ends
+
+
+EXPIRING = {"retention_ms": 60_000, "retention_check_interval_ms": 5000}
+
+
+@pytest.mark.parametrize(("is_known", "gone_s"), [(True, 160), (False, 105)])
+def test_offsets_expire_so_long_after_their_group_is_empty(is_known: bool, gone_s: int) -> None:
+    """is_known: since when it is empty, which the log does not say before 2.1"""
+    world = CoordinatorWorld(**EXPIRING)
+    world.join("c1", version=3, session=200 * SECOND)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.commit("c1-1", 1, t_0=7)
+    world.at(100 * SECOND)
+    world.leave("c1-1")
+    if not is_known:
+        world.coordinator.index.groups["g"].since_ms = None
+    world.at(gone_s * SECOND - 1)
+    assert world.fetch() == ["t-0 at 7"]
+    world.at(gone_s * SECOND)
+    assert world.fetch() == ["t-0 none"]
+    assert world.show() == ["no group g"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "synced_s", "expires"), [("range", 3, True), ("range", 0, False), ("connect", 3, False)]
+)
+def test_in_a_stable_group_what_nobody_reads_expires(kind: str, synced_s: int, expires: bool) -> None:
+    """Of a group of another kind than consumers' nobody knows what it reads."""
+    world = CoordinatorWorld(**EXPIRING)
+    world.join("c1", version=3, session=200 * SECOND, kind="consumer" if kind == "range" else kind)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.commit("c1-1", 1, t_0=7, u_0=8)
+    if not synced_s:
+        world.join("c2", version=3, session=200 * SECOND)
+    world.at(62 * SECOND)
+    assert world.fetch("t-0") == ["t-0 at 7"]
+    world.at(65 * SECOND)
+    assert (world.fetch("t-0"), world.fetch("u-0")) == (["t-0 at 7"], ["u-0 none" if expires else "u-0 at 8"])
+
+
+@pytest.mark.parametrize("since_4_0", [False, True])
+def test_a_group_that_was_never_written_has_a_tombstone_since_4_0(since_4_0: bool) -> None:
+    """GroupMetadataManager.cleanupGroupMetadata; ClassicGroup.createGroupTombstoneRecords"""
+    world = CoordinatorWorld(one_coordinator=since_4_0)
+    world.commit(t_0=7)
+    told = world.delete("g")
+    assert ("write offset of t-0 in g is no more, group g is no more" in told) is since_4_0
+    assert ("write offset of t-0 in g is no more" in told) is not since_4_0
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.leave("c1-1")
+    assert "write group g is no more" in world.delete("g")
+
+
+@pytest.mark.parametrize("producer", [None, 5])
+def test_a_group_whose_commit_is_on_its_way_stays(producer: int | None) -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.hold()
+    world.commit(t_0=7, transaction=producer)
+    world.at(5 * SECOND)
+    world.release()
+    if producer is not None:
+        world.marker(producer, "commit")
+    assert world.fetch() == ["t-0 at 7"]
+
+
+def test_a_commit_that_is_on_its_way_is_not_stable() -> None:
+    world = CoordinatorWorld()
+    world.hold()
+    world.commit(t_0=7)
+    assert world.fetch() == ["t-0 UNSTABLE_OFFSET_COMMIT"]
+    name = partition("t-0")
+    assert world.coordinator.offsets("g", [name], stable=False) == {name: None}
+    world.release()
+    assert world.fetch() == ["t-0 at 7"]
+
+
+@pytest.mark.parametrize("producer", [None, 5])
+def test_what_was_deleted_before_it_is_written_stays_deleted(producer: int | None) -> None:
+    world = CoordinatorWorld()
+    world.hold()
+    world.commit(t_0=7, t_1=8, transaction=producer)
+    world.delete_offsets("t-0")
+    world.release()
+    if producer is not None:
+        world.marker(producer, "commit")
+    assert (world.fetch("t-0"), world.fetch("t-1")) == (["t-0 none"], ["t-1 at 8"])
+
+
+def test_of_two_commits_the_later_one_counts() -> None:
+    name = partition("t-0")
+    first, second, third = ({name: OffsetAndMetadata(number)} for number in (7, 8, 9))
+    offsets = GroupOffsets()
+    for values in (first, second, third):
+        offsets.prepare(values)
+    offsets.appended(second, 2)
+    offsets.appended(first, 1)
+    assert offsets.committed[name].value.offset == 8
+
+
+def test_a_commit_that_fails_takes_no_later_one() -> None:
+    first, second = ({partition("t-0"): OffsetAndMetadata(number)} for number in (7, 8))
+    offsets = GroupOffsets()
+    offsets.prepare(first)
+    offsets.prepare(second)
+    offsets.failed(first)
+    offsets.appended(second, 2)
+    assert [one.value.offset for one in offsets.committed.values()] == [8]
+
+
+def test_offsets_of_a_classic_group_are_told_to_any_member() -> None:
+    world = CoordinatorWorld()
+    world.commit(t_0=7)
+    found: list[TopicPartition] = []
+    with suppress(KafkaError):
+        found += world.coordinator.offsets("g", None, stable=True, member_id="m", member_epoch=3)
+    assert found == [partition("t-0")]
+
+
+def test_only_a_commit_outside_of_transactions_may_be_of_the_group_without_a_name() -> None:
+    world = CoordinatorWorld()
+    assert world.commit(group="", t_0=7)[-1] == "somebody commit <- t-0 NONE"
+    assert world.commit(group="", t_0=8, transaction=5)[-1] == "somebody commit <- t-0 INVALID_GROUP_ID"
+
+
+@pytest.mark.parametrize(("since_4_0", "version"), [(False, 8), (False, 9), (True, 8), (True, 9)])
+def test_a_commit_of_a_generation_makes_no_group(since_4_0: bool, version: int) -> None:
+    world = CoordinatorWorld(one_coordinator=since_4_0)
+    error = "GROUP_ID_NOT_FOUND" if since_4_0 and version == 9 else "ILLEGAL_GENERATION"
+    assert world.commit("m", 0, version=version, t_0=7)[-1] == f"m commit <- t-0 {error}"
+    assert world.show() == ["no group g"]
+
+
+@pytest.mark.parametrize("producer", [None, 5])
+def test_a_commit_of_a_generation_names_a_member(producer: int | None) -> None:
+    world = CoordinatorWorld()
+    world.commit(t_0=7)
+    unknown = "somebody commit <- t-0 UNKNOWN_MEMBER_ID"
+    assert world.commit(generation=0, t_0=8, transaction=producer)[-1] == unknown
+    world.beat("m1", 0, group="of-consumers")
+    world.beat("m1", -1, group="of-consumers")
+    assert world.commit(generation=0, t_0=8, transaction=producer, group="of-consumers")[-1] == unknown
+    world.join("c1", version=3)
+    assert world.commit(instance="i", t_0=8, transaction=producer)[-1] == unknown
+
+
+def test_a_second_partition_begins_no_second_check() -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.at(2 * SECOND)
+    world.commit(t_0=7)
+    world.at(3 * SECOND)
+    for unreadable in (0, 1):
+        world.coordinator.step(Elected(now_us=world.now_us, partition=1, leader_epoch=5))
+        loaded = Loaded(now_us=0, partition=1, leader_epoch=5, groups=(), unreadable=unreadable)
+        assert len(world.step(loaded)) == unreadable
+        assert world.step(LeadershipResigned(now_us=0, partition=1, leader_epoch=None)) == []
+    world.at(65 * SECOND - 1)
+    assert world.fetch() == ["t-0 at 7"]
+    world.at(65 * SECOND)
+    assert world.show() == ["no group g"]
+    world.resign()
+    world.at(70 * SECOND)
+    assert world.coordinator.next_deadline_us is None
+
+
+def test_offsets_expire_under_a_coordinator_that_read_its_log_at_the_time_of_a_check() -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.commit(t_0=7)
+    world.resign()
+    world.elect(read="later")
+    world.at(5 * SECOND)
+    world.finish_reading()
+    world.at(60 * SECOND)
+    assert world.show() == ["no group g"]
+
+
+def test_offsets_are_told_by_their_coordinator() -> None:
+    world = CoordinatorWorld()
+    world.commit(t_0=7)
+    world.resign()
+    found = []
+    for _ in range(2):
+        try:
+            world.fetch()
+        except KafkaError as error:
+            found.append(error.code)
+        world.elect(read="later")
+    assert found == [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+
+
+def test_an_offset_expires_when_its_client_says_so() -> None:
+    """OffsetCommit 2 to 4: retention_time_ms."""
+    world = CoordinatorWorld(**EXPIRING)
+    commit(world, t_0=OffsetAndMetadata(7, expires_ms=20_000))
+    world.at(20 * SECOND - 1)
+    assert world.fetch() == ["t-0 at 7"]
+    world.at(20 * SECOND)
+    assert world.fetch() == ["t-0 none"]
+
+
+@pytest.mark.parametrize("since_4_0", [False, True])
+def test_a_commit_on_its_way_is_deleted_with_a_tombstone_since_4_0(since_4_0: bool) -> None:
+    world = CoordinatorWorld(one_coordinator=since_4_0)
+    world.commit(t_1=7)
+    world.hold()
+    world.commit(t_0=7)
+    told = world.delete_offsets("t-0")
+    assert ("write offset of t-0 in g is no more" in told) is since_4_0
+
+
+def test_a_group_of_whose_transaction_nothing_is_left_is_gone() -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.commit(t_0=7, transaction=5)
+    world.delete_offsets("t-0")
+    world.at(5 * SECOND)
+    assert world.show() == ["no group g"]
+
+
+@pytest.mark.parametrize("producer", [None, 5])
+def test_an_offset_that_is_committed_anew_does_not_expire(producer: int | None) -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.commit(t_0=7)
+    world.at(58 * SECOND)
+    if producer is None:
+        world.hold()
+    world.commit(t_0=8, transaction=producer)
+    assert not [line for line in world.at(60 * SECOND) if "no more" in line]
+    if producer is None:
+        world.release()
+    else:
+        world.marker(producer, "abort")
+        assert world.fetch() == ["t-0 at 7"]
+        assert [line for line in world.at(65 * SECOND) if "no more" in line]
+
+
+def test_of_two_commits_of_a_transaction_the_later_one_counts() -> None:
+    name = partition("t-0")
+    first, second = {name: OffsetAndMetadata(7)}, {name: OffsetAndMetadata(8)}
+    offsets = GroupOffsets()
+    for values in (first, second):
+        offsets.prepare_in_transaction(5, values)
+    offsets.appended_in_transaction(5, first, 1)
+    assert offsets.transactional[5][name] == (second[name], None)
+    offsets.appended_in_transaction(5, second, 2)
+    assert offsets.transaction_ended(5, committed=True) == second
+
+
+def test_a_commit_of_a_transaction_that_fails_takes_itself_alone() -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.commit(t_0=7, transaction=5)
+    for producer in (5, 6):
+        world.hold()
+        world.commit(t_1=8, transaction=producer)
+        world.release("NOT_ENOUGH_REPLICAS")
+    assert list(world.coordinator.index.groups["g"].offsets.transactional) == [5]
+    world.marker(5, "commit")
+    assert (world.fetch("t-0"), world.fetch("t-1")) == (["t-0 at 7"], ["t-1 none"])
+
+
+def test_in_a_group_that_never_had_members_each_offset_expires_by_itself() -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.commit(t_0=7)
+    world.at(50 * SECOND)
+    world.commit(t_1=8)
+    world.at(60 * SECOND)
+    assert (world.fetch("t-0"), world.fetch("t-1")) == (["t-0 none"], ["t-1 at 8"])
+    world.at(110 * SECOND)
+    assert world.show() == ["no group g"]
+
+
+def test_an_empty_consumer_group_is_gone_with_its_last_offset_and_from_the_log() -> None:
+    """What a member reads does not expire."""
+    world = CoordinatorWorld(**EXPIRING)
+    world.beat("m1", 0)
+    world.commit("m1", 1, t_0=7, u_0=8)
+    world.at(40 * SECOND)
+    world.beat("m1", 1)
+    world.commit("m1", 1, t_1=9)
+    told = world.at(60 * SECOND)
+    assert [line for line in told if line.startswith("write")] == ["write offset of u-0 in g is no more"]
+    world.beat("m1", -1)
+    told = world.at(65 * SECOND)
+    assert [line for line in told if line.startswith("write")] == ["write offset of t-0 in g is no more"]
+    world.at(100 * SECOND - 1)
+    assert world.fetch("t-1") == ["t-1 at 9"]
+    world.restart()
+    assert world.show()[0].startswith("g is Empty")
+    world.at(110 * SECOND)
+    assert world.show() == ["no group g"]
+    world.restart()
+    assert world.show() == ["no group g"]
+
+
 def test_what_comes_late_of_an_election_is_passed_over() -> None:
     world = CoordinatorWorld()
     world.join("c1", version=3)
@@ -85,11 +448,14 @@ def test_what_comes_late_of_an_election_is_passed_over() -> None:
         LeadershipResigned(now_us=0, partition=0, leader_epoch=lost),
         Elected(now_us=0, partition=0, leader_epoch=late),
         LeadershipResigned(now_us=0, partition=0, leader_epoch=lost),
+        LeadershipResigned(now_us=0, partition=0, leader_epoch=later),
     ):
         assert world.step(said) == []
         assert world.coordinator.index.groups["g"] is known
     assert known.state is State.STABLE
-    world.step(Elected(now_us=0, partition=1, leader_epoch=5))
+    elected = Elected(now_us=0, partition=1, leader_epoch=5)
+    assert len(world.coordinator.step(elected)) == 1
+    assert world.coordinator.step(elected) == []
     world.step(Loaded(now_us=0, partition=1, leader_epoch=4, groups=()))
     assert world.coordinator.index.loading == {1: 5}
 
@@ -118,6 +484,123 @@ def test_who_gives_up_a_pattern_that_others_have_begins_a_new_epoch() -> None:
     world.beat("m2", known, pattern="", topics=())
     assert group.epoch == epoch + 1
     assert group.targets["m2"] == ()
+    assert list(group.resolved) == ["t.*"]
+
+
+def test_patterns_are_looked_up_together_and_where_there_are_some() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0)
+    assert world.coordinator.index.consumer_groups["g"].resolving is None
+    world.beat("m2", 0, pattern="t.*")
+    world.beat("m3", 0, pattern="u.*")
+    written = [line for line in world.at(0) if line.startswith("write")]
+    assert [line.count("pattern of") for line in written] == [2]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["new", "late"])
+def test_a_pattern_is_looked_up_once_ten_seconds_have_passed(is_late: bool) -> None:
+    """Another one that has come before that is looked up then."""
+    world = CoordinatorWorld()
+    world.make_topic("u", 1)
+    world.beat("m1", 0, pattern="t.*")
+    world.at(0)
+    if is_late:
+        world.at(5 * SECOND)
+        world.beat("m2", 0, pattern="u.*")
+    world.at(11 * SECOND)
+    group = world.coordinator.index.consumer_groups["g"]
+    assert list(group.resolved) == ["t.*"]
+    world.beat("m1", group.members["m1"].epoch, pattern=None if is_late else "u.*")
+    world.at(11 * SECOND)
+    assert list(group.resolved) == (["t.*", "u.*"] if is_late else ["u.*"])
+
+
+def test_what_a_pattern_describes_begins_an_epoch_as_do_topics_that_have_changed() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0)
+    world.beat("m2", 0, pattern="t.*")
+    group = world.coordinator.index.consumer_groups["g"]
+    assert group.epoch == 1
+    world.at(0)
+    assert group.epoch == 2
+    world.at(11 * SECOND)
+    world.beat("m3", 0, pattern="x.*")
+    world.make_topic("t", 5)
+    world.at(11 * SECOND)
+    assert group.epoch == 3
+
+
+def test_a_tombstone_that_is_left_makes_no_group() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0)
+    world.log[:] = [(offset, key, None) for offset, key, _ in world.log]
+    world.restart()
+    assert world.show() == ["no group g"]
+
+
+def test_the_leader_of_a_classic_group() -> None:
+    """Where it is not the first member, as after a rebalance that the first one has missed."""
+    group = Group("g", State.PREPARING_REBALANCE)
+    for number, name in enumerate(("a", "b", "c")):
+        group.add(
+            Member(
+                member_id=name,
+                instance_id=None,
+                client_id=name,
+                client_host="/host",
+                rebalance_timeout_ms=1,
+                session_timeout_ms=1,
+                protocol_type="consumer",
+                protocols=(("range", b""),),
+                awaiting_join=number or None,
+            )
+        )
+    assert (group.elect_joined_leader(), group.leader_id) == (True, "b")
+    group.members["a"].awaiting_join = 3
+    assert (group.elect_joined_leader(), group.leader_id) == (True, "b")
+    group.remove("c")
+    assert group.leader_id == "b"
+    group.remove("b")
+    assert group.leader_id == "a"
+
+
+def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.join("c2")
+    world.join("c3", version=3)
+    assert not [line for line in world.join("c1", member="c1-1") if "generation" in line]
+    assert [line for line in world.join("c2", member="c2-2") if line.startswith("c2 join <- generation 2")]
+
+
+@pytest.mark.parametrize(("kind", "protocols"), [("", ("range",)), ("consumer", ())])
+def test_who_says_no_kind_or_no_protocol_is_refused(kind: str, protocols: tuple[str, ...]) -> None:
+    world = CoordinatorWorld()
+    assert world.join("c1", version=3, kind=kind, protocols=protocols) == ["c1 join <- INCONSISTENT_GROUP_PROTOCOL"]
+
+
+def test_a_group_has_the_protocol_that_all_its_members_know() -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3, protocols=("sticky",))
+    world.leave("c1-1")
+    assert "INCONSISTENT" not in "".join(world.join("c2", version=3, protocols=("range", "roundrobin")))
+    world.join("c3", version=3, protocols=("roundrobin",))
+    world.at(10 * SECOND)
+    assert world.coordinator.index.groups["g"].protocol == "roundrobin"
+
+
+def test_a_pattern_that_is_not_looked_up_yet_begins_no_epoch() -> None:
+    world = CoordinatorWorld()
+    for name in ("m1", "m2"):
+        world.beat(name, 0, pattern="t.*")
+    group = world.coordinator.index.consumer_groups["g"]
+    assert group.epoch == 1
+    world.at(0)
+    assert group.epoch == 2
+    world.beat("m3", 0, pattern="t.*")
+    assert group.epoch == 3
 
 
 def test_an_id_that_no_answer_could_carry_is_not_made() -> None:

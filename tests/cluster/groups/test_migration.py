@@ -5,7 +5,7 @@ read by two, and in the end each is read by one; and what is written of a group 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from coordinator_world import SECOND, CoordinatorWorld, subscription
@@ -20,6 +20,7 @@ from cluster.groups.inputs import (
     JoinGroup,
     JoinResult,
     LeaveGroup,
+    LeaveResult,
     Leaving,
     SyncGroup,
     SyncResult,
@@ -354,3 +355,206 @@ def test_an_assignment_is_as_kafka_writes_it() -> None:
     assert write_assignment(partitions, 1) == kafkas
     assert read_assignment(kafkas) == (partitions, 0)
     assert read_assignment(bytes.fromhex("00030000000100017400000001000000000000000109")).user_data_bytes == 1
+
+
+def test_a_classic_member_has_its_time_from_what_it_was_told_first_until_it_joins() -> None:
+    world = CoordinatorWorld()
+    client: dict[str, Any] = {
+        "protocols": ("cooperative-sticky", "range"),
+        "session": 100 * SECOND,
+        "rebalance": 20 * SECOND,
+    }
+    world.join("c1", version=3, owned=(), **client)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1, gives=("c1-1:t-0+t-1+t-2",))
+    world.beat("m1", 0)
+    for second in (3, 10):
+        world.at(second * SECOND)
+        assert world.heartbeat("c1-1", 1) == ["c1-1 heartbeat <- REBALANCE_IN_PROGRESS"]
+    world.at(12 * SECOND)
+    world.join("c1", member="c1-1", version=3, owned=("t-0", "t-1", "t-2"), **client)
+    world.sync("c1-1", 1)
+    world.at(20 * SECOND)
+    assert world.heartbeat("c1-1", 1) == ["c1-1 heartbeat <- REBALANCE_IN_PROGRESS"]
+    world.beat("m1", 2)
+    assert not [line for line in world.at(40 * SECOND - 1) if "rebalance" in line]
+    assert [line for line in world.at(40 * SECOND) if "did not join again within its rebalance timeout" in line]
+
+
+def classic_group(*names: str, **settings: int) -> CoordinatorWorld:
+    """With these members, at 6 s, of whom the first has all partitions."""
+    world = CoordinatorWorld(**settings)
+    for name in names:
+        world.join(name, version=3)
+    world.at(6 * SECOND)
+    for number, name in enumerate(names, start=1):
+        world.sync(f"{name}-{number}", 1, gives=(f"{names[0]}-1:t-0+t-1+t-2",) if number == 1 else ())
+    return world
+
+
+def test_after_an_upgrade_a_classic_member_still_has_its_session() -> None:
+    world = classic_group("c1")
+    world.beat("m1", 0)
+    assert not [line for line in world.at(16 * SECOND - 1) if "no heartbeat came" in line]
+    assert [line for line in world.at(16 * SECOND) if "no heartbeat came for its session.timeout.ms=10000" in line]
+
+
+@pytest.mark.parametrize(
+    ("limit", "error"), [(1, "GROUP_ID_NOT_FOUND: Cannot upgrade"), (2, "GROUP_MAX_SIZE_REACHED"), (3, "m1 at epoch 2")]
+)
+def test_a_classic_group_beyond_the_size_of_a_consumer_group_stays_classic(limit: int, error: str) -> None:
+    world = classic_group("c1", "c2", consumer_max_size=limit)
+    assert world.beat("m1", 0)[-1].startswith(f"m1 beat <- {error}")
+
+
+def test_a_classic_client_that_makes_a_classic_group_has_one_session() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0, instance="i")
+    world.join("c1", instance="i", session=10 * SECOND)
+    (member,) = world.coordinator.index.groups["g"].members
+    world.sync(member, 1, instance="i")
+    told = world.at(200 * SECOND)
+    assert [line for line in told if "it has been silent for 10 s" in line]
+    assert not [line for line in told if "no heartbeat came" in line]
+
+
+def mixed_group() -> CoordinatorWorld:
+    """c1, classic and static, has all partitions at epoch 1; m1 has come since."""
+    world = CoordinatorWorld(consumer_session_timeout_ms=200_000)
+    world.join("c1", instance="i", session=100 * SECOND)
+    world.at(6 * SECOND)
+    world.sync("i-1", 1, instance="i", gives=("i-1:t-0+t-1+t-2",))
+    world.beat("m1", 0)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("kind", "protocol", "error"),
+    [
+        ("consumer", "range", ErrorCode.REBALANCE_IN_PROGRESS),
+        (None, None, ErrorCode.REBALANCE_IN_PROGRESS),
+        ("connect", "range", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ("consumer", "roundrobin", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_a_classic_member_is_to_join_again_before_it_asks_for_what_it_has(
+    kind: str | None, protocol: str | None, error: ErrorCode
+) -> None:
+    world = mixed_group()
+    world.requests[9] = "sync"
+    event = SyncGroup(
+        now_us=world.now_us,
+        request=9,
+        group_id="g",
+        generation=1,
+        member_id=world.member_id("i-1"),
+        instance_id="i",
+        protocol_type=kind,
+        protocol=protocol,
+        assignments={},
+    )
+    world.step(event)
+    assert world.answers[9] == SyncResult(error)
+    in_time = [line for line in world.at(66 * SECOND) if "did not join again within its rebalance timeout" in line]
+    assert bool(in_time) is (error is ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def test_a_join_that_leaves_out_what_is_known_changes_nothing() -> None:
+    world = mixed_group()
+    group = world.coordinator.index.consumer_groups["g"]
+    member_id = world.member_id("i-1")
+    before = group.members[member_id]
+    world.join("c1", member="i-1", rebalance=-1000, session=100 * SECOND, owned=("t-0", "t-1", "t-2"))
+    after = group.members[member_id]
+    assert (after.instance_id, after.rebalance_timeout_ms) == ("i", before.rebalance_timeout_ms) == ("i", 60_000)
+    world.join(
+        "c1",
+        member="i-1",
+        session=100 * SECOND,
+        metadata=subscription("t").hex().replace("0000", "0003", 1) + "00000000" + "ffffffff" + "0001" + "72",
+    )
+    assert group.members[member_id].rack_id == "r"
+    world.join("c1", member="i-1", session=100 * SECOND)
+    assert group.members[member_id].rack_id == "r"
+
+
+@pytest.mark.parametrize(
+    ("member", "instance", "error"),
+    [
+        ("", "i", ErrorCode.NONE),
+        ("i-1", "i", ErrorCode.NONE),
+        ("i-1", None, ErrorCode.NONE),
+        ("m1", None, ErrorCode.NONE),
+        ("m1", "i", ErrorCode.FENCED_INSTANCE_ID),
+        ("", "j", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("i-1", "j", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m2", None, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_who_may_leave_a_consumer_group_by_leave_group(member: str, instance: str | None, error: ErrorCode) -> None:
+    world = mixed_group()
+    world.requests[9] = "leave"
+    leaving = (Leaving(world.member_id(member), instance, "tired"), Leaving("nobody"))
+    told = world.step(LeaveGroup(now_us=world.now_us, request=9, group_id="g", members=leaving))
+    result = world.answers[9]
+    assert isinstance(result, LeaveResult)
+    assert (result.error, [found for _, found in result.members]) == (
+        ErrorCode.NONE,
+        [error, ErrorCode.UNKNOWN_MEMBER_ID],
+    )
+    assert bool([line for line in told if "a LeaveGroup names it (tired)" in line]) is (error is ErrorCode.NONE)
+
+
+def test_a_leave_that_is_not_written_names_no_member() -> None:
+    world = mixed_group()
+    world.hold()
+    world.leave("m1")
+    world.release("NOT_ENOUGH_REPLICAS")
+    assert world.answers[len(world.requests)] == LeaveResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+@pytest.mark.parametrize("is_downgrade", [False, True])
+def test_a_change_that_is_not_written_brings_nothing_back_where_another_coordinates(is_downgrade: bool) -> None:
+    world = classic_group("c1")
+    if is_downgrade:
+        world.beat("m1", 0)
+    world.hold()
+    world.beat("m1", -1 if is_downgrade else 0)
+    world.resign()
+    world.release("NOT_LEADER_OR_FOLLOWER")
+    assert world.show() == ["no group g"]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_consumer_group_beyond_the_size_of_a_classic_group_stays_one(limit: int) -> None:
+    world = classic_group("c1", "c2")
+    world.beat("m1", 0)
+    world.set_max_size(limit)
+    world.beat("m1", -1)
+    assert ("g" in world.coordinator.index.groups) is (limit == 2)
+
+
+@pytest.mark.parametrize(("policy", "limit"), [("bidirectional", 1), ("upgrade", 1), ("bidirectional", 0)])
+def test_a_classic_client_in_place_of_the_last_member_makes_a_classic_group_where_it_may(
+    policy: str, limit: int
+) -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0, instance="i")
+    world.set_max_size(limit)
+    world.policy(policy)
+    world.join("c1", instance="i")
+    assert ("g" in world.coordinator.index.groups) is (policy == "bidirectional" and limit == 1)
+
+
+def test_a_change_that_is_refused_at_once_takes_no_upgrade_back() -> None:
+    world = classic_group("c1")
+    world.hold()
+    world.beat("m1", 0)
+    upgrade = world.take_held()
+    world.hold()
+    world.beat("m2", 0)
+    world.release("NOT_ENOUGH_REPLICAS")
+    world.answer_held(upgrade)
+    groups = world.coordinator.index.consumer_groups.values()
+    assert [list(group.members) for group in groups] == [[world.member_id("c1-1"), "m1"]]
