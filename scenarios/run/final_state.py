@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.broker.replicas.partition_events import PartitionEvents
+from cluster.broker.replicas.partition_events import keys_of
 from cluster.client.events import record_name
 from replica.config import TopicConfig
 from replica.errors import KafkaError
@@ -218,7 +218,6 @@ def _state_replica(
     # No client has sent the records in the offsets topic: they have no names and no fate, and groups interpret them.
     batches = () if topic_partition.topic in INTERNAL_TOPICS else log.raw_batches()
     compacted = naming.sent.compacted
-    events = PartitionEvents(broker_id=0, names=lambda broker_id: name, recorder=trace, name=topic_partition)
     has_transactions, last_epoch = False, UNDEFINED_EPOCH
     for header, batch in batches:
         if not check_crc(batch, 0, header):
@@ -235,7 +234,7 @@ def _state_replica(
         if compacted.has_any(topic_partition) and not any(compacted.keyed(*where)):
             # Appended while the topic was not compacted, and not cleaned since: it may replace a record that is gone.
             with suppress(KafkaError):  # Its codec is not installed.
-                events.keys_read(as_sent(batch, header), read_records(batch))
+                trace.emit(keys_of(name, topic_partition, as_sent(batch, header), read_records(batch)))
         appended_crc = compacted.crc_as_appended(topic_partition, header.base_offset, crc)
         found = _entries(header, batch, places, names)
         for offset, place, count in _stretches(*found, log.log_start_offset):
