@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.broker.replicas.partition_events import PartitionEvents
+from cluster.broker.replicas.partition_events import keys_of
 from cluster.client.events import record_name
 from replica.config import TopicConfig
 from replica.errors import KafkaError
-from replica.ids import INTERNAL_TOPICS, UNDEFINED_EPOCH, Names, TopicPartition
+from replica.ids import INTERNAL_TOPICS, UNDEFINED_EPOCH, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import BatchHeader, as_sent, check_crc, read_records
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
@@ -218,7 +218,6 @@ def _state_replica(
     # No client has sent the records in the offsets topic: they have no names and no fate, and groups interpret them.
     batches = () if topic_partition.topic in INTERNAL_TOPICS else log.raw_batches()
     compacted = naming.sent.compacted
-    events = PartitionEvents(broker_id=0, names=Names({0: name}), recorder=trace, name=topic_partition)
     has_transactions, last_epoch = False, UNDEFINED_EPOCH
     for header, batch in batches:
         if not check_crc(batch, 0, header):
@@ -235,7 +234,7 @@ def _state_replica(
         if compacted.has_any(topic_partition) and not any(compacted.keyed(*where)):
             # Appended while the topic was not compacted, and not cleaned since: it may replace a record that is gone.
             with suppress(KafkaError):  # Its codec is not installed.
-                events.keys_read(as_sent(batch, header), read_records(batch))
+                trace.emit(keys_of(name, topic_partition, as_sent(batch, header), read_records(batch)))
         appended_crc = compacted.crc_as_appended(topic_partition, header.base_offset, crc)
         found = _entries(header, batch, places, names)
         for offset, place, count in _stretches(*found, log.log_start_offset):

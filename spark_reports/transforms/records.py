@@ -49,8 +49,8 @@ UNMARKED = "committed and in the final log, but without the marker: no reader of
 def final_replicas(final_log: DataFrame) -> DataFrame:
     """One row per partition: the replica whose log is the partition's log after the run.
 
-    The running leader; without one, a member of the ISR, without any of the ELR, without any whoever has a log. Of
-    several the one with the latest leader epoch, the largest log end offset, the first by name.
+    The running leader; without one, a member of the ISR, without any of the ELR, without any a replica that has a log.
+    Of several the one with the latest leader epoch, the largest log end offset, the first by name.
     out: *PARTITION_KEY, node, is_leader, high_watermark, log_end_offset
     """
     preference = Window.partitionBy(*PARTITION_KEY).orderBy(

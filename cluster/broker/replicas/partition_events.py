@@ -59,6 +59,19 @@ def key_text(key: bytes | None) -> str:
     return f"#{sha256(content).hexdigest()[:KEY_CHARACTERS_MAX]}"
 
 
+def keys_of(node: str, name: TopicPartition, header: BatchHeader, records: Sequence[Record]) -> KeysAppended:
+    return KeysAppended(
+        node=node,
+        topic=name.topic,
+        partition=name.partition,
+        leader_epoch=header.leader_epoch,
+        base_offset=header.base_offset,
+        crc=header.crc,
+        keys=tuple(key_text(record.key) for record in records),
+        tombstones=tuple(one.offset for one in records if one.value is None or one.key is None),
+    )
+
+
 def _records_are(count: int) -> str:
     return "1 record is" if count == 1 else f"{count} records are"
 
@@ -187,20 +200,8 @@ class PartitionEvents:
 
     def keys_read(self, header: BatchHeader, records: Sequence[Record]) -> None:
         """Of a compacted topic, so that it is known which of its records compaction may take."""
-        if self._topic in INTERNAL_TOPICS:
-            return
-        self._recorder.aside(
-            KeysAppended(
-                node=self.node,
-                topic=self._topic,
-                partition=self._number,
-                leader_epoch=header.leader_epoch,
-                base_offset=header.base_offset,
-                crc=header.crc,
-                keys=tuple(key_text(record.key) for record in records),
-                tombstones=tuple(one.offset for one in records if one.value is None or one.key is None),
-            )
-        )
+        if self._topic not in INTERNAL_TOPICS:
+            self._recorder.aside(keys_of(self.node, self._topic_partition, header, records))
 
     def appended(self, info: AppendInfo, role: str) -> int | None:
         """One event per batch; returns the last one's seq, None for a duplicate, which appends nothing."""
