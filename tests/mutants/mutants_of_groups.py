@@ -12,6 +12,7 @@ REBALANCE, STEPS = "cluster.groups.rebalance", "cluster.groups.consumer_steps"
 MIGRATION, CLASSIC_MEMBERS = "cluster.groups.migration", "cluster.groups.classic_members"
 OF_CONSUMERS = "test tests/cluster/groups/test_consumer_groups.py::"
 OF_DELETIONS = "test tests/cluster/groups/test_group_deletions.py::"
+CONSUMER_GROUP = "cluster.groups.state.consumer_group"
 PATTERNS, GROUP = "cluster.groups.pattern_subscriptions", "cluster.groups.state.group"
 OF_CLASSIC = "test tests/cluster/groups/test_migration.py::"
 MEMBERSHIP, OFFSETS = "cluster.groups.membership", "cluster.groups.state.offsets"
@@ -1303,6 +1304,94 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "if all(name in known for known in names[1:])]",
         "]",
         OF_GROUPS + "test_a_group_has_the_protocol_that_all_its_members_know",
+    ),
+    mutant(
+        "unknown-topics-are-read-by-nobody",
+        "Where nobody knows what the members read their offsets are not deleted",
+        GROUP,
+        "self.subscribed is None or topic in",
+        "topic in (self.subscribed or ()) and topic in",
+        OF_GROUPS + "test_offsets_of_members_that_read_nobody_knows_what_are_not_deleted",
+    ),
+    mutant(
+        "members-wait-for-themselves",
+        "A member waits for what another one has, and not for its own",
+        CONSUMER_GROUP,
+        " if one not in member.assigned)\n        return any",
+        ")\n        return any",
+        OF_CONSUMERS + "test_a_member_waits_for_what_another_one_has",
+    ),
+    mutant(
+        "nobody-asks-for-nothing",
+        "Members that ask for no assignor have no vote",
+        CONSUMER_GROUP,
+        "            if member.assignor is not None:\n",
+        "            if True:\n",
+        OF_CONSUMERS + "test_who_asks_for_no_assignor_has_no_vote",
+    ),
+    mutant(
+        "former-coordinators-look-patterns-up",
+        "Who coordinates a group no more looks no patterns up",
+        CONSUMER_GROUP,
+        "        if self.resolving is not None:\n",
+        "        if False:\n",
+        OF_GROUPS + "test_who_coordinates_a_group_no_more_looks_no_patterns_up",
+    ),
+    mutant(
+        "groups-need-no-id",
+        "A member that joins names its group",
+        "cluster.groups.state.index",
+        "        if not group_id and not unnamed:\n",
+        "        if False:\n",
+        OF_GROUPS + "test_only_a_commit_outside_of_transactions_may_be_of_the_group_without_a_name",
+    ),
+    mutant(
+        "nobody-commits-without-a-name",
+        "Clients of old commit under no name",
+        "cluster.groups.state.index",
+        "        if not group_id and not unnamed:\n",
+        "        if not group_id:\n",
+        OF_GROUPS + "test_only_a_commit_outside_of_transactions_may_be_of_the_group_without_a_name",
+    ),
+    mutant(
+        "all-groups-go-with-a-partition",
+        "Who resigns from one partition still coordinates the groups of the others",
+        "cluster.groups.state.index",
+        "for group in self.groups.values() if self.partition_of(group.group_id) == partition]",
+        "for group in self.groups.values()]",
+        OF_GROUPS + "test_a_second_partition_begins_no_second_check",
+    ),
+    mutant(
+        "all-consumer-groups-go-with-a-partition",
+        "Who resigns from one partition still coordinates the consumer groups of the others",
+        "cluster.groups.state.index",
+        "for group in self.consumer_groups.values() if self.partition_of(group.group_id) == partition]",
+        "for group in self.consumer_groups.values()]",
+        OF_GROUPS + "test_a_second_partition_begins_no_second_check",
+    ),
+    mutant(
+        "who-waits-for-its-assignment-is-silent",
+        "A member that waits for its assignment is not expected to send heartbeats",
+        "cluster.groups.state.member",
+        "self.awaiting_join is not None or self.awaiting_sync is not None",
+        "self.awaiting_join is not None",
+        OF_GROUPS + "test_who_waits_for_its_assignment_is_not_silent",
+    ),
+    mutant(
+        "all-protocols-say-the-same",
+        "A member says of each protocol what it wants",
+        "cluster.groups.state.member",
+        "for name, metadata in self.protocols if name == protocol)",
+        "for name, metadata in self.protocols)",
+        OF_GROUPS + "test_a_member_votes_for_the_best_that_all_know_and_says_what_it_wants_by_it",
+    ),
+    mutant(
+        "members-vote-for-what-they-like",
+        "A member votes for the best protocol of those that all know",
+        "cluster.groups.state.member",
+        "for name, _ in self.protocols if name in candidates)",
+        "for name, _ in self.protocols)",
+        OF_GROUPS + "test_a_member_votes_for_the_best_that_all_know_and_says_what_it_wants_by_it",
     ),
     # ----------------------------------------------------------- elections, and what 4.1.2 does otherwise than 4.1.0
     mutant(

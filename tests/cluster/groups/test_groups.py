@@ -266,6 +266,7 @@ def test_only_a_commit_outside_of_transactions_may_be_of_the_group_without_a_nam
     world = CoordinatorWorld()
     assert world.commit(group="", t_0=7)[-1] == "somebody commit <- t-0 NONE"
     assert world.commit(group="", t_0=8, transaction=5)[-1] == "somebody commit <- t-0 INVALID_GROUP_ID"
+    assert world.join("c1", group="") == ["c1 join <- INVALID_GROUP_ID"]
 
 
 @pytest.mark.parametrize(("since_4_0", "version"), [(False, 8), (False, 9), (True, 8), (True, 9)])
@@ -293,6 +294,7 @@ def test_a_second_partition_begins_no_second_check() -> None:
     world = CoordinatorWorld(**EXPIRING)
     world.at(2 * SECOND)
     world.commit(t_0=7)
+    world.beat("m1", 0, group="of-consumers")
     world.at(3 * SECOND)
     for unreadable in (0, 1):
         world.coordinator.step(Elected(now_us=world.now_us, partition=1, leader_epoch=5))
@@ -585,10 +587,54 @@ def test_a_group_has_the_protocol_that_all_its_members_know() -> None:
     world = CoordinatorWorld()
     world.join("c1", version=3, protocols=("sticky",))
     world.leave("c1-1")
-    assert "INCONSISTENT" not in "".join(world.join("c2", version=3, protocols=("range", "roundrobin")))
-    world.join("c3", version=3, protocols=("roundrobin",))
+    assert "INCONSISTENT" not in "".join(world.join("c2", version=3, protocols=("range",)))
+    for name, protocols in (("w1", ("one", "two")), ("w2", ("two", "three"))):
+        world.join(name, version=3, protocols=protocols, kind="connect", group="workers")
     world.at(10 * SECOND)
-    assert world.coordinator.index.groups["g"].protocol == "roundrobin"
+    assert world.coordinator.index.groups["workers"].protocol == "two"
+
+
+def test_who_coordinates_a_group_no_more_looks_no_patterns_up() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0, pattern="t.*")
+    world.resign()
+    assert world.at(0) == []
+
+
+def test_offsets_of_members_that_read_nobody_knows_what_are_not_deleted() -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3, metadata="ff")
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.commit("c1-1", 1, t_0=7)
+    assert world.delete_offsets("t-0")[-1] == "delete-offsets <- t-0 GROUP_SUBSCRIBED_TO_TOPIC"
+
+
+def test_who_waits_for_its_assignment_is_not_silent() -> None:
+    world = CoordinatorWorld()
+    for name in ("c1", "c2"):
+        world.join(name, version=3)
+    world.at(6 * SECOND)
+    world.sync("c2-2", 1)
+    for second in (12, 20):
+        world.at(second * SECOND)
+        world.heartbeat("c1-1", 1)
+    assert "c2-2 sync <- t-1" in world.sync("c1-1", 1, assign=("c1-1:t-0", "c2-2:t-1"))
+
+
+def test_a_member_votes_for_the_best_that_all_know_and_says_what_it_wants_by_it() -> None:
+    member = Member(
+        member_id="m",
+        instance_id=None,
+        client_id="c",
+        client_host="h",
+        rebalance_timeout_ms=1,
+        session_timeout_ms=1,
+        protocol_type="consumer",
+        protocols=(("a", b"1"), ("b", b"2"), ("c", b"3")),
+    )
+    assert member.vote(["c", "b"]) == "b"
+    assert member.metadata("b") == b"2"
 
 
 def test_a_pattern_that_is_not_looked_up_yet_begins_no_epoch() -> None:
