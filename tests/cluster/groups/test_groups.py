@@ -102,6 +102,20 @@ def test_a_group_that_was_empty_waits_like_a_new_one_since_4_0(since_4_0: bool) 
     assert (group.state, len(group.members)) == (State.COMPLETING_REBALANCE, 2)
 
 
+def member_of_group(name: str, *protocols: str) -> Member:
+    """It says the protocol's name by each."""
+    return Member(
+        member_id=name,
+        instance_id=None,
+        client_id=name,
+        client_host="/host",
+        rebalance_timeout_ms=1,
+        session_timeout_ms=1,
+        protocol_type="consumer",
+        protocols=tuple((protocol, protocol.encode()) for protocol in protocols),
+    )
+
+
 def commit(world: CoordinatorWorld, **offsets: OffsetAndMetadata) -> dict[str, ErrorCode]:
     """Somebody's, of t_0 and others: what is answered of each."""
     number = len(world.requests) + 1
@@ -471,6 +485,8 @@ def test_a_group_that_is_larger_than_it_may_be_by_now_begins_a_rebalance() -> No
     world.sync("c1-1", 1, assign=("c1-1:t-0", "c2-2:t-1"))
     world.restart()
     assert world.coordinator.index.groups["g"].state is State.STABLE
+    world.set_max_size(2)
+    assert world.coordinator.index.groups["g"].state is State.STABLE
     world.set_max_size(1)
     assert world.coordinator.index.groups["g"].state is State.PREPARING_REBALANCE
 
@@ -544,19 +560,8 @@ def test_the_leader_of_a_classic_group() -> None:
     """Where it is not the first member, as after a rebalance that the first one has missed."""
     group = Group("g", State.PREPARING_REBALANCE)
     for number, name in enumerate(("a", "b", "c")):
-        group.add(
-            Member(
-                member_id=name,
-                instance_id=None,
-                client_id=name,
-                client_host="/host",
-                rebalance_timeout_ms=1,
-                session_timeout_ms=1,
-                protocol_type="consumer",
-                protocols=(("range", b""),),
-                awaiting_join=number or None,
-            )
-        )
+        group.add(member_of_group(name, "range"))
+        group.members[name].awaiting_join = number or None
     assert (group.elect_joined_leader(), group.leader_id) == (True, "b")
     group.members["a"].awaiting_join = 3
     assert (group.elect_joined_leader(), group.leader_id) == (True, "b")
@@ -588,10 +593,10 @@ def test_a_group_has_the_protocol_that_all_its_members_know() -> None:
     world.join("c1", version=3, protocols=("sticky",))
     world.leave("c1-1")
     assert "INCONSISTENT" not in "".join(world.join("c2", version=3, protocols=("range",)))
-    for name, protocols in (("w1", ("one", "two")), ("w2", ("two", "three"))):
-        world.join(name, version=3, protocols=protocols, kind="connect", group="workers")
-    world.at(10 * SECOND)
-    assert world.coordinator.index.groups["workers"].protocol == "two"
+    group = Group("g")
+    for name, protocols in (("a", ("one", "two")), ("b", ("two", "three"))):
+        group.add(member_of_group(name, *protocols))
+    assert group.select_protocol() == "two"
 
 
 def test_who_coordinates_a_group_no_more_looks_no_patterns_up() -> None:
@@ -610,6 +615,43 @@ def test_offsets_of_members_that_read_nobody_knows_what_are_not_deleted() -> Non
     assert world.delete_offsets("t-0")[-1] == "delete-offsets <- t-0 GROUP_SUBSCRIBED_TO_TOPIC"
 
 
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_who_never_asks_under_the_id_of_before_begins_a_rebalance(comes_back: bool) -> None:
+    """A static member that comes back before it has asked, and asks under its new id: as in Kafka."""
+    world = CoordinatorWorld()
+    for name, instance in (("c1", "i1"), ("c2", "i2")):
+        world.join(name, instance=instance, session=100 * SECOND)
+    world.at(6 * SECOND)
+    world.sync("i1-1", 1, instance="i1", assign=("i1-1:t-0", "i2-2:t-1"))
+    if comes_back:
+        world.join("c2", instance="i2", session=100 * SECOND)
+    world.sync("i2-3" if comes_back else "i2-2", 1, instance="i2")
+    world.at(66 * SECOND)
+    state = world.coordinator.index.groups["g"].state
+    assert state is (State.PREPARING_REBALANCE if comes_back else State.STABLE)
+
+
+def test_a_refused_sync_names_no_protocol() -> None:
+    world = CoordinatorWorld()
+    for name in ("c1", "c2"):
+        world.join(name, version=3)
+    world.at(6 * SECOND)
+    world.sync("c2-2", 1)
+    waits = len(world.requests)
+    world.join("c3", version=3)
+    assert world.answers[waits] == SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def test_a_new_member_waits_for_five_minutes() -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3, session=1000 * SECOND, rebalance=900 * SECOND)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.join("c2", version=3)
+    assert world.at(303 * SECOND - 1) == []
+    assert "c2 join <- UNKNOWN_MEMBER_ID" in world.at(303 * SECOND)
+
+
 def test_who_waits_for_its_assignment_is_not_silent() -> None:
     world = CoordinatorWorld()
     for name in ("c1", "c2"):
@@ -623,18 +665,9 @@ def test_who_waits_for_its_assignment_is_not_silent() -> None:
 
 
 def test_a_member_votes_for_the_best_that_all_know_and_says_what_it_wants_by_it() -> None:
-    member = Member(
-        member_id="m",
-        instance_id=None,
-        client_id="c",
-        client_host="h",
-        rebalance_timeout_ms=1,
-        session_timeout_ms=1,
-        protocol_type="consumer",
-        protocols=(("a", b"1"), ("b", b"2"), ("c", b"3")),
-    )
+    member = member_of_group("m", "a", "b", "c")
     assert member.vote(["c", "b"]) == "b"
-    assert member.metadata("b") == b"2"
+    assert member.metadata("b") == b"b"
 
 
 def test_a_pattern_that_is_not_looked_up_yet_begins_no_epoch() -> None:
