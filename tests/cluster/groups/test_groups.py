@@ -20,6 +20,7 @@ from cluster.groups.inputs import (
     JoinResult,
     LeadershipResigned,
     Loaded,
+    SyncGroup,
     SyncResult,
 )
 from cluster.groups.state.group import Group, State
@@ -650,6 +651,43 @@ def test_a_new_member_waits_for_five_minutes() -> None:
     world.join("c2", version=3)
     assert world.at(303 * SECOND - 1) == []
     assert "c2 join <- UNKNOWN_MEMBER_ID" in world.at(303 * SECOND)
+
+
+def test_a_new_group_gives_out_as_many_ids_as_it_may_have_members() -> None:
+    world = CoordinatorWorld(max_size=2)
+    told = [world.join("c1")[-1] for _ in range(3)]
+    assert [line.split()[3] for line in told] == ["MEMBER_ID_REQUIRED", "MEMBER_ID_REQUIRED", "GROUP_MAX_SIZE_REACHED"]
+
+
+def test_an_id_that_was_given_out_is_no_static_member_s() -> None:
+    """GroupMetadataManager.classicGroupJoinExistingMember throws an IllegalStateException."""
+    world = CoordinatorWorld()
+    world.join("c1")
+    assert world.join("c1", member="c1-1", instance="i") == ["c1 join <- UNKNOWN_SERVER_ERROR"]
+    assert "c1 join <- generation 1" in "".join([*world.join("c1", member="c1-1"), *world.at(3 * SECOND)])
+
+
+@pytest.mark.parametrize(("kind", "error"), [("consumer", "NONE"), ("connect", "INCONSISTENT_GROUP_PROTOCOL")])
+def test_who_asks_for_an_assignment_is_of_the_kind_of_its_group(kind: str, error: str) -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.requests[9] = "sync"
+    event = SyncGroup(
+        now_us=world.now_us,
+        request=9,
+        group_id="g",
+        generation=1,
+        member_id=world.member_id("c1-1"),
+        instance_id=None,
+        protocol_type=kind,
+        protocol="range",
+        assignments={},
+    )
+    world.step(event)
+    result = world.answers[9]
+    assert isinstance(result, SyncResult)
+    assert result.error is ErrorCode[error]
 
 
 def test_who_waits_for_its_assignment_is_not_silent() -> None:

@@ -571,3 +571,15 @@ def test_a_group_whose_upgrade_is_not_written_goes_on(is_stable: bool) -> None:
     assert group.state is (State.STABLE if is_stable else State.PREPARING_REBALANCE)
     world.at(80 * SECOND)
     assert group.state is (State.STABLE if is_stable else State.EMPTY)
+
+
+@pytest.mark.parametrize("has", ["members", "empty", "none"])
+def test_who_has_a_session_timeout_out_of_bounds_changes_nothing(has: str) -> None:
+    world = CoordinatorWorld()
+    if has != "none":
+        world.beat("m1", 0)
+    if has == "empty":
+        world.beat("m1", -1)
+    before = world.show()
+    assert world.join("c1", version=3, session=SECOND) == ["c1 join <- INVALID_SESSION_TIMEOUT"]
+    assert world.show() == before
