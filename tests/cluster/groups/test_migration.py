@@ -5,7 +5,7 @@ read by two, and in the end each is read by one; and what is written of a group 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from coordinator_world import SECOND, CoordinatorWorld, subscription
@@ -359,7 +359,11 @@ def test_an_assignment_is_as_kafka_writes_it() -> None:
 
 def test_a_classic_member_has_its_time_from_what_it_was_told_first_until_it_joins() -> None:
     world = CoordinatorWorld()
-    client = {"protocols": ("cooperative-sticky", "range"), "session": 100 * SECOND, "rebalance": 20 * SECOND}
+    client: dict[str, Any] = {
+        "protocols": ("cooperative-sticky", "range"),
+        "session": 100 * SECOND,
+        "rebalance": 20 * SECOND,
+    }
     world.join("c1", version=3, owned=(), **client)
     world.at(3 * SECOND)
     world.sync("c1-1", 1, gives=("c1-1:t-0+t-1+t-2",))
