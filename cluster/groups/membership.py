@@ -125,19 +125,20 @@ class Membership:
         known_id = None if given.instance_id is None else group.static_members.get(given.instance_id)
         if known_id is not None:
             self._rebalances.replace_static(group, group.members[known_id], given, new_id)
-        elif given.instance_id is None and given.requires_member_id:
+        elif given.requires_member_id:
             self._rebalances.give_id(group, given, new_id)
         else:
             self._rebalances.add(group, given, new_id)
 
     def _join_again(self, group: Group, given: JoinGroup) -> None:
         """source: doCurrentMemberJoinGroup"""
-        if given.member_id in group.pending_members and given.instance_id is None:
-            self._rebalances.add(group, given, given.member_id)
+        if given.member_id in group.pending_members:
+            if given.instance_id is None:
+                self._rebalances.add(group, given, given.member_id)
+            else:  # As in Kafka, where it is an exception: no static member is given an id.
+                self._desk.answer(given.request, JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR))
             return
         error = member_error(group, given.member_id, given.instance_id)
-        if error is ErrorCode.NONE and group.state is State.EMPTY:
-            error = ErrorCode.UNKNOWN_MEMBER_ID
         if error is not ErrorCode.NONE:
             self._desk.answer(given.request, JoinResult(error, given.member_id))
             return

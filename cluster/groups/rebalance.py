@@ -151,7 +151,7 @@ class Rebalances:
         """The first members of a group come at about the same time: each new one prolongs the wait."""
 
         def over(now_us: int) -> None:
-            if group.member_came and remaining_ms != 0:
+            if group.member_came:
                 group.member_came = False
                 again_ms = min(self._desk.settings.initial_rebalance_delay_ms, remaining_ms)
                 self._await_first(group, again_ms, max(remaining_ms - delay_ms, 0), now_us)
@@ -169,8 +169,7 @@ class Rebalances:
 
     def maybe_complete_join(self, group: Group, now_us: int) -> None:
         """A member came or went. The first generation waits for its delay all the same."""
-        waits = group.state is State.PREPARING_REBALANCE and group.join is not None
-        if waits and not group.is_first_join and group.all_have_joined:
+        if group.join is not None and not group.is_first_join and group.all_have_joined:
             self._complete_join(group, now_us)
 
     def _complete_join(self, group: Group, now_us: int) -> None:
@@ -198,8 +197,7 @@ class Rebalances:
             self.keep_alive(group, member, now_us)
             member.is_new = False
             group.pending_sync[member.member_id] = None
-        timeout_ms, generation = group.rebalance_timeout_ms, group.generation
-        group.sync = self._desk.after(timeout_ms, partial(self._sync_expired, group, generation), now_us)
+        group.sync = self._desk.after(group.rebalance_timeout_ms, partial(self._sync_expired, group), now_us)
 
     # -------------------------------------------------------------------------------------------------------- syncing
 
@@ -232,12 +230,8 @@ class Rebalances:
         if not group.pending_sync:
             group.stop_sync()
 
-    def _sync_expired(self, group: Group, generation: int, now_us: int) -> None:
+    def _sync_expired(self, group: Group, now_us: int) -> None:
         """source: onExpirePendingSync"""
-        group.sync = None
-        waits = group.state in (State.COMPLETING_REBALANCE, State.STABLE)
-        if generation != group.generation or not waits or not group.pending_sync:
-            return
         limit = duration(group.rebalance_timeout_ms * 1000)
         for member_id in list(group.pending_sync):
             member = group.members.get(member_id)
@@ -286,15 +280,13 @@ class Rebalances:
 
     def _expect(self, group: Group, member: Member, timeout_ms: int, now_us: int) -> None:
         member.stop_session()
-        # A member that waits for the others is not expected to send anything; a new one may still be gone.
-        if member.is_new or not member.is_awaiting:
-            member.session = self._desk.after(timeout_ms, partial(self._session_expired, group, member), now_us)
+        member.session = self._desk.after(timeout_ms, partial(self._session_expired, group, member), now_us)
 
     def _session_expired(self, group: Group, member: Member, now_us: int) -> None:
         """source: onExpireHeartbeat"""
         member.session = None
-        known = group.state is not State.DEAD and group.members.get(member.member_id) is member
-        if known and (member.is_new or not member.is_awaiting):
+        # A member that waits for the others is not expected to send anything; a new one may still be gone.
+        if member.is_new or not member.is_awaiting:
             limit_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
             self.remove(group, member, f"it has been silent for {duration(limit_ms * 1000)}", now_us)
 

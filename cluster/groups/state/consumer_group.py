@@ -138,8 +138,6 @@ class ConsumerGroup:
         """Whether a classic client with these protocols can be a member. source: supportsClassicProtocols"""
         if protocol_type != CONSUMER:
             return False
-        if not self.members:
-            return bool(protocols)
         known = [[name for name, _ in one.classic.protocols] for one in self.members.values() if one.classic]
         return any(all(name in names for names in known) for name, _ in protocols)
 

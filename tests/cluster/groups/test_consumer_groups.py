@@ -20,6 +20,7 @@ from cluster.groups.assignors.specification import (
 )
 from cluster.groups.inputs import ConsumerHeartbeatResult
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
+from cluster.groups.state.consumer_member import ConsumerMember
 from cluster.groups.state.consumer_records import CONSUMER_KEYS, encode, read_consumer_key, read_consumer_record
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 
@@ -360,6 +361,24 @@ def test_a_group_is_assigned_by_what_most_of_its_members_ask_for() -> None:
     world.beat("m4", 0, topics=("t", "u"), assignor="uniform")
     world.beat("m5", 0, topics=("t", "u"), assignor="uniform")
     assert sorted(len(target) for target in group_of(world).targets.values()) == [1, 1, 1, 1, 2]
+
+
+def test_who_asks_for_no_assignor_has_no_vote() -> None:
+    world = CoordinatorWorld()
+    world.make_topic("u", 3)
+    for name, assignor in (("m1", "range"), ("m2", None), ("m3", None)):
+        world.beat(name, 0, topics=("t", "u"), assignor=assignor)
+    assert group_of(world).preferred_assignor() == "range"
+
+
+def test_a_member_waits_for_what_another_one_has() -> None:
+    group = ConsumerGroup("g")
+    both = TopicIdPartition(TOPICS[0], 0), TopicIdPartition(TOPICS[0], 1)
+    member = ConsumerMember(member_id="a", assigned=both[:1])
+    group.targets["a"] = both
+    for other, waits in ((both[1:], True), ((), False)):
+        group.members = {"a": member, "b": ConsumerMember(member_id="b", assigned=other)}
+        assert group.waits_for_others(member) is waits
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from cluster.groups.inputs import (
     JoinResult,
     LeadershipResigned,
     Loaded,
+    SyncGroup,
     SyncResult,
 )
 from cluster.groups.state.group import Group, State
@@ -100,6 +101,20 @@ def test_a_group_that_was_empty_waits_like_a_new_one_since_4_0(since_4_0: bool) 
     assert group.state is (State.PREPARING_REBALANCE if since_4_0 else State.COMPLETING_REBALANCE)
     world.at(9 * SECOND)
     assert (group.state, len(group.members)) == (State.COMPLETING_REBALANCE, 2)
+
+
+def member_of_group(name: str, *protocols: str) -> Member:
+    """It says the protocol's name by each."""
+    return Member(
+        member_id=name,
+        instance_id=None,
+        client_id=name,
+        client_host="/host",
+        rebalance_timeout_ms=1,
+        session_timeout_ms=1,
+        protocol_type="consumer",
+        protocols=tuple((protocol, protocol.encode()) for protocol in protocols),
+    )
 
 
 def commit(world: CoordinatorWorld, **offsets: OffsetAndMetadata) -> dict[str, ErrorCode]:
@@ -266,6 +281,7 @@ def test_only_a_commit_outside_of_transactions_may_be_of_the_group_without_a_nam
     world = CoordinatorWorld()
     assert world.commit(group="", t_0=7)[-1] == "somebody commit <- t-0 NONE"
     assert world.commit(group="", t_0=8, transaction=5)[-1] == "somebody commit <- t-0 INVALID_GROUP_ID"
+    assert world.join("c1", group="") == ["c1 join <- INVALID_GROUP_ID"]
 
 
 @pytest.mark.parametrize(("since_4_0", "version"), [(False, 8), (False, 9), (True, 8), (True, 9)])
@@ -293,6 +309,7 @@ def test_a_second_partition_begins_no_second_check() -> None:
     world = CoordinatorWorld(**EXPIRING)
     world.at(2 * SECOND)
     world.commit(t_0=7)
+    world.beat("m1", 0, group="of-consumers")
     world.at(3 * SECOND)
     for unreadable in (0, 1):
         world.coordinator.step(Elected(now_us=world.now_us, partition=1, leader_epoch=5))
@@ -469,6 +486,8 @@ def test_a_group_that_is_larger_than_it_may_be_by_now_begins_a_rebalance() -> No
     world.sync("c1-1", 1, assign=("c1-1:t-0", "c2-2:t-1"))
     world.restart()
     assert world.coordinator.index.groups["g"].state is State.STABLE
+    world.set_max_size(2)
+    assert world.coordinator.index.groups["g"].state is State.STABLE
     world.set_max_size(1)
     assert world.coordinator.index.groups["g"].state is State.PREPARING_REBALANCE
 
@@ -542,19 +561,8 @@ def test_the_leader_of_a_classic_group() -> None:
     """Where it is not the first member, as after a rebalance that the first one has missed."""
     group = Group("g", State.PREPARING_REBALANCE)
     for number, name in enumerate(("a", "b", "c")):
-        group.add(
-            Member(
-                member_id=name,
-                instance_id=None,
-                client_id=name,
-                client_host="/host",
-                rebalance_timeout_ms=1,
-                session_timeout_ms=1,
-                protocol_type="consumer",
-                protocols=(("range", b""),),
-                awaiting_join=number or None,
-            )
-        )
+        group.add(member_of_group(name, "range"))
+        group.members[name].awaiting_join = number or None
     assert (group.elect_joined_leader(), group.leader_id) == (True, "b")
     group.members["a"].awaiting_join = 3
     assert (group.elect_joined_leader(), group.leader_id) == (True, "b")
@@ -585,10 +593,119 @@ def test_a_group_has_the_protocol_that_all_its_members_know() -> None:
     world = CoordinatorWorld()
     world.join("c1", version=3, protocols=("sticky",))
     world.leave("c1-1")
-    assert "INCONSISTENT" not in "".join(world.join("c2", version=3, protocols=("range", "roundrobin")))
-    world.join("c3", version=3, protocols=("roundrobin",))
-    world.at(10 * SECOND)
-    assert world.coordinator.index.groups["g"].protocol == "roundrobin"
+    assert "INCONSISTENT" not in "".join(world.join("c2", version=3, protocols=("range",)))
+    group = Group("g")
+    for name, protocols in (("a", ("one", "two")), ("b", ("two", "three"))):
+        group.add(member_of_group(name, *protocols))
+    assert group.select_protocol() == "two"
+
+
+def test_who_coordinates_a_group_no_more_looks_no_patterns_up() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0, pattern="t.*")
+    world.resign()
+    assert world.at(0) == []
+
+
+def test_offsets_of_members_that_read_nobody_knows_what_are_not_deleted() -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3, metadata="ff")
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.commit("c1-1", 1, t_0=7)
+    assert world.delete_offsets("t-0")[-1] == "delete-offsets <- t-0 GROUP_SUBSCRIBED_TO_TOPIC"
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_who_never_asks_under_the_id_of_before_begins_a_rebalance(comes_back: bool) -> None:
+    """A static member that comes back before it has asked, and asks under its new id: as in Kafka."""
+    world = CoordinatorWorld()
+    for name, instance in (("c1", "i1"), ("c2", "i2")):
+        world.join(name, instance=instance, session=100 * SECOND)
+    world.at(6 * SECOND)
+    world.sync("i1-1", 1, instance="i1", assign=("i1-1:t-0", "i2-2:t-1"))
+    if comes_back:
+        world.join("c2", instance="i2", session=100 * SECOND)
+    world.sync("i2-3" if comes_back else "i2-2", 1, instance="i2")
+    world.at(66 * SECOND)
+    state = world.coordinator.index.groups["g"].state
+    assert state is (State.PREPARING_REBALANCE if comes_back else State.STABLE)
+
+
+def test_a_refused_sync_names_no_protocol() -> None:
+    world = CoordinatorWorld()
+    for name in ("c1", "c2"):
+        world.join(name, version=3)
+    world.at(6 * SECOND)
+    world.sync("c2-2", 1)
+    waits = len(world.requests)
+    world.join("c3", version=3)
+    assert world.answers[waits] == SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def test_a_new_member_waits_for_five_minutes() -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3, session=1000 * SECOND, rebalance=900 * SECOND)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.join("c2", version=3)
+    assert world.at(303 * SECOND - 1) == []
+    assert "c2 join <- UNKNOWN_MEMBER_ID" in world.at(303 * SECOND)
+
+
+def test_a_new_group_gives_out_as_many_ids_as_it_may_have_members() -> None:
+    world = CoordinatorWorld(max_size=2)
+    told = [world.join("c1")[-1] for _ in range(3)]
+    assert [line.split()[3] for line in told] == ["MEMBER_ID_REQUIRED", "MEMBER_ID_REQUIRED", "GROUP_MAX_SIZE_REACHED"]
+
+
+def test_an_id_that_was_given_out_is_no_static_member_s() -> None:
+    """GroupMetadataManager.classicGroupJoinExistingMember throws an IllegalStateException."""
+    world = CoordinatorWorld()
+    world.join("c1")
+    assert world.join("c1", member="c1-1", instance="i") == ["c1 join <- UNKNOWN_SERVER_ERROR"]
+    assert "c1 join <- generation 1" in "".join([*world.join("c1", member="c1-1"), *world.at(3 * SECOND)])
+
+
+@pytest.mark.parametrize(("kind", "error"), [("consumer", "NONE"), ("connect", "INCONSISTENT_GROUP_PROTOCOL")])
+def test_who_asks_for_an_assignment_is_of_the_kind_of_its_group(kind: str, error: str) -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.requests[9] = "sync"
+    event = SyncGroup(
+        now_us=world.now_us,
+        request=9,
+        group_id="g",
+        generation=1,
+        member_id=world.member_id("c1-1"),
+        instance_id=None,
+        protocol_type=kind,
+        protocol="range",
+        assignments={},
+    )
+    world.step(event)
+    result = world.answers[9]
+    assert isinstance(result, SyncResult)
+    assert result.error is ErrorCode[error]
+
+
+def test_who_waits_for_its_assignment_is_not_silent() -> None:
+    world = CoordinatorWorld()
+    for name in ("c1", "c2"):
+        world.join(name, version=3)
+    world.at(6 * SECOND)
+    world.sync("c2-2", 1)
+    for second in (12, 20):
+        world.at(second * SECOND)
+        world.heartbeat("c1-1", 1)
+    assert "c2-2 sync <- t-1" in world.sync("c1-1", 1, assign=("c1-1:t-0", "c2-2:t-1"))
+
+
+def test_a_member_votes_for_the_best_that_all_know_and_says_what_it_wants_by_it() -> None:
+    member = member_of_group("m", "a", "b", "c")
+    assert member.vote(["c", "b"]) == "b"
+    assert member.metadata("b") == b"b"
 
 
 def test_a_pattern_that_is_not_looked_up_yet_begins_no_epoch() -> None:

@@ -558,3 +558,32 @@ def test_a_change_that_is_refused_at_once_takes_no_upgrade_back() -> None:
     world.answer_held(upgrade)
     groups = world.coordinator.index.consumer_groups.values()
     assert [list(group.members) for group in groups] == [[world.member_id("c1-1"), "m1"]]
+
+
+@pytest.mark.parametrize("is_stable", [True, False])
+def test_a_group_whose_upgrade_is_not_written_goes_on(is_stable: bool) -> None:
+    """One that waited for its assignments begins anew."""
+    world = CoordinatorWorld()
+    world.join("c1", version=3, session=100 * SECOND)
+    world.at(3 * SECOND)
+    if is_stable:
+        world.sync("c1-1", 1, gives=("c1-1:t-0+t-1+t-2",))
+    world.hold()
+    world.beat("m1", 0)
+    world.release("NOT_ENOUGH_REPLICAS")
+    group = world.coordinator.index.groups["g"]
+    assert group.state is (State.STABLE if is_stable else State.PREPARING_REBALANCE)
+    world.at(80 * SECOND)
+    assert group.state is (State.STABLE if is_stable else State.EMPTY)
+
+
+@pytest.mark.parametrize("has", ["members", "empty", "none"])
+def test_who_has_a_session_timeout_out_of_bounds_changes_nothing(has: str) -> None:
+    world = CoordinatorWorld()
+    if has != "none":
+        world.beat("m1", 0)
+    if has == "empty":
+        world.beat("m1", -1)
+    before = world.show()
+    assert world.join("c1", version=3, session=SECOND) == ["c1 join <- INVALID_SESSION_TIMEOUT"]
+    assert world.show() == before
