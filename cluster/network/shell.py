@@ -13,7 +13,7 @@ from functools import partial
 
 import trio
 
-from cluster.network.world import Acceptor, Connection, ConnectionGone, TornSend, World
+from cluster.network.world import Connection, ConnectionGone, OpenPort, TornSend, World
 from cluster.node import (
     Action,
     Close,
@@ -84,7 +84,7 @@ class NodeShell:
                 raise
             self._alarm.arm(self.core.next_deadline_us)
 
-    async def _accept(self, listener: Acceptor) -> None:
+    async def _accept(self, listener: OpenPort) -> None:
         assert self._nursery is not None
         while True:
             end = await listener.accept()

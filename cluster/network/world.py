@@ -94,7 +94,7 @@ class Alarm(Protocol):
         ...
 
 
-class Acceptor(Protocol):
+class OpenPort(Protocol):
     async def accept(self) -> Connection: ...
 
 
@@ -110,7 +110,7 @@ class World(Protocol):
 
     def alarm(self) -> Alarm: ...
 
-    def listen(self) -> Acceptor: ...
+    def listen(self) -> OpenPort: ...
 
     async def connect(self, host: str, port: int) -> Connection:
         """raises: ConnectionGone when refused; waits for as long as the network is silent"""
