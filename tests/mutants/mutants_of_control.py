@@ -60,7 +60,7 @@ CONTROL: tuple[Mutant, ...] = (
         "port-opens-with-the-process",
         "A broker's port opens when it is unfenced, not before (KAFKA-14658)",
         "cluster.broker.broker",
-        '            listens_early=rules.startup_port == "open",',
+        '            listens_early=base.rules.startup_port == "open",',
         "            listens_early=True,",
         "leader-back-too-soon: records.reordered",
     ),
