@@ -102,7 +102,7 @@ def access_to(
     """Without super users all may do everything."""
 
     def client(connection: ConnectionId) -> Client | None:
-        if connection not in connections or connections.is_of_node(connection):
+        if connections.is_of_node(connection) or connection not in connections:
             return None
         return Client(connections.principal(connection), connections.address(connection))
 

@@ -22,7 +22,7 @@ from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
 from cluster.network.passage import RESET, Message
 from cluster.network.world import ConnectionGone
-from cluster.node import Segment
+from cluster.node import Segment, Send
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 PEEKED_BYTES = 512
 SIZE_BYTES = 4
+RELAYED = 0
+"""Instead of the number of a connection: no core has one."""
 
 
 class NearEnd(TcpConnection):
@@ -126,7 +128,7 @@ class Relay:
         api = self._exchanges.request(frame)
         if self._sight is not None:
             self._sight.request(frame)
-        self._far.send([len(frame).to_bytes(SIZE_BYTES, "big"), frame], api, "request", None)
+        self._far.send(Send(RELAYED, (len(frame).to_bytes(SIZE_BYTES, "big"), frame), api, "request"))
 
     def _response(self, frame: bytearray) -> None:
         api = self._exchanges.response(frame)
@@ -134,7 +136,9 @@ class Relay:
             self._before_answer()
         sight = self._sight
         on_sent = None if sight is None else lambda _: sight.response(frame)
-        self._near.send([len(frame).to_bytes(SIZE_BYTES, "big"), frame], api, "response", None, on_sent)
+        self._near.send(
+            Send(RELAYED, (len(frame).to_bytes(SIZE_BYTES, "big"), frame), api, "response", on_sent=on_sent)
+        )
 
 
 class RelayListener:

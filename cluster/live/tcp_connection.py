@@ -26,7 +26,8 @@ from cluster.live.tls import why_it_ended
 from cluster.live.writer import FrameWriter, copy_of
 from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.network.world import ConnectionGone, Parking, TornSend
-from cluster.node import OnSent, Segment
+from cluster.node import OnSent, Segment, Send
+from cluster.protocol.api_01_fetch import size_of
 from cluster.protocol.versions import PRODUCE
 from replica.log.files.open_files import FileSlice
 
@@ -302,18 +303,16 @@ class TcpConnection(Passage[Sequence[Segment]]):
 
     # ------------------------------------------------------------------------------------------------------- sending
 
-    def _transmit(
-        self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None
-    ) -> None:
-        cause = self._live_time.cause if cause is None else cause
+    def _transmit(self, send: Send) -> None:
+        cause = self._live_time.cause if send.cause is None else send.cause
         if self._told is not None:
             self._told.append(cause)
         on_its_way = self._under_way or self.stopped or self.let_through
         if not on_its_way and not self._network.holds and self._link.is_clear:
-            self._put(segments, api, on_sent)
+            self._put(send.segments, send.api, send.on_sent)
             return
-        size_bytes = sum(segment.length if isinstance(segment, FileSlice) else len(segment) for segment in segments)
-        self._depart(Message(segments, api, part, size_bytes, on_sent=on_sent), cause)
+        size_bytes = sum(map(size_of, send.segments))
+        self._depart(Message(send.segments, send.api, send.part, size_bytes, on_sent=send.on_sent), cause)
 
     def _depart(self, message: Message[Sequence[Segment]], cause: int | None = None) -> None:
         """raises: TornSend, for what leaves at once"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Self
 
@@ -15,7 +15,7 @@ from cluster.network.links import Link, Network
 from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, NetworkEvents, Passage
 from cluster.network.virtual_time import VirtualTime
 from cluster.network.world import ConnectionGone, Parking, ProcessExit, TornSend
-from cluster.node import OnSent, Segment, Sent
+from cluster.node import Send, Sent
 from cluster.security import OPEN
 from replica.log.files.open_files import FileSlice
 from replica.trace.events import TraceLog
@@ -254,29 +254,26 @@ class SimulatedConnection(Passage[bytearray]):
             if self._waiting and (self.inbox or self.gone is not None):
                 self.fabric.time.at(self.fabric.time.now_us, self.wake)
 
-    def _transmit(
-        self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None
-    ) -> None:
+    def _transmit(self, send: Send) -> None:
         """The frame leaves as the other end receives it, without its size prefix.     raises: TornSend"""
         counts = self.host.bytes
         calls, from_files = counts.sendfile_calls, counts.sendfile
         frame = bytearray()
-        for segment in segments:
+        for segment in send.segments:
             if type(segment) is FileSlice:
                 self._send_from_file(segment, frame)
                 counts.sendfile += segment.length
                 continue
-            before = len(frame)
             frame += segment
             if type(segment) is memoryview:  # Records that are in memory travel as memoryviews.
-                counts.fetch_payload_through_python += len(frame) - before
+                counts.fetch_payload_through_python += len(segment)
             else:
-                counts.protocol += len(frame) - before
+                counts.protocol += len(segment)
         del frame[:SIZE_PREFIX_BYTES]  # Cheap: a bytearray shrinks at its front without copying.
-        if on_sent is not None:
+        if send.on_sent is not None:
             now_us = self._time.now_us
-            on_sent(Sent(now_us, now_us, counts.sendfile_calls - calls, counts.sendfile - from_files))
-        self._depart(Message(frame, api, part, len(frame)), cause)
+            send.on_sent(Sent(now_us, now_us, counts.sendfile_calls - calls, counts.sendfile - from_files))
+        self._depart(Message(frame, send.api, send.part, len(frame)), send.cause)
 
     def _may_run(self, then: Callable[[], None]) -> bool:
         return self.host.may_run(then)

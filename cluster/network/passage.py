@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
 from cluster.network.links import HoldRule, Network, Road
 from cluster.network.world import Fabric, TornSend
-from cluster.node import OnSent, Segment
+from cluster.node import OnSent, Send
 from replica.log.files.open_files import FileSlice
 from replica.trace.events import (
     ConnectionClosed,
@@ -70,11 +70,7 @@ class Message(Generic[Frame]):
 class Withheld:
     """A response whose header is out and whose file bytes have not yet left the file."""
 
-    segments: Sequence[Segment]
-    api: int
-    part: str
-    cause: int | None
-    on_sent: OnSent | None
+    send: Send
     hold: HoldRule
     held_event: int
 
@@ -141,9 +137,7 @@ class Passage(ABC, Generic[Frame]):
     # ---------------------------------------------------------------------------------------------- what a world adds
 
     @abstractmethod
-    def _transmit(
-        self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None
-    ) -> None:
+    def _transmit(self, send: Send) -> None:
         """Let a frame depart. raises: TornSend"""
 
     @abstractmethod
@@ -171,25 +165,23 @@ class Passage(ABC, Generic[Frame]):
 
     # ------------------------------------------------------------------------------------------------------- sending
 
-    def send(
-        self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None = None
-    ) -> None:
+    def send(self, send: Send) -> None:
         if not self.open:
             if self.gone == RESET:  # A failed write is the last that Kafka has to do with it: Selector, NOTIFY_ONLY.
                 self._drop_unread()
             return
-        if not self._network.holds or (hold := self._body_hold(segments, api)) is None:
-            self._transmit(segments, api, part, cause, on_sent)
+        if not self._network.holds or (hold := self._body_hold(send)) is None:
+            self._transmit(send)
             return
-        held_event = self._events.held(self._node, self.peer, api, "body", hold)
-        self.withheld = Withheld(segments, api, part, cause, on_sent, hold, held_event)
+        held_event = self._events.held(self._node, self.peer, send.api, "body", hold)
+        self.withheld = Withheld(send, hold, held_event)
 
     # ---------------------------------------------------------------------------------- header sent, file bytes not
 
-    def _body_hold(self, segments: Sequence[Segment], api: int) -> HoldRule | None:
-        if not any(isinstance(segment, FileSlice) and segment.length for segment in segments):
+    def _body_hold(self, send: Send) -> HoldRule | None:
+        if not any(isinstance(segment, FileSlice) and segment.length for segment in send.segments):
             return None
-        return self._network.body_hold_on(self._node, self.peer, api)
+        return self._network.body_hold_on(self._node, self.peer, send.api)
 
     def _send_withheld(self) -> None:
         """Now sendfile runs, and sends what the file holds now: it may have been truncated and written anew since the
@@ -198,7 +190,7 @@ class Passage(ABC, Generic[Frame]):
         if withheld is None or not self.open:
             return
         try:
-            self._transmit(withheld.segments, withheld.api, withheld.part, withheld.cause, withheld.on_sent)
+            self._transmit(withheld.send)
         except TornSend as torn:
             self._torn(str(torn))
         else:
@@ -254,7 +246,7 @@ class Passage(ABC, Generic[Frame]):
         """After a heal or a release: release the messages that need not wait any longer, in order."""
         withheld = self.withheld
         if withheld is not None and withheld.hold not in self._network.holds:
-            self._events.released(self._node, self.peer, withheld.api, "body", withheld.held_event)
+            self._events.released(self._node, self.peer, withheld.send.api, "body", withheld.held_event)
             if self._may_run(self._send_withheld):
                 self._time.at(self._time.now_us, self._send_withheld)
         while self.stopped and not self._must_wait(self.stopped[0]):
@@ -278,7 +270,9 @@ class Passage(ABC, Generic[Frame]):
         self.open = False
         withheld, self.withheld = self.withheld, None
         if withheld is not None:
-            self._events.dropped(self._node, self.peer, withheld.api, "body", f"{self._node} did not send it in time")
+            self._events.dropped(
+                self._node, self.peer, withheld.send.api, "body", f"{self._node} did not send it in time"
+            )
         self._drop_lost()
 
     def _lose(self, why: str) -> None:

@@ -200,7 +200,7 @@ class NodeShell:
         if end is None:  # The connection went away while the answer was being made.
             return
         try:
-            end.send(action.segments, action.api, action.part, action.cause, action.on_sent)
+            end.send(action)
         except TornSend as torn:
             self._close(action.connection)
             self._step(self.core.disconnected, action.connection, str(torn))

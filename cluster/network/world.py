@@ -13,7 +13,7 @@ import trio
 
 from cluster.clocks import WallClock
 from cluster.network.links import Network
-from cluster.node import OnSent, Segment
+from cluster.node import Send
 from cluster.security import ListenerSecurity
 
 if TYPE_CHECKING:
@@ -72,10 +72,8 @@ class Connection(Protocol):
 
     def unmute(self) -> None: ...
 
-    def send(
-        self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None = None
-    ) -> None:
-        """Queue one frame; never blocks a decision. on_sent: told when its last byte is with the kernel
+    def send(self, send: Send) -> None:
+        """Queue one frame; never blocks a decision. `on_sent` is called when its last byte is with the kernel.
 
         raises: TornSend
         """

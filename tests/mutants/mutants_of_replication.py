@@ -39,8 +39,8 @@ REPLICATION: tuple[Mutant, ...] = (
         "shrink-is-assumed",
         "A shrink counts only once the controller has accepted it (Partition.prepareIsrShrink)",
         LEADER,
-        "        return self._propose(remaining, maximal_isr=self.in_sync_replicas, why=OutOfSync(lags, self._lag.limits))",
-        "        return self._propose(remaining, maximal_isr=remaining, why=OutOfSync(lags, self._lag.limits))",
+        "self._propose(remaining, maximal_isr=self.in_sync_replicas, why",
+        "self._propose(remaining, maximal_isr=remaining, why",
         "controller-down-isr-frozen: S7",
     ),
     mutant(

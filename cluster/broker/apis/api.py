@@ -41,7 +41,7 @@ class BrokerParts:
     """The parts of a broker that its APIs use; each handler takes those it needs.
 
     logs: with the work of a request on them apart, where it takes long     directories: the same logs, by directory
-    works_apart: see BrokerCore     offered: API key -> (lowest, highest version) of what this broker offers
+    works_apart: see BrokerTimes     offered: API key -> (lowest, highest version) of what this broker offers
     """
 
     base: BrokerBase

@@ -58,18 +58,18 @@ class ReplicationQuotas:
 
     @property
     def leader(self) -> ReplicationQuota:
-        self._follow_metadata()
+        if self._cache.image.offset != self._offset:
+            self._follow_metadata()
         return self._leader
 
     @property
     def follower(self) -> ReplicationQuota:
-        self._follow_metadata()
+        if self._cache.image.offset != self._offset:
+            self._follow_metadata()
         return self._follower
 
     def _follow_metadata(self) -> None:
         image = self._cache.image
-        if image.offset == self._offset:
-            return
         self._offset = image.offset
         rates, dynamic = DynamicBrokerConfig.keys(), image.dynamic_config(self._broker_id)
         config = DynamicBrokerConfig.from_mapping({name: value for name, value in dynamic.items() if name in rates})

@@ -29,7 +29,7 @@ from cluster.network.host import Process
 from cluster.network.links import HoldRule, Latency, Link, Network
 from cluster.network.passage import CLOSED, RESET, ByteCounts
 from cluster.network.world import ConnectionGone
-from cluster.node import Segment
+from cluster.node import Segment, Send
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request, encode_produce_response
 from replica.log.files.open_files import FileSlice, OpenFile
 from replica.trace.events import (
@@ -135,8 +135,10 @@ def test_a_full_socket_holds_nobody_up_and_a_file_that_goes_away_is_sent_all_the
 
     async def test(bench: Bench) -> None:
         file = OpenFile(os.open(tmp_path / "segment", os.O_RDONLY))
-        bench.far.send(frame(b"head", FileSlice(file.fd, 0, len(data), file), b"tail"), FETCH, "response", None)
-        bench.far.send(frame(b"second"), FETCH, "response", None)
+        bench.far.send(
+            Send(0, frame(b"head", FileSlice(file.fd, 0, len(data), file), b"tail"), FETCH, "response", None)
+        )
+        bench.far.send(Send(0, frame(b"second"), FETCH, "response", None))
         del file  # the log is closed while most of it has yet to be sent
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bench.read, bench.near)
@@ -153,9 +155,9 @@ def test_an_answer_of_one_piece_that_the_socket_does_not_take_whole_is_sent_to_i
     data = os.urandom(24 * MIB)
 
     async def test(bench: Bench) -> None:
-        bench.far.send([len(data).to_bytes(4, "big") + data], PRODUCE, "response", None)
+        bench.far.send(Send(0, [len(data).to_bytes(4, "big") + data], PRODUCE, "response", None))
         assert bench.b.bytes.protocol == 0, "most of it is still to be sent"
-        bench.far.send([b"\0\0\0\6second"], PRODUCE, "response", None)
+        bench.far.send(Send(0, [b"\0\0\0\6second"], PRODUCE, "response", None))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bench.read, bench.near)
             await bench.wait_for(lambda: len(bench.received) == 2)
@@ -186,12 +188,10 @@ def test_several_answers_may_wait_for_a_full_socket_and_each_is_known_to_have_le
     async def test(bench: Bench) -> None:
         file = OpenFile(os.open(tmp_path / "segment", os.O_RDONLY))
         sent: list[tuple[str, int]] = []
+        head = frame(b"head", FileSlice(file.fd, 0, len(data), file))
+        bench.far.send(Send(0, head, FETCH, "response", None, lambda told: sent.append(("first", told.sendfile_bytes))))
         bench.far.send(
-            frame(b"head", FileSlice(file.fd, 0, len(data), file)), FETCH, "response", None,
-            lambda told: sent.append(("first", told.sendfile_bytes)),
-        )  # fmt: skip
-        bench.far.send(
-            frame(b"two"), FETCH, "response", None, lambda told: sent.append(("second", told.sendfile_bytes))
+            Send(0, frame(b"two"), FETCH, "response", None, lambda told: sent.append(("second", told.sendfile_bytes)))
         )
         assert sent == []
         async with trio.open_nursery() as nursery:
@@ -244,7 +244,7 @@ def test_what_has_the_addresses_of_a_connection_of_ours_is_no_node_without_a_pro
                     stranger.shutdown(socket.SHUT_WR)
                 with contextlib.suppress(ConnectionError):
                     assert await stranger.recv(1) == b""
-        bench.near.send(frame(b"still there"), FETCH, "request", None)
+        bench.near.send(Send(0, frame(b"still there"), FETCH, "request", None))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bench.read, bench.far)
             await bench.wait_for(lambda: bench.received)
@@ -265,7 +265,7 @@ def test_what_listens_in_the_place_of_a_node_is_sent_nothing_and_believed_nothin
             squatter.bind(server)
             squatter.listen()
             near = await bench.fabric.connect(bench.a, *server)
-            near.send(frame(b"a secret"), FETCH, "request", None)
+            near.send(Send(0, frame(b"a secret"), FETCH, "request", None))
             sock, _ = squatter.accept()
             with sock:
                 assert len(sock.recv(1000)) == RunSecret.PROOF_BYTES
@@ -281,13 +281,13 @@ def test_what_listens_in_the_place_of_a_node_is_sent_nothing_and_believed_nothin
 def test_one_request_at_a_time_is_taken_from_a_connection() -> None:
     async def test(bench: Bench) -> None:
         for name in (b"one", b"two"):
-            bench.near.send(frame(name), FETCH, "request", None)
+            bench.near.send(Send(0, frame(name), FETCH, "request", None))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bench.read, bench.far)
             await bench.wait_for(lambda: bench.received)
             await trio.sleep(0.05)
             assert bench.received == [b"one"]
-            bench.far.send(frame(b"answer"), FETCH, "response", None)
+            bench.far.send(Send(0, frame(b"answer"), FETCH, "response", None))
             bench.far.unmute()
             await bench.wait_for(lambda: len(bench.received) == 2)
             nursery.cancel_scope.cancel()
@@ -306,7 +306,7 @@ def test_what_a_dead_process_has_behind_a_cut_is_noticed_only_when_it_heals() ->
 
             nursery.start_soon(bench.read, bench.far, take)
             link.cuts.append("cut")
-            bench.near.send(frame(b"never arrives"), FETCH, "request", None)
+            bench.near.send(Send(0, frame(b"never arrives"), FETCH, "request", None))
             bench.near.close()
             await trio.sleep(0.1)
             assert bench.ended == []
@@ -323,7 +323,7 @@ def test_what_is_held_is_lost_with_the_power_of_its_sender() -> None:
     async def test(bench: Bench) -> None:
         hold = HoldRule("freeze", ["a"], ["b"], FETCH, "request")
         bench.network.holds.append(hold)
-        bench.near.send(frame(b"held"), FETCH, "request", None)
+        bench.near.send(Send(0, frame(b"held"), FETCH, "request", None))
         await trio.sleep(0.05)
         bench.near.vanish()
         bench.network.holds.remove(hold)
@@ -350,7 +350,7 @@ def test_a_hold_keeps_the_file_bytes_in_the_file_until_it_is_released(tmp_path: 
         fd = os.open(segment, os.O_RDONLY)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bench.read, bench.near)
-            bench.far.send(frame(FileSlice(fd, 0, 11)), FETCH, "response", None)
+            bench.far.send(Send(0, frame(FileSlice(fd, 0, 11)), FETCH, "response", None))
             await trio.sleep(0.05)
             assert bench.received == [] and len(bench.events(MessageHeld)) == 1
             segment.write_bytes(b"new records")
@@ -374,10 +374,10 @@ def test_slow_frames_have_left_their_file_and_keep_their_order(tmp_path: Path) -
         fd = os.open(segment, os.O_RDONLY)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bench.read, bench.near)
-            bench.far.send(frame(FileSlice(fd, 0, 11)), FETCH, "response", None)
+            bench.far.send(Send(0, frame(FileSlice(fd, 0, 11)), FETCH, "response", None))
             segment.write_bytes(b"new records")
             link.remove("slow")
-            bench.far.send(frame(b"quick"), FETCH, "response", None)
+            bench.far.send(Send(0, frame(b"quick"), FETCH, "response", None))
             await bench.wait_for(lambda: len(bench.received) == 2)
             nursery.cancel_scope.cancel()
         os.close(fd)
@@ -393,7 +393,7 @@ def test_a_machine_without_power_is_silent_and_resets_what_speaks_to_it_when_it_
             bench.b.powered, bench.b.process, bench.b.listener = False, None, None
             bench.fabric.deaf(bench.b)
             bench.far.vanish()
-            bench.near.send(frame(b"into the dark"), FETCH, "request", None)
+            bench.near.send(Send(0, frame(b"into the dark"), FETCH, "request", None))
             nursery.start_soon(bench.dial)
             await trio.sleep(0.1)
             assert bench.ended == []  # nothing is heard, and no client is refused
@@ -401,7 +401,7 @@ def test_a_machine_without_power_is_silent_and_resets_what_speaks_to_it_when_it_
             bench.fabric.move_on()
             await bench.wait_for(lambda: bench.ended)
             assert bench.ended == ["refused"]  # the machine is back, its server is not; the old connection lies there
-            bench.near.send(frame(b"anybody?"), FETCH, "request", None)
+            bench.near.send(Send(0, frame(b"anybody?"), FETCH, "request", None))
             await bench.wait_for(lambda: len(bench.ended) == 2)
             nursery.cancel_scope.cancel()
 
@@ -414,11 +414,11 @@ def test_what_has_come_in_before_a_reset_is_read_until_an_answer_fails(answers: 
         def take(request: bytearray) -> None:
             bench.received.append(bytes(request))
             if answers:
-                bench.far.send(frame(b"an answer"), FETCH, "response", None)
+                bench.far.send(Send(0, frame(b"an answer"), FETCH, "response", None))
             bench.far.unmute()
 
         for text in (b"first", b"second"):
-            bench.near.send(frame(text), FETCH, "request", None)
+            bench.near.send(Send(0, frame(text), FETCH, "request", None))
         assert await bench.fabric.reset("a", "b") == 1
         await bench.wait_for(lambda: not bench.far.open)
         async with trio.open_nursery() as nursery:
@@ -436,7 +436,7 @@ def test_a_reset_by_the_kernel_leaves_what_has_come_in() -> None:
 
     async def test(bench: Bench) -> None:
         for text in (b"first", b"second"):
-            bench.near.send(frame(text), FETCH, "request", None)
+            bench.near.send(Send(0, frame(text), FETCH, "request", None))
         near = bench.near._sock
         near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         bench.near.hang_up()
@@ -461,7 +461,7 @@ def test_very_many_frames_of_one_connection_leave_turns_to_others(monkeypatch: p
         client = socket.create_connection(bench.fabric.address("b", 0))
         end = await bench.accept()
         client.sendall(500 * (len(FIRST).to_bytes(4, "big") + FIRST))
-        bench.near.send(frame(b"honest"), FETCH, "request", None)
+        bench.near.send(Send(0, frame(b"honest"), FETCH, "request", None))
 
         def take(one: bytearray) -> None:
             taken.append("flood")
@@ -607,7 +607,7 @@ def test_what_is_read_along_pauses_and_is_complete_before_the_request_is_taken(
 
         def take(frame: bytearray) -> None:
             story.append("taken")
-            end.send([encode_produce_response(9, 1, [])], PRODUCE, "response", None)
+            end.send(Send(0, [encode_produce_response(9, 1, [])], PRODUCE, "response", None))
             end.unmute()
 
         client.sendall(2 * (len(request).to_bytes(4, "big") + request))
@@ -615,7 +615,7 @@ def test_what_is_read_along_pauses_and_is_complete_before_the_request_is_taken(
             nursery.start_soon(bench.read, end, take)
             await bench.wait_for(lambda: end.peer != UNNAMED)
             nursery.start_soon(bench.read, bench.far, lambda frame: story.append("other"))
-            bench.near.send(frame(b"honest"), FETCH, "request", None)
+            bench.near.send(Send(0, frame(b"honest"), FETCH, "request", None))
             await bench.wait_for(lambda: story.count("taken") == 2)
             client.close()
             await bench.wait_for(lambda: "ConnectionEnded" in story)
@@ -650,7 +650,7 @@ def test_an_ack_is_told_of_before_the_client_can_have_it_where_a_kill_may_come_i
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bench.read, end)
             await bench.wait_for(lambda: bench.received)
-            end.send([encode_produce_response(9, 1, [])], PRODUCE, "response", None)
+            end.send(Send(0, [encode_produce_response(9, 1, [])], PRODUCE, "response", None))
             assert had_it == [not may_be_killed]
             nursery.cancel_scope.cancel()
         sock.close()
@@ -673,7 +673,7 @@ def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_t
             near, far = await bench.connected()
             far.allow(100 * MIB)
             nursery.start_soon(bench.read, far, queue.append)
-            near.send(frame(bytes(3 * MIB)), FETCH, "request", None)
+            near.send(Send(0, frame(bytes(3 * MIB)), FETCH, "request", None))
             return far
 
         async with trio.open_nursery() as nursery:
@@ -702,7 +702,7 @@ def test_a_frame_that_promises_too_much_ends_the_connection() -> None:
     async def test(bench: Bench) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bench.read, bench.far)
-            bench.near.send([(1 << 30).to_bytes(4, "big")], FETCH, "request", None)
+            bench.near.send(Send(0, [(1 << 30).to_bytes(4, "big")], FETCH, "request", None))
             await bench.wait_for(lambda: bench.ended)
             nursery.cancel_scope.cancel()
         assert "1073741824 bytes" in bench.ended[0] and "socket.request.max.bytes" in bench.ended[0]
