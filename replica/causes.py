@@ -51,3 +51,20 @@ class HighWatermarkCause(Cause):
     LOG_START = "log_start", "the leader's is before the start of the follower's log"
     CUT = "cut", "the follower has cut its log back"
     STARTED_ANEW = "started_anew", "the follower has dropped its log, and starts where the leader's does"
+
+
+# ---------------------------------------------------------------------------------------------------------------- logs
+
+
+class DeletionCause(Cause):
+    """Why a broker deletes its replica of a partition."""
+
+    TOPIC_DELETED = "topic_deleted", "the topic was deleted"
+    NOT_ASSIGNED = "not_assigned", "the broker is no replica any more"
+
+
+class RetentionCause(Cause):
+    """By which setting records have expired."""
+
+    SIZE = "size", "retention.bytes: the log is large enough without them"
+    TIME = "time", "retention.ms: all records of their segments are older"

@@ -238,8 +238,7 @@ class FollowerState:
         start = self._leader_log_start_offset
         if self.log_start_offset < start <= self.high_watermark:
             self.log_start_offset = start
-            why = f"the log of the leader {self._leader} starts at {start}"
-            actions.append(SetLogStartOffset(offset=start, reason=f"{self._me} drops records below {start}: {why}"))
+            actions.append(SetLogStartOffset(offset=start))
         return actions
 
     def _set_high_watermark(self, high_watermark: Offset, cause: HighWatermarkCause) -> list[FollowerAction]:

@@ -344,7 +344,6 @@ class SetLogStartOffset:
     """The leader has deleted the records below `offset`: so do we."""
 
     offset: Offset
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

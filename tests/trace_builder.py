@@ -184,11 +184,11 @@ class TraceBuilder:
         self.empty(node)
         return self.state(t.DataLost, node=node, size_bytes=size_bytes, reason=reason or f"{node} lost bytes")
 
-    def recover(self, node: str, end: int, *, hw: int = 0, start: int = 0, reason: str | None = None) -> int:
+    def recover(self, node: str, end: int, *, hw: int = 0, start: int = 0) -> int:
         self._cut(node, end)
         return self.state(
             t.LogRecovered, node=node, clean=False, log_start_offset=start, log_end_offset=end, high_watermark=hw,
-            size_bytes=0, reason=reason or f"{node} opens its log, which ends at {end}",
+            size_bytes=0,
         )  # fmt: skip
 
     def _cut(self, node: str, end: int) -> None:
@@ -287,13 +287,9 @@ class TraceBuilder:
         partition_epoch: int | None = None,
         *,
         hw: int | None = None,
-        reason: str | None = None,
     ) -> int:
         self.epoch, self.leader = epoch, node
-        return self.state(
-            t.LeadershipBegan, node=node, partition_epoch=partition_epoch, high_watermark=hw,
-            reason=reason or f"{node} leads",
-        )  # fmt: skip
+        return self.state(t.LeadershipBegan, node=node, partition_epoch=partition_epoch, high_watermark=hw)
 
     def follows(
         self,
@@ -301,13 +297,10 @@ class TraceBuilder:
         leader: str | None,
         epoch: int,
         partition_epoch: int | None = None,
-        *,
-        reason: str | None = None,
     ) -> int:
         return self.state(
-            t.FollowingBegan, node=node, broker=leader, leader_epoch=epoch, partition_epoch=partition_epoch,
-            reason=reason or f"{node} follows {leader}",
-        )  # fmt: skip
+            t.FollowingBegan, node=node, broker=leader, leader_epoch=epoch, partition_epoch=partition_epoch
+        )
 
     def propose(
         self,

@@ -384,15 +384,7 @@ class BrokerCore:
         for name, partition in self.replicas.partitions.items():
             if wanted in (None, name):
                 partition.log.flush()
-                self.base.recorder.emit(
-                    LogFlushed(
-                        node=self.identity.name,
-                        topic=name.topic,
-                        partition=name.partition,
-                        offset=partition.log.recovery_point,
-                        reason=f"{self.identity.name} has {name} on disk up to {partition.log.recovery_point}",
-                    )
-                )
+                self.base.recorder.emit(LogFlushed(self.identity.name, *name, offset=partition.log.recovery_point))
         answer(None)
         return []
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from replica.causes import RetentionCause
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.frozen import dataclass
@@ -39,7 +40,7 @@ from replica.log.loader import LoadedLog, LogLoader, Recovery, rebuild_producers
 from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS
 from replica.log.producers.transaction_index import NOT_ASKED_FOR, AbortedTransaction, CompletedTransaction
 from replica.log.segment import CLEANED_SUFFIX, Segment
-from replica.log.segments import LogSegments, RetiredSegments, below_start, too_large, too_old
+from replica.log.segments import UNLIMITED, LogSegments, RetiredSegments, below_start, too_large, too_old
 
 __all__ = ["AppendInfo", "Log", "Recovery"]
 
@@ -500,12 +501,12 @@ class Log:
         self._check_disk(self.disk.check_writable)
         self._now_us = now_us
         config, segments = self.config, self._segments.all
-        found = [self._retire(below_start(segments, self.log_start_offset, high_watermark), None)]
+        found = [self._retire(below_start(segments, self.log_start_offset, high_watermark))]
         if config.is_deleted:
             count = too_large(segments, config, high_watermark)
-            found.append(self._retire(count, f"without them it still has retention.bytes={config.retention_bytes}"))
+            found.append(self._retire(count, RetentionCause.SIZE, config.retention_bytes))
             count = too_old(segments, config, high_watermark, now_us // 1000)
-            found.append(self._retire(count, f"all their records are older than retention.ms={config.retention_ms}"))
+            found.append(self._retire(count, RetentionCause.TIME, config.retention_ms))
         return [retired for retired in found if retired.segments]
 
     def delete_segments_below_start(self) -> None:
@@ -514,14 +515,14 @@ class Log:
         for segment in self._segments.retire(below_start(self._segments.all, start, start)):
             segment.remove()
 
-    def _retire(self, count: int, why: str | None) -> RetiredSegments:
+    def _retire(self, count: int, cause: RetentionCause | None = None, limit: int = UNLIMITED) -> RetiredSegments:
         if count == len(self._segments.all):
             self._roll(self.log_end_offset)  # The log must not be without a segment.
         retired = self._segments.retire(count)
         self.producers.forget_snapshots_below(self.first_segment_base)
         if self.first_segment_base > self.log_start_offset:
             self.set_log_start_offset(self.first_segment_base)
-        return RetiredSegments(retired, self.log_start_offset, why)
+        return RetiredSegments(retired, self.log_start_offset, cause, limit)
 
     # ---------------------------------------------------------------------------------------------- flush and close
 

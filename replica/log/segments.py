@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from replica.causes import RetentionCause
 from replica.config import TopicConfig
 from replica.ids import Offset
 from replica.log.batches.records import BatchHeader
@@ -173,12 +174,14 @@ UNLIMITED = -1
 class RetiredSegments(NamedTuple):
     """Segments that were taken out of a log and still have their files, under other names.
 
-    log_start_offset: of the log since     why: in words, None for segments that lay below the start already
+    log_start_offset: of the log since     cause: None for segments that lay below the start already
+    limit: value of the setting that the cause names
     """
 
     segments: tuple[Segment, ...]
     log_start_offset: Offset
-    why: str | None
+    cause: RetentionCause | None = None
+    limit: int = UNLIMITED
 
 
 def below_start(segments: Sequence[Segment], log_start_offset: Offset, high_watermark: Offset) -> int:

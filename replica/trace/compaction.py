@@ -6,21 +6,30 @@ from typing import Annotated
 
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import CompactionEvent, ControlEvent
+from replica.trace.columns import CompactionEvent, ControlEvent, OnPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogCompacted(ControlEvent):
+class LogCompacted(OnPartition, ControlEvent):
     """The cleaner of a broker has been through one log. What changed is in the table `compaction`."""
 
-    node: column.Node
     role: column.Role
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: column.Epoch
     offset: Annotated[int, "of the records below it, the log holds the last of each key"]
     size_bytes: Annotated[int, "bytes of the segments that were replaced, less those of the new ones"]
-    reason: column.Reason
+    first_dirty_offset: Annotated[int, "where the round began: below it everything was compacted before"]
+    dirty_percent: Annotated[int, "the share of the log that was not"]
+    records_removed: Annotated[int, "how many are gone"]
+    message: Annotated[str | None, "what kept the round from coming to its end; null: nothing"] = None
+
+    def sentence(self) -> str:
+        if self.message is not None:
+            return f"{self.node} gives up compacting {self.name}: {self.message}"
+        removed = "1 record is" if self.records_removed == 1 else f"{self.records_removed} records are"
+        return (
+            f"{self.node} compacts {self.name} up to {self.offset}: {self.dirty_percent}% of it was new since "
+            f"{self.first_dirty_offset}; {removed} gone"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

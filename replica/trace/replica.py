@@ -4,52 +4,60 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from replica.causes import HighWatermarkCause
+from replica.causes import DeletionCause, HighWatermarkCause, RetentionCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
 from replica.trace.columns import ControlEvent, OnPartition, TraceEvent
-from replica.wording import listed
+from replica.wording import listed, torn_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaDeleted(ControlEvent):
+class ReplicaDeleted(OnPartition, ControlEvent):
     """A broker removed its replica of a partition, log and all, because the metadata gives it none."""
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     previous_log_end_offset: column.PreviousLeo
-    reason: column.Reason
+    cause: Annotated[DeletionCause | None, "why the metadata gives it none; null: real Kafka does not say"] = None
+
+    def sentence(self) -> str:
+        match self.cause:
+            case None:
+                return f"{self.node} has deleted its replica of {self.name}"
+            case DeletionCause.TOPIC_DELETED:
+                return f"{self.node} deletes its log of {self.name}: the topic was deleted"
+            case DeletionCause.NOT_ASSIGNED:
+                return f"{self.node} deletes its log of {self.name}: it is no replica any more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeadershipBegan(ControlEvent):
+class LeadershipBegan(OnPartition, ControlEvent):
     """`node` learned that it leads; `log_end_offset` is where its epoch starts."""
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
     isr: column.Isr
     log_end_offset: column.Leo
     high_watermark: column.Hw
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        return (
+            f"{self.node} leads {self.name} in epoch {self.leader_epoch}, which starts at {self.log_end_offset}; its "
+            f"high watermark is {self.high_watermark}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowingBegan(ControlEvent):
+class FollowingBegan(OnPartition, ControlEvent):
     """`node` learned that `broker` leads (null: no broker leads)."""
 
-    node: column.Node
     broker: column.Broker
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
     log_end_offset: column.Leo
     high_watermark: column.Hw
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        what = "has no leader to follow" if self.broker is None else f"follows {self.broker}"
+        return f"{self.node} {what} in epoch {self.leader_epoch} of {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,41 +74,48 @@ class LogTruncated(ControlEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogStartOffsetAdvanced(ControlEvent):
+class LogStartOffsetAdvanced(OnPartition, ControlEvent):
     """Records below `log_start_offset` are deleted: a client asked the leader (DeleteRecords), or the leader's log
     starts there and its follower does the same."""
 
-    node: column.Node
     role: column.Role
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: column.Epoch
     log_start_offset: Annotated[int, "first offset kept"]
-    reason: column.Reason
+    peer: Annotated[str | None, "the client that asked a leader, the leader of a follower; null: not known"] = None
+
+    def sentence(self) -> str:
+        found = f"{self.node} drops records below {self.log_start_offset}"
+        if self.peer is None:
+            return found
+        if self.role == "leader":
+            return f"{found}: {self.peer} asked to delete them"
+        return f"{found}: the log of the leader {self.peer} starts at {self.log_start_offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogRecovered(ControlEvent):
+class LogRecovered(OnPartition, ControlEvent):
     """A log was opened when its broker started."""
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     clean: Annotated[bool, "the broker had been shut down in order"]
     log_start_offset: Annotated[int, "first offset kept"]
     log_end_offset: column.Leo
     high_watermark: column.Hw
     size_bytes: Annotated[int, "bytes cut off as torn or corrupt"]
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        how = "in order" if self.clean else "without an orderly shutdown"
+        return (
+            f"{self.node} comes back {how}: {self.name} ends at {self.log_end_offset}, the checkpointed high watermark "
+            f"is {self.high_watermark}{torn_bytes(self.size_bytes)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogFlushed(ControlEvent):
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
+class LogFlushed(OnPartition, ControlEvent):
     offset: Annotated[int, "every record below it is on disk"]
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        return f"{self.node} has {self.name} on disk up to {self.offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,17 +130,25 @@ class DataLost(ControlEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordsExpired(ControlEvent):
+class RecordsExpired(OnPartition, ControlEvent):
     """Retention by time or size has taken the records below `log_start_offset` from one replica's log."""
 
-    node: column.Node
     role: column.Role
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: column.Epoch
     log_start_offset: Annotated[int, "first offset kept"]
     size_bytes: Annotated[int, "bytes of the segments that went"]
-    reason: column.Reason
+    segments: Annotated[int, "segments that went"] = 0
+    cause: Annotated[RetentionCause, "by which setting"]
+    limit: Annotated[int, "its value"] = -1
+
+    def sentence(self) -> str:
+        what = "1 segment" if self.segments == 1 else f"{self.segments} segments"
+        found = f"{self.node} deletes {what} of {self.name}, up to offset {self.log_start_offset}"
+        match self.cause:
+            case RetentionCause.SIZE:
+                return f"{found}: without them it still has retention.bytes={self.limit}"
+            case RetentionCause.TIME:
+                return f"{found}: all their records are older than retention.ms={self.limit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,29 +158,37 @@ class LogDirFailed(ControlEvent):
     node: column.Node
     log_dir: Annotated[str, "name of the directory in log.dirs, empty where the broker has only one"]
     replicas_offline: Annotated[tuple[str, ...], "the partitions whose replicas were in it, such as t-0"]
-    reason: column.Reason
+    message: Annotated[str, "what the disk said"] = ""
+
+    def sentence(self) -> str:
+        directory = f"log directory {self.log_dir}" if self.log_dir else "log directory"
+        what = f" with {', '.join(self.replicas_offline)}" if self.replicas_offline else ""
+        return f"{self.node} takes its {directory}{what} offline: {self.message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchCorrupted(ControlEvent):
+class BatchCorrupted(OnPartition, ControlEvent):
     """A bit of a batch changed on the disk of `node`; the node has not noticed."""
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     offset: Annotated[int, "first offset of the batch"]
     last_offset: Annotated[int, "last offset of the batch (inclusive)"]
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        return (
+            f"a bit of the batch at offset {self.offset} of {self.name} changes on the disk of {self.node}; this goes "
+            "unnoticed until its CRC is checked"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceRefused(ControlEvent):
-    node: column.Node
+class ProduceRefused(OnPartition, ControlEvent):
     peer: column.Peer
-    topic: column.Topic
-    partition: column.Partition
     error: column.Error
-    reason: column.Reason
+    message: Annotated[str, "what the broker says of it"] = ""
+
+    def sentence(self) -> str:
+        whose = f" of {self.peer}" if self.peer else ""
+        return f"{self.node} refuses a batch{whose} for {self.name}: {self.message or self.error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,27 +204,35 @@ class FetchRefused(ControlEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchThrottled(ControlEvent):
+class FetchThrottled(OnPartition, ControlEvent):
     """A follower begins to leave a partition out of its fetches, because its replication quota is exceeded (KIP-73)."""
 
-    node: column.Node
     peer: column.Peer
-    topic: column.Topic
-    partition: column.Partition
-    reason: column.Reason
+    bytes_per_s: Annotated[int, "how much it has fetched a second"]
+    limit: Annotated[int, "follower.replication.throttled.rate"]
+
+    def sentence(self) -> str:
+        return (
+            f"{self.node} leaves {self.name} out of its fetches from {self.peer}: it has fetched {self.bytes_per_s:,} "
+            f"bytes a second, and follower.replication.throttled.rate is {self.limit:,}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DivergenceFound(ControlEvent):
+class DivergenceFound(OnPartition, ControlEvent):
     """The leader told a follower where their logs part (KIP-595 diverging epoch)."""
 
-    node: column.Node
     peer: column.Peer
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: Annotated[int, "largest epoch the leader knows that is not above the follower's last fetched epoch"]
     offset: Annotated[int, "end of that epoch in the leader's log"]
-    reason: column.Reason
+    fetch_offset: Annotated[int, "where the follower fetches"]
+    last_fetched_epoch: Annotated[int, "epoch of the follower's last record"]
+
+    def sentence(self) -> str:
+        return (
+            f"{self.peer} fetches from {self.fetch_offset} after a record of epoch {self.last_fetched_epoch}, but in "
+            f"{self.node}'s log epoch {self.leader_epoch} ends at {self.offset}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

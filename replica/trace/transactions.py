@@ -9,7 +9,7 @@ from typing import Annotated
 
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import TransactionEvent
+from replica.trace.columns import OnPartition, TransactionEvent
 
 TransactionalId = Annotated[str, "transactional.id"]
 ProducerId = Annotated[int, "producer id of the transactional.id"]
@@ -69,12 +69,9 @@ class TransactionRefused(TransactionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionMarkerWritten(TransactionEvent):
+class TransactionMarkerWritten(OnPartition, TransactionEvent):
     """The leader of a partition has appended the marker that ends a transaction there."""
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: column.Epoch
     offset: Annotated[int, "offset of the marker"]
     first_offset: Annotated[int | None, "offset of the transaction's first record in the partition; null: it has none"]
@@ -82,24 +79,40 @@ class TransactionMarkerWritten(TransactionEvent):
     producer_epoch: ProducerEpoch
     coordinator_epoch: Annotated[int, "leader epoch of the coordinator's partition when it sent the marker"]
     committed: Annotated[bool, "committed, not aborted"]
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        first = self.first_offset
+        where = "none is open here" if first is None else f"its first record here is at {first}"
+        return (
+            f"{self.node} ends a transaction of producer id {self.producer_id}, epoch {self.producer_epoch}, in "
+            f"{self.name} with the {'COMMIT' if self.committed else 'ABORT'} marker at {self.offset}: {where}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastStableOffsetMoved(TransactionEvent):
+class LastStableOffsetMoved(OnPartition, TransactionEvent):
     """At a partition's leader the last stable offset (LSO) stands below the high watermark, or has reached it again.
 
     Until the next such event of the same leadership it stands where this one says; once it has reached the high
     watermark, and before the first such event, it goes with it.
     """
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: column.Epoch
     last_stable_offset: Annotated[int, "readers of committed transactions read below it (exclusive)"]
     high_watermark: column.Hw
-    reason: column.Reason
+    producer_id: Annotated[int | None, "whose open transaction begins there; null: one whose marker is not replicated"]
+
+    def sentence(self) -> str:
+        what = f"the last stable offset of {self.name}"
+        if self.last_stable_offset == self.high_watermark:
+            return f"{what} is at the high watermark {self.high_watermark} again"
+        whose = "a transaction whose marker is not on all in-sync replicas yet"
+        if self.producer_id is not None:
+            whose = f"an open transaction of producer id {self.producer_id}"
+        return (
+            f"{what} stands at {self.last_stable_offset}, where {whose} begins; the high watermark is "
+            f"{self.high_watermark}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -361,17 +361,7 @@ class ClusterUnderTest:
     def _flip_bit(self, name: str, disk: Disk, topic_partition: TopicPartition, offset: int) -> None:
         found = disk.flip_bit(topic_partition, offset)
         assert found is not None, "it holds the offset"
-        self.trace.emit(
-            BatchCorrupted(
-                node=name,
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
-                offset=found.base_offset,
-                last_offset=found.last_offset,
-                reason=f"a bit of the batch at offset {found.base_offset} of {topic_partition} changes on the disk of "
-                f"{name}; this goes unnoticed until its CRC is checked",
-            )
-        )
+        self.trace.emit(BatchCorrupted(name, *topic_partition, offset=found.base_offset, last_offset=found.last_offset))
 
     def disks(self, name: str, log_dir: str | None = None) -> list[Disk]:
         """All disks of a broker, or the one of a log directory.     raises: NotPossibleNow"""

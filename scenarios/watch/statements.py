@@ -18,13 +18,9 @@ def began(known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica)
     state = {**_place(known), **_ends(replica), "leader_epoch": known.leader_epoch}
     if broker_id == leader:
         isr = names_of(known.answer.isr)
-        reason = f"{name} leads, and states the end of its log and its high watermark"
-        return trace.LeadershipBegan(node=name, isr=isr, partition_epoch=known.partition_epoch, reason=reason, **state)
+        return trace.LeadershipBegan(node=name, isr=isr, partition_epoch=known.partition_epoch, **state)
     followed = broker_name(leader) if leader >= 0 else None
-    reason = f"{name} follows {followed or 'no leader'}, and states the end of its log and its high watermark"
-    return trace.FollowingBegan(
-        node=name, broker=followed, partition_epoch=known.partition_epoch, reason=reason, **state
-    )
+    return trace.FollowingBegan(node=name, broker=followed, partition_epoch=known.partition_epoch, **state)
 
 
 def truncated(

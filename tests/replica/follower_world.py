@@ -356,7 +356,7 @@ class FollowerWorld:
                     replica.high_watermark = action.high_watermark
                     lines.append(self._high_watermark_line(replica, learned(action)))
                 case SetLogStartOffset():
-                    lines.append(action.reason)
+                    lines.append(f"{NAMES(replica.broker_id)} drops records below {action.offset}")
                     self.delete_below(NAMES(replica.broker_id), action.offset)
                 case AskLeaderOffsets() | DelayFetch() | MarkFailed() | Halt():
                     lines.append(action.reason)

@@ -33,9 +33,9 @@ class Story(TraceBuilder):
     def _roles(self, reason: str) -> None:
         for node in self.brokers:
             if node == self.leader and node in self.running:
-                self.leads(node, self.epoch, reason=reason)
+                self.leads(node, self.epoch)
             elif node in self.running:
-                self.follows(node, self.leader, self.epoch, reason=reason)
+                self.follows(node, self.leader, self.epoch)
 
     def write(self, node: str, record: str, epoch: int) -> None:
         """Append at the end of the node's log."""
@@ -77,9 +77,7 @@ class Story(TraceBuilder):
     def restart(self, node: str) -> None:
         self.running.add(node)
         self.start(node, reason=f"the scenario starts {node} again")
-        self.recover(
-            node, self.ends[node], hw=self.high_watermarks[node], reason="the log was scanned: every batch is whole"
-        )
+        self.recover(node, self.ends[node], hw=self.high_watermarks[node])
         self._roles(f"{node} registered")
 
     def change_leader(self, leader: str, isr: tuple[str, ...], reason: str, clean: bool = True) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from replica.causes import RetentionCause
 from replica.trace import events as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.tables import ResultTables
@@ -96,7 +97,7 @@ MADE: list[t.TraceEvent] = [
     UNHEARD,
     t.LeadershipBegan(
         node="b1", leader_epoch=0, partition_epoch=0, isr=("b1",), log_end_offset=0, high_watermark=0,
-        reason="b1 leads", **PLACE,
+        **PLACE,
     ),
 ]  # fmt: skip
 """Once more: with its topic, which was deleted."""
@@ -125,13 +126,19 @@ def kept_by(leader: str, record: str, offset: int, number: int, epoch: int) -> l
 
 def starts_at(offset: int, node: str, role: str) -> t.TraceEvent:
     return t.LogStartOffsetAdvanced(
-        node=node, role=role, topic="t", partition=0, leader_epoch=0, log_start_offset=offset, reason="admin asked"
+        node=node, role=role, topic="t", partition=0, leader_epoch=0, log_start_offset=offset
     )
 
 
 def expires_to(offset: int, node: str) -> t.TraceEvent:
     return t.RecordsExpired(
-        node=node, role="leader", leader_epoch=0, log_start_offset=offset, size_bytes=100, reason="old", **PLACE
+        node=node,
+        role="leader",
+        leader_epoch=0,
+        log_start_offset=offset,
+        size_bytes=100,
+        cause=RetentionCause.TIME,
+        **PLACE,
     )
 
 
@@ -147,7 +154,7 @@ def opened_at(end: int) -> t.TraceEvent:
     """The log of b1."""
     return t.LogRecovered(
         node="b1", clean=False, log_start_offset=0, log_end_offset=end, high_watermark=0, size_bytes=100,
-        reason="b1 starts", **PLACE,
+        **PLACE,
     )  # fmt: skip
 
 
@@ -443,9 +450,9 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     ),
     "what a broker appends before it hears that its topic is gone goes with it": (
         [t.LeadershipBegan(node="b1", leader_epoch=0, partition_epoch=0, isr=("b1",), log_end_offset=0,
-                           high_watermark=0, reason="b1 leads", **PLACE),
+                           high_watermark=0, **PLACE),
          t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"), *kept("r0", 0),
-         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, reason="t is gone", **PLACE), *kept("r1", 0),
+         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, **PLACE), *kept("r1", 0),
          *found("b1", leader=True)],
         {("lost", "r1")},
     ),
@@ -510,13 +517,13 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     ),
     "the next topic of a name has a batch with the same bytes at the same offset": (
         [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
-         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, reason="t is gone", **PLACE), *kept("r1", 0, TWIN),
+         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, **PLACE), *kept("r1", 0, TWIN),
          *found("b1", "r1", leader=True)],
         set(),
     ),
     "the next topic of a name has lost a batch with the same bytes at the same offset": (
         [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
-         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, reason="t is gone", **PLACE), *kept("r1", 0, TWIN),
+         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, **PLACE), *kept("r1", 0, TWIN),
          cut_to(0, 1), *found("b1", leader=True)],
         {("lost", "r1")},
     ),

@@ -14,6 +14,7 @@ from cluster.broker.replicas.log_life import LogDeletions
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition import Partition
 from controller.image import PartitionRegistration, TopicImage
+from replica.causes import DeletionCause
 from replica.ids import LeaderEpoch, TopicPartition
 from replica.inputs import LagLimits
 from replica.log.broker_logs import BrokerLogs
@@ -198,16 +199,13 @@ class ReplicaChanges:
         self._left(name, now_us)
         log = self._logs.logs.get(name)
         if log is not None:
-            me = self._base.node
             is_deleted = self._cache.image.partition(name.topic, name.partition) is None
-            why = "the topic was deleted" if is_deleted else "it is no replica any more"
             self._recorder.emit(
                 ReplicaDeleted(
-                    node=me,
-                    topic=name.topic,
-                    partition=name.partition,
+                    self._base.node,
+                    *name,
                     previous_log_end_offset=log.log_end_offset,
-                    reason=f"{me} deletes its log of {name}: {why}",
+                    cause=DeletionCause.TOPIC_DELETED if is_deleted else DeletionCause.NOT_ASSIGNED,
                 )
             )
             self._deletions.add(self._logs.delete(name), now_us)

@@ -147,7 +147,7 @@ class FollowedPartition:
                 case TruncateTo() | TruncateFullyAndStartAt():
                     self._truncate(action, now_us)
                 case SetLogStartOffset():
-                    self.partition.start_log_at(action.offset, "follower", action.reason)
+                    self.partition.start_log_at(action.offset, "follower", self._all.base.names(self._source))
                 case AskLeaderOffsets():
                     self._fetcher.wants_offset(self, action)
                 case MarkFailed():
@@ -238,14 +238,12 @@ class FollowedPartition:
         )
 
     def _state_throttle(self, quota: ReplicationQuota, now_us: int) -> None:
-        me, leader = self._all.base.node, self._all.base.names(self._source)
         self._all.base.recorder.emit(
             FetchThrottled(
-                node=me,
-                peer=leader,
-                topic=self.name.topic,
-                partition=self.name.partition,
-                reason=f"{me} leaves {self.name} out of its fetches from {leader}: it has fetched "
-                f"{quota.rate(now_us):,.0f} bytes a second, and follower.replication.throttled.rate is {quota.bound:,}",
+                self._all.base.node,
+                *self.name,
+                peer=self._all.base.names(self._source),
+                bytes_per_s=round(quota.rate(now_us)),
+                limit=quota.bound,
             )
         )

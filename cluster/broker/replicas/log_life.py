@@ -20,7 +20,6 @@ from replica.log.broker_logs import BrokerLogs
 from replica.log.files.disk import Disk
 from replica.log.segment import Segment
 from replica.trace.events import LogDirFailed, LogRecovered, Recorder
-from replica.wording import torn_bytes
 
 if TYPE_CHECKING:
     from cluster.broker.replicas.fetchers import ReplicaFetchers
@@ -73,14 +72,12 @@ class LogDirFailures:
                 self._go_on_without(name, manager.directory_id, now_us)
 
     def _state(self, name: str, replicas: list[str], why: str) -> None:
-        directory = f"log directory {name}" if name else "log directory"
-        what = f" with {', '.join(replicas)}" if replicas else ""
         self._recorder.emit(
             LogDirFailed(
                 node=self._node,
                 log_dir=name,
                 replicas_offline=tuple(replicas),
-                reason=f"{self._node} takes its {directory}{what} offline: {why}",
+                message=why,
             )
         )
 
@@ -101,21 +98,15 @@ class LogDirFailures:
 def state_recoveries(logs: BrokerLogs, node: str, recorder: Recorder) -> None:
     for name, recovery in logs.recoveries.items():
         log = logs.logs[name]
-        how = "in order" if logs.was_clean else "without an orderly shutdown"
-        cut = torn_bytes(recovery.truncated_bytes)
-        high_watermark = logs.high_watermark_checkpoint(name)
         recorder.emit(
             LogRecovered(
-                node=node,
-                topic=name.topic,
-                partition=name.partition,
+                node,
+                *name,
                 clean=logs.was_clean,
                 log_start_offset=log.log_start_offset,
                 log_end_offset=log.log_end_offset,
-                high_watermark=high_watermark,
+                high_watermark=logs.high_watermark_checkpoint(name),
                 size_bytes=recovery.truncated_bytes,
-                reason=f"{node} comes back {how}: {name} ends at {log.log_end_offset}, "
-                f"the checkpointed high watermark is {high_watermark}{cut}",
             )
         )
 

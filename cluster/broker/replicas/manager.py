@@ -301,15 +301,7 @@ class ReplicaManager:
 
     def _refuse_produce(self, topic_partition: TopicPartition, peer: str, error: KafkaError) -> int:
         return self._recorder.emit(
-            ProduceRefused(
-                node=self._node,
-                peer=peer,
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
-                error=error.code.name,
-                reason=f"{self._node} refuses a batch of {peer} for {topic_partition}: "
-                f"{error.message or error.code.name}",
-            )
+            ProduceRefused(self._node, *topic_partition, peer=peer, error=error.code.name, message=error.message)
         )
 
     def complete_produces(self, topic_partition: TopicPartition) -> None:

@@ -442,16 +442,15 @@ class Partition:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"only records below the high watermark {leader.high_watermark} can go"
             )
-        reason = f"{self.node} drops records below {wanted}: {peer} asked to delete them"
-        self.start_log_at(wanted, "leader", reason)
+        self.start_log_at(wanted, "leader", peer)
         return wanted
 
-    def start_log_at(self, offset: Offset, role: str, reason: str) -> None:
+    def start_log_at(self, offset: Offset, role: str, peer: str) -> None:
         """Drop the records below `offset`, if there are any. source: UnifiedLog.maybeIncrementLogStartOffset"""
         if offset > self.log.log_start_offset:
             self.end_rests()
             self.log.set_log_start_offset(offset)
-            self.events.log_start_advanced(role, self.leader_epoch, offset, reason)
+            self.events.log_start_advanced(role, self.leader_epoch, offset, peer)
             if self.leader is not None:
                 self._transactions.high_watermark_moved(self.leader_epoch, self.high_watermark)
 
@@ -465,18 +464,9 @@ class Partition:
         except KafkaError:
             return []  # Its disk has failed, which takes the partition away next.
         for retired in found:
-            if retired.why is None:
-                continue  # Its records could not be read any more.
             self.end_rests()
-            start, count = retired.log_start_offset, len(retired.segments)
-            what = "1 segment" if count == 1 else f"{count} segments"
-            self.events.records_expired(
-                "follower" if self.leader is None else "leader",
-                self.leader_epoch,
-                start,
-                sum(segment.size for segment in retired.segments),
-                f"{self.node} deletes {what} of {self.topic_partition}, up to offset {start}: {retired.why}",
-            )
+            role = "follower" if self.leader is None else "leader"
+            self.events.records_expired(role, self.leader_epoch, retired)
         return [segment for retired in found for segment in retired.segments]
 
     # ------------------------------------------------------------------------------------------------------- offsets

@@ -23,6 +23,7 @@ from replica.inputs import (
 from replica.log.batches.control_records import ControlRecordType, EndTransactionMarker
 from replica.log.batches.records import BatchHeader, Record
 from replica.log.log import AppendInfo
+from replica.log.segments import RetiredSegments
 from replica.trace.events import (
     BatchAppended,
     BatchCompacted,
@@ -72,10 +73,6 @@ def keys_of(node: str, name: TopicPartition, header: BatchHeader, records: Seque
     )
 
 
-def _records_are(count: int) -> str:
-    return "1 record is" if count == 1 else f"{count} records are"
-
-
 class PartitionEvents:
     """Events of one partition on the broker `node`."""
 
@@ -94,89 +91,68 @@ class PartitionEvents:
     def leadership_began(
         self, registration: PartitionRegistration, log_end_offset: Offset, high_watermark: Offset
     ) -> None:
-        epoch = registration.leader_epoch
         self._recorder.emit(
             LeadershipBegan(
-                node=self.node,
-                topic=self._topic,
-                partition=self._number,
-                leader_epoch=epoch,
+                *self.place,
+                leader_epoch=registration.leader_epoch,
                 partition_epoch=registration.partition_epoch,
                 isr=self._named(registration.in_sync_replicas),
                 log_end_offset=log_end_offset,
                 high_watermark=high_watermark,
-                reason=f"{self.node} leads {self._topic_partition} in epoch {epoch}, which starts at "
-                f"{log_end_offset}; its high watermark is {high_watermark}",
             )
         )
 
     def following_began(
         self, registration: PartitionRegistration, log_end_offset: Offset, high_watermark: Offset
     ) -> None:
-        leader = self._names(registration.leader) if registration.has_leader else None
-        what = f"follows {leader}" if leader is not None else "has no leader to follow"
         self._recorder.emit(
             FollowingBegan(
-                node=self.node,
-                broker=leader,
-                topic=self._topic,
-                partition=self._number,
+                *self.place,
+                broker=self._names(registration.leader) if registration.has_leader else None,
                 leader_epoch=registration.leader_epoch,
                 partition_epoch=registration.partition_epoch,
                 log_end_offset=log_end_offset,
                 high_watermark=high_watermark,
-                reason=f"{self.node} {what} in epoch {registration.leader_epoch} of {self._topic_partition}",
             )
         )
 
     # ----------------------------------------------------------------------------------------------------------- log
 
-    def log_start_advanced(self, role: str, leader_epoch: LeaderEpoch, offset: Offset, reason: str) -> None:
+    def log_start_advanced(self, role: str, leader_epoch: LeaderEpoch, offset: Offset, peer: str) -> None:
         self._recorder.emit(
             LogStartOffsetAdvanced(
-                node=self.node,
-                role=role,
-                topic=self._topic,
-                partition=self._number,
-                leader_epoch=leader_epoch,
-                log_start_offset=offset,
-                reason=reason,
+                *self.place, role=role, leader_epoch=leader_epoch, log_start_offset=offset, peer=peer
             )
         )
 
-    def records_expired(
-        self, role: str, leader_epoch: LeaderEpoch, offset: Offset, size_bytes: int, reason: str
-    ) -> None:
+    def records_expired(self, role: str, leader_epoch: LeaderEpoch, retired: RetiredSegments) -> None:
+        if retired.cause is None:
+            return  # Its records could not be read any more.
         self._recorder.emit(
             RecordsExpired(
-                node=self.node,
+                *self.place,
                 role=role,
-                topic=self._topic,
-                partition=self._number,
                 leader_epoch=leader_epoch,
-                log_start_offset=offset,
-                size_bytes=size_bytes,
-                reason=reason,
+                log_start_offset=retired.log_start_offset,
+                size_bytes=sum(segment.size for segment in retired.segments),
+                segments=len(retired.segments),
+                cause=retired.cause,
+                limit=retired.limit,
             )
         )
 
     def compacted(self, role: str, leader_epoch: LeaderEpoch, found: LogToClean, cleaned: Cleaned) -> None:
-        if cleaned.problem is None:
-            start = f"{self.node} compacts {self._topic_partition} up to {cleaned.end_offset}"
-            share = f"{found.dirty_ratio:.0%} of it was new since {found.first_dirty_offset}"
-            reason = f"{start}: {share}; {_records_are(cleaned.records_removed)} gone"
-        else:
-            reason = f"{self.node} gives up compacting {self._topic_partition}: {cleaned.problem.message}"
         self._recorder.emit(
             LogCompacted(
-                node=self.node,
+                *self.place,
                 role=role,
-                topic=self._topic,
-                partition=self._number,
                 leader_epoch=leader_epoch,
                 offset=cleaned.end_offset,
                 size_bytes=cleaned.bytes_before - cleaned.bytes_after,
-                reason=reason,
+                first_dirty_offset=found.first_dirty_offset,
+                dirty_percent=round(found.dirty_ratio * 100),
+                records_removed=cleaned.records_removed,
+                message=None if cleaned.problem is None else cleaned.problem.message,
             )
         )
         if self._topic in INTERNAL_TOPICS:
@@ -289,24 +265,16 @@ class PartitionEvents:
 
     def marker_written(self, header: BatchHeader, marker: EndTransactionMarker, first_offset: Offset | None) -> None:
         """first_offset: of the transaction's first record here, None if none was open"""
-        committed = marker.control_type is ControlRecordType.COMMIT
-        what = "COMMIT" if committed else "ABORT"
-        where = "none is open here" if first_offset is None else f"its first record here is at {first_offset}"
         self._recorder.emit(
             TransactionMarkerWritten(
-                node=self.node,
-                topic=self._topic,
-                partition=self._number,
+                *self.place,
                 leader_epoch=header.leader_epoch,
                 offset=header.base_offset,
                 first_offset=first_offset,
                 producer_id=header.producer_id,
                 producer_epoch=header.producer_epoch,
                 coordinator_epoch=marker.coordinator_epoch,
-                committed=committed,
-                reason=f"{self.node} ends a transaction of producer id {header.producer_id}, epoch "
-                f"{header.producer_epoch}, in {self._topic_partition} with the {what} marker at {header.base_offset}: "
-                f"{where}",
+                committed=marker.control_type is ControlRecordType.COMMIT,
             )
         )
 
@@ -316,25 +284,13 @@ class PartitionEvents:
         """producer_id: whose open transaction has its first record there; None: its marker is not replicated yet, or
         the offset is the high watermark
         """
-        if offset == high_watermark:
-            why = f"the last stable offset of {self._topic_partition} is at the high watermark {offset} again"
-        else:
-            whose = "a transaction whose marker is not on all in-sync replicas yet"
-            if producer_id is not None:
-                whose = f"an open transaction of producer id {producer_id}"
-            why = (
-                f"the last stable offset of {self._topic_partition} stands at {offset}, where {whose} begins; the high "
-                f"watermark is {high_watermark}"
-            )
         self._recorder.emit(
             LastStableOffsetMoved(
-                node=self.node,
-                topic=self._topic,
-                partition=self._number,
+                *self.place,
                 leader_epoch=leader_epoch,
                 last_stable_offset=offset,
                 high_watermark=high_watermark,
-                reason=why,
+                producer_id=producer_id,
             )
         )
 
@@ -393,14 +349,12 @@ class PartitionEvents:
     def diverged(self, params: FetchParams, entry: FetchPartition, epoch: LeaderEpoch, end_offset: Offset) -> None:
         self._recorder.emit(
             DivergenceFound(
-                node=self.node,
+                *self.place,
                 peer=params.peer,
-                topic=self._topic,
-                partition=self._number,
                 leader_epoch=epoch,
                 offset=end_offset,
-                reason=f"{params.peer} fetches from {entry.fetch_offset} after a record of epoch "
-                f"{entry.last_fetched_epoch}, but in {self.node}'s log epoch {epoch} ends at {end_offset}",
+                fetch_offset=entry.fetch_offset,
+                last_fetched_epoch=entry.last_fetched_epoch,
             )
         )
 

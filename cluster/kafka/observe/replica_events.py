@@ -32,7 +32,6 @@ from replica.causes import IsrCause, LagCause
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, LeaderEpoch, Names, Offset, PartitionEpoch, TopicPartition
 from replica.trace import events as trace
-from replica.wording import torn_bytes
 
 LEADER, FOLLOWER = "leader", "follower"
 
@@ -195,7 +194,6 @@ class ReplicaEvents:
             topic=name.topic,
             partition=name.partition,
             previous_log_end_offset=replica.end,
-            reason=f"{self.node} has deleted its replica of {name}: the folder is gone",
         )
         return Seen(event, LOG_DIRECTORY)
 
@@ -210,7 +208,6 @@ class ReplicaEvents:
                 partition=name.partition,
                 leader_epoch=replica.leader_epoch,
                 log_start_offset=start,
-                reason=f"{self.node} has deleted the segments of {name} below offset {start}",
             )
             yield Seen(event, LOG_DIRECTORY)
 
@@ -261,8 +258,6 @@ class ReplicaEvents:
         replica.start = replica.tail.start
         replica.high_watermark = min(self._disk.checkpointed_high_watermark(name), replica.end)
         replica.waiting = deque(change.appended)
-        how = "after an orderly shutdown" if self._was_clean else "without an orderly shutdown"
-        cut = torn_bytes(cut_bytes)
         event = trace.LogRecovered(
             node=self.node,
             topic=name.topic,
@@ -272,8 +267,6 @@ class ReplicaEvents:
             log_end_offset=replica.end,
             high_watermark=replica.high_watermark,
             size_bytes=cut_bytes,
-            reason=f"{self.node} comes back {how}: {name} ends at {replica.end}, the checkpointed high watermark is "
-            f"{replica.high_watermark}{cut}",
         )
         yield Seen(event, CONSOLE, wall_ms)
 
@@ -290,7 +283,6 @@ class ReplicaEvents:
             isr=tuple(self._names(broker_id) for broker_id in said.isr),
             log_end_offset=replica.end,
             high_watermark=replica.high_watermark,
-            reason=f"{self.node} says that it leads {name} from offset {said.offset} in epoch {said.leader_epoch}",
         )
         key = leader_key(name.topic, name.partition, said.leader_epoch)
         return Seen(event, CONSOLE, line.wall_ms, self._role_key(name), key)
@@ -300,7 +292,6 @@ class ReplicaEvents:
         replica.role, replica.leader_epoch = FOLLOWER, said.leader_epoch
         replica.high_watermark = min(said.high_watermark, replica.end)
         leader = replica.leader = self._leader_of(said)
-        whom = f"follows {leader}" if leader is not None else "has no leader to follow"
         event = trace.FollowingBegan(
             node=self.node,
             broker=leader,
@@ -310,7 +301,6 @@ class ReplicaEvents:
             partition_epoch=self._partition_epoch(name, said.partition_epoch),
             log_end_offset=replica.end,
             high_watermark=replica.high_watermark,
-            reason=f"{self.node} says that it {whom} in {name} in epoch {said.leader_epoch}, from offset {said.offset}",
         )
         key = leader_key(name.topic, name.partition, said.leader_epoch)
         return Seen(event, CONSOLE, line.wall_ms, self._role_key(name), key)
@@ -356,7 +346,7 @@ class ReplicaEvents:
                 topic=name.topic,
                 partition=name.partition,
                 error=error,
-                reason=f"{self.node} refuses a batch for {name}: {said.message or said.name}",
+                message=said.message or said.name,
             )
             yield Seen(event, CONSOLE, line.wall_ms)
 

@@ -63,10 +63,9 @@ def _roles(number: int, isr: tuple[str, ...], nodes: Sequence[str], partition_ep
                 "partition_epoch": partition_epoch, "log_end_offset": end, "high_watermark": end,
             }  # fmt: skip
             if node == leader:
-                events.append(trace.LeadershipBegan(**where, isr=isr, reason=f"{node} leads in epoch {number}"))
+                events.append(trace.LeadershipBegan(**where, isr=isr))
             else:
-                why = f"{node} follows {leader} in epoch {number}"
-                events.append(trace.FollowingBegan(**where, broker=leader, reason=why))
+                events.append(trace.FollowingBegan(**where, broker=leader))
     return events
 
 
@@ -129,10 +128,9 @@ def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rar
         events += [
             (started_us, trace.LogRecovered(
                 node=old, **where, clean=False, log_start_offset=0, log_end_offset=had, high_watermark=kept,
-                size_bytes=0, reason=f"{old} comes back without an orderly shutdown")),
+                size_bytes=0)),
             (started_us + 10_000, trace.FollowingBegan(
-                node=old, broker=new, **term, partition_epoch=2 * number + 1, log_end_offset=had, high_watermark=kept,
-                reason=f"{old} follows {new}")),
+                node=old, broker=new, **term, partition_epoch=2 * number + 1, log_end_offset=had, high_watermark=kept)),
             (started_us + 20_000, trace.LogTruncated(
                 node=old, **term, log_end_offset=kept, previous_log_end_offset=had, high_watermark=kept,
                 previous_high_watermark=kept, reason=f"{old} cuts its log back to {kept}")),

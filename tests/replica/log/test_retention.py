@@ -85,7 +85,7 @@ def test_segments_that_an_operator_has_emptied_go_whatever_the_policy(tmp_path: 
     log.set_log_start_offset(2)
     assert files(log, ".log") == [0, 1, 2, 3]
     (retired,) = log.retire_old_segments(4, NOW_US)
-    assert (retired.why, files(log, ".log")) == (None, [2, 3])
+    assert (retired.cause, files(log, ".log")) == (None, [2, 3])
     assert log.retire_old_segments(4, NOW_US) == []
 
 

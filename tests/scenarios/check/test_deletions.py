@@ -85,7 +85,7 @@ def test_a_deleted_topic_takes_its_records_along_and_is_not_judged_again() -> No
     script.emit(trace.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
     script.append("b1", 2, "r2")
     for node in ("b1", "b2", "b3"):
-        script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=2, reason="t is gone"))
+        script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=2))
         script.empty(node)
     script.emit(
         trace.PartitionCreated(
@@ -111,7 +111,7 @@ def make_again(script: TraceScript) -> None:
 def hear(script: TraceScript) -> None:
     """That the topic was deleted and made again."""
     for node in script.brokers:
-        script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=3, reason="t is gone"))
+        script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=3))
         script.empty(node)
     script.leads("b1", 0, 0, hw=0)
     for node in ("b2", "b3"):
@@ -125,7 +125,7 @@ def test_a_new_disk_has_no_log_of_the_former_topic() -> None:
     script.stop("b1")
     make_again(script)
     for node in ("b2", "b3"):
-        script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=1, reason="t is gone"))
+        script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=1))
         script.empty(node)
     script.lose("b1", -1, reason="with its disk")
     script.start("b1")

@@ -143,7 +143,7 @@ def removed_before_its_leader_knows(script: TraceScript) -> None:
     script.state(
         trace.ReassignmentCompleted, node="c1", leader_epoch=1, replicas=("b1", "b2"), reason="b3 is moved away"
     )
-    script.emit(trace.ReplicaDeleted(node="b3", **HERE, previous_log_end_offset=2, reason="b3 is no replica any more"))
+    script.emit(trace.ReplicaDeleted(node="b3", **HERE, previous_log_end_offset=2))
     script.advance(2, node="b1", epoch=0)
     script.leads("b1", 1)
     script.find("b1", "r0", "r1")

@@ -45,7 +45,6 @@ class GroupWords(TraceScript):
                 isr=("b2",),
                 log_end_offset=0,
                 high_watermark=0,
-                reason="as it is",
             )
         )
 

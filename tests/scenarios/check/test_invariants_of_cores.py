@@ -92,11 +92,7 @@ def test_a_leader_may_have_forgotten_what_the_controller_accepts(
 def test_of_deleted_records_an_epoch_cache_says_nothing(entries: list[tuple[int, int]], broken: list[str]) -> None:
     script = TraceScript()
     script.replicate("r0", "r1")
-    script.emit(
-        trace.LogStartOffsetAdvanced(
-            node="b1", role="leader", **HERE, leader_epoch=0, log_start_offset=1, reason="admin asked"
-        )
-    )
+    script.emit(trace.LogStartOffsetAdvanced(node="b1", role="leader", **HERE, leader_epoch=0, log_start_offset=1))
     script.checker.probe(cache(*entries))
     assert script.broken() == broken
 

@@ -115,8 +115,7 @@ class World:
         self.log.emit(
             trace.LeadershipBegan(
                 node=node, topic=of.topic, partition=of.partition, leader_epoch=0, partition_epoch=0, isr=(node,),
-                log_end_offset=end, high_watermark=end, reason=f"{node} leads",
-            )
+                log_end_offset=end, high_watermark=end, )
         )  # fmt: skip
 
     def deletes_topic(self, *gone_on: str) -> None:
@@ -126,9 +125,7 @@ class World:
 
     def gone(self, node: str, of: TopicPartition = T0) -> None:
         self.log.emit(
-            trace.ReplicaDeleted(
-                node=node, topic=of.topic, partition=of.partition, previous_log_end_offset=0, reason="t is gone"
-            )
+            trace.ReplicaDeleted(node=node, topic=of.topic, partition=of.partition, previous_log_end_offset=0)
         )
 
     def records(self) -> list[str]:
@@ -383,7 +380,7 @@ def test_what_is_deleted_of_one_partition_is_not_deleted_of_another() -> None:
         client.writes(0, "same", of=partition)
     world.log.emit(
         trace.LogStartOffsetAdvanced(
-            node="b1", role="leader", topic="t", partition=0, leader_epoch=0, log_start_offset=1, reason="asked for"
+            node="b1", role="leader", topic="t", partition=0, leader_epoch=0, log_start_offset=1
         )
     )
     assert list(world.mirror.deleted) == ["same"]
@@ -397,7 +394,7 @@ def test_of_twins_in_one_partition_only_those_below_the_new_start_are_deleted() 
         client.writes(offset, "x")
     world.log.emit(
         trace.LogStartOffsetAdvanced(
-            node="b1", role="leader", topic="t", partition=0, leader_epoch=0, log_start_offset=2, reason="asked for"
+            node="b1", role="leader", topic="t", partition=0, leader_epoch=0, log_start_offset=2
         )
     )
     assert list(world.mirror.deleted) == ["x", "x~2"]

@@ -19,9 +19,7 @@ from scenarios.view.sentences import sentence_of
 )
 def test_a_refusal_names_its_error_once(why: str, line: str) -> None:
     script = TraceScript()
-    refused = trace.ProduceRefused(
-        node="b1", peer="p1", error="UNKNOWN_TOPIC_OR_PARTITION", reason=f"b1 refuses a batch: {why}", **HERE
-    )
+    refused = trace.ProduceRefused(node="b1", peer="p1", error="UNKNOWN_TOPIC_OR_PARTITION", **HERE)
     script.emit(refused)
     assert line in [said.text for said in Story.of(script.view, script.rows).lines]
     assert sentence_of(refused, ()) == line

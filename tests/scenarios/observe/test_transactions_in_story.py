@@ -69,7 +69,7 @@ def test_a_new_leader_says_itself_where_its_last_stable_offset_stands(
 
     script.at(1).leads("b1", 0)
     stands("b1")
-    script.at(20).leads("b1", 1, reason="b1 leads t-0 in epoch 1")
+    script.at(20).leads("b1", 1)
     if states_it_again:
         stands("b1")
     script.at(60).emit(t.RunFinished(reason="the end"))
@@ -115,8 +115,7 @@ def test_a_batch_is_late_only_behind_the_marker_of_its_transaction(is_marked: bo
     if is_marked:
         marker = t.TransactionMarkerWritten(
             node="b1", topic="t", partition=0, leader_epoch=0, offset=1, first_offset=0, producer_id=7,
-            producer_epoch=0, coordinator_epoch=0, committed=True, reason="marked",
-        )  # fmt: skip
+            producer_epoch=0, coordinator_epoch=0, committed=True, )  # fmt: skip
         script.emit(marker)
     appends(2)
     late = [line.text for line in Story.of(ClusterView((), ()), rows).lines if "late batch" in line.text]

@@ -43,7 +43,6 @@ class Broker:
                 high_watermark=0,
                 partition_epoch=0,
                 isr=(NODE,),
-                reason="it was elected",
             )
         )
         self.stated.clear()

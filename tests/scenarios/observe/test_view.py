@@ -93,7 +93,7 @@ def test_what_brokers_say_before_they_hear_that_a_topic_is_deleted_brings_no_par
     trace.emit(created)
     trace.emit(TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
     trace.emit(moved)
-    trace.emit(ReplicaDeleted(node="b1", previous_log_end_offset=1, **place))
+    trace.emit(ReplicaDeleted("b1", "t", 0, previous_log_end_offset=1))
     assert not view.partitions
     trace.emit(created)
     trace.emit(moved)

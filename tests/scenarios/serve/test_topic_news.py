@@ -154,9 +154,7 @@ def test_topics_of_the_scenario_and_of_coordinators_are_no_news() -> None:
 
 class Coordinator(Cluster):
     def refuse(self, name: str, *, api: str = "AddPartitionsToTxn", topic: str = "__transaction_state") -> None:
-        refused = ProduceRefused(
-            node="b1", peer="b1", topic=topic, partition=0, error="NOT_ENOUGH_REPLICAS", reason="the ISR {b1} is small"
-        )
+        refused = ProduceRefused(node="b1", peer="b1", topic=topic, partition=0, error="NOT_ENOUGH_REPLICAS")
         error = "COORDINATOR_NOT_AVAILABLE"
         self.log.emit(
             TransactionRefused(
