@@ -250,7 +250,7 @@ def test_what_has_the_addresses_of_a_connection_of_ours_is_no_node_without_a_pro
             await bench.wait_for(lambda: bench.received)
             nursery.cancel_scope.cancel()
         told = [row.event for row in bench.events(ConnectionClosed)]
-        assert len(told) == 2 and all("does not know the secret" in getattr(event, "reason", "") for event in told)
+        assert len(told) == 2 and all("does not know the secret" in event.sentence() for event in told)
 
     Bench().run(test)
 
@@ -335,7 +335,7 @@ def test_what_is_held_is_lost_with_the_power_of_its_sender() -> None:
         assert bench.received == []
         (lost,) = bench.events(MessageDropped)
         assert isinstance(lost.event, MessageDropped)
-        assert lost.event.reason == "the 1 request from a to b is lost on its way: a lost power"
+        assert lost.event.sentence() == "the 1 request from a to b is lost on its way: a lost power"
 
     Bench().run(test)
 

@@ -495,7 +495,7 @@ def test_what_kafkas_newest_rules_break_is_no_bug_of_ours(story: Story, broken: 
     story(script)
     script.fail_over("b3", "b3")  # It lacks r0, and no rule says that it may not lead.
     assert script.broken() == broken
-    assert all(not one.event.promised and "KAFKA-13790" in one.event.reason for one in script.checker.violations)
+    assert all(not one.event.promised and "KAFKA-13790" in one.event.sentence() for one in script.checker.violations)
 
 
 @pytest.mark.parametrize(("known", "is_forgotten"), [(2, True), (3, False), (None, True)])
