@@ -10,6 +10,7 @@ from collections.abc import Callable
 from cluster.clocks import Timer
 from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, Outbox, Send, is_outside
+from replica.causes import CloseCause
 from replica.ids import OUTSIDE
 from replica.trace.events import ConnectionClosed, EventsLeftOut, Recorder
 
@@ -228,14 +229,14 @@ class AcceptedConnections:
         peer: who it is, or, while that is not known, its address and port     listener: as of `NodeCore.accepted`
         """
         if self._nodes_only and is_outside(peer):
-            self._state_closed(peer, "only nodes of the cluster may connect here")
+            self._state_closed(peer, CloseCause.NODES_ONLY)
             self._outbox.close(connection)
             return False
         address = peer.rpartition(":")[0] or peer
         allowed = self._overrides.get(address, self._max_per_address)
         count = self._per_address.get(address, 0)
         if count >= allowed:
-            self._state_closed(peer, f"{address} has {count} connections already, as many as it may")
+            self._state_closed(peer, CloseCause.TOO_MANY, amount=count)
             self._outbox.close(connection)
             return False
         self._per_address[address] = count + 1
@@ -284,20 +285,36 @@ class AcceptedConnections:
             del self._per_address[address]
         self._on_gone(connection)
 
-    def close(self, connection: ConnectionId, reason: str = "") -> None:
-        """reason: the fault, for the trace; empty if an event says it already"""
+    def close(
+        self,
+        connection: ConnectionId,
+        cause: CloseCause | None = None,
+        message: str | None = None,
+        *,
+        amount: int | None = None,
+        limit: int | None = None,
+    ) -> None:
+        """For the trace, as of ConnectionClosed. cause: None if an event says it already"""
         peer = self._peers.get(connection)
         if peer is not None:
             self.gone(connection)
-            if reason:
-                self._state_closed(peer, reason)
+            if cause is not None:
+                self._state_closed(peer, cause, message, amount, limit)
             self._outbox.close(connection)
 
-    def _state_closed(self, peer: str, reason: str) -> None:
-        if not self._ends.may_emit(self._node, peer):
-            return
-        text = f"{self._node} closes a connection of {peer}: {reason}"
-        self._recorder.emit(ConnectionClosed(node=self._node, peer=peer, reason=text))
+    def _state_closed(
+        self,
+        peer: str,
+        cause: CloseCause,
+        message: str | None = None,
+        amount: int | None = None,
+        limit: int | None = None,
+    ) -> None:
+        if self._ends.may_emit(self._node, peer):
+            closed = ConnectionClosed(
+                node=self._node, peer=peer, cause=cause, message=message, amount=amount, limit=limit
+            )
+            self._recorder.emit(closed)
 
     def _close_idle(self, now_us: int) -> None:
         for connection, last_active_us in list(self._last_active_us.items()):
@@ -305,5 +322,5 @@ class AcceptedConnections:
             if now_us < due_us:
                 self._timer = self._outbox.timers.at(due_us, self._close_idle)
                 return
-            self.close(connection, f"nothing moved on it for {self._max_idle_us // 1000} ms (connections.max.idle.ms)")
+            self.close(connection, CloseCause.IDLE, limit=self._max_idle_us // 1000)
         self._timer = None

@@ -31,6 +31,7 @@ from cluster.protocol.versions import (
 from cluster.quotas.client_quotas import ClientQuotas
 from cluster.server.accepted_connections import AcceptedConnections, EventLimit, outsider
 from cluster.slices import Slices, paced
+from replica.causes import CloseCause
 from replica.errors import RETRIABLE, ErrorCode
 from replica.trace.events import OffsetCommitRefused, Recorder, RequestRefused
 from replica.wording import member_name, shown
@@ -237,7 +238,7 @@ class Responder:
             try:
                 frame = cold.encode_answer(header.api_key, header.api_version, header.correlation_id, values)
             except Exception as bug:  # The client does not wait for an answer that does not come.
-                self._connections.close(connection, "its answer cannot be written")
+                self._connections.close(connection, CloseCause.ANSWER_NOT_WRITTEN)
                 self._outbox.raise_soon(bug)
                 return
             self._outbox.respond(connection, (frame,), header.api_key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from replica.causes import ConnectionEnd, DropCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
 from replica.trace.columns import ControlEvent
@@ -101,7 +102,10 @@ class MessageHeld(ControlEvent):
     peer: column.Peer
     api: column.Api
     part: column.Part
-    reason: column.Reason
+    fault: column.Fault
+
+    def sentence(self) -> str:
+        return f"`{self.fault}` holds the {self.api} {self.part} from {self.node} to {self.peer}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +114,9 @@ class MessageReleased(ControlEvent):
     peer: column.Peer
     api: column.Api
     part: column.Part
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        return f"the {self.api} {self.part} from {self.node} to {self.peer} goes on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +127,26 @@ class MessageDropped(ControlEvent):
     peer: column.Peer
     api: column.Api
     part: column.Part
-    reason: column.Reason
+    cause: Annotated[DropCause, "why, see DropCause"]
+    end: Annotated[ConnectionEnd | None, "how the connection ended, where that is why"] = None
+
+    def sentence(self) -> str:
+        return f"the {self.api} {self.part} from {self.node} to {self.peer} is lost on its way: {self._why()}"
+
+    def _why(self) -> str:
+        match self.cause:
+            case DropCause.CONNECTION_ENDED:
+                return f"the connection was {self.end.meaning if self.end else 'ended'}"
+            case DropCause.CONNECTION_CLOSED:
+                return f"{self.node} closed the connection behind a cut"
+            case DropCause.CONNECTION_RESET:
+                return f"{self.node} has reset the connection behind a cut"
+            case DropCause.NOT_SENT:
+                return f"{self.node} did not send it in time"
+            case DropCause.POWER_LOST:
+                return f"{self.node} lost power"
+            case DropCause.PROCESS_GONE:
+                return f"the process of {self.node} held it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +155,16 @@ class ConnectionLost(ControlEvent):
 
     node: column.Node
     peer: column.Peer
-    reason: column.Reason
+    cause: Annotated[ConnectionEnd, "how it ended, see ConnectionEnd"]
+    message: Annotated[str | None, "of TLS, where that failed"] = None
+
+    def sentence(self) -> str:
+        why = self.cause.meaning
+        if self.cause is ConnectionEnd.TLS_FAILED:
+            plain = self.message in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
+            hint = ": it may be a client without TLS" if plain else ""
+            why = f"TLS failed ({self.message or 'it ended early'}){hint}"
+        return f"{self.node} lost its connection to {self.peer}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+from replica.causes import CloseCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
 from replica.trace.columns import ControlEvent, TraceEvent
@@ -15,7 +16,40 @@ class ConnectionClosed(ControlEvent):
 
     node: column.Node
     peer: column.Peer
-    reason: column.Reason
+    cause: Annotated[CloseCause, "why, see CloseCause"]
+    message: Annotated[str | None, "how the request breaks the protocol; why it may not come in"] = None
+    amount: Annotated[int | None, "what there was: bytes of a request, or connections from one address"] = None
+    limit: Annotated[int | None, "what is allowed: bytes, or milliseconds without traffic"] = None
+
+    def sentence(self) -> str:
+        return f"{self.node} closes a connection of {self.peer}: {self._why()}"
+
+    def _why(self) -> str:
+        match self.cause:
+            case CloseCause.VIOLATION:
+                return self.message or self.cause.meaning
+            case CloseCause.REQUEST_TOO_LARGE:
+                return f"a request of {self.amount} bytes, {self.limit} are allowed (socket.request.max.bytes)"
+            case CloseCause.REQUEST_MEMORY:
+                return (
+                    f"requests that come in or wait for a handler take more than {self.limit or 0:,} bytes, and this "
+                    f"one, with {self.amount or 0:,}, has stalled for longest"
+                )
+            case CloseCause.TOO_MANY:
+                address = self.peer.rpartition(":")[0] or self.peer
+                return f"{address} has {self.amount} connections already, as many as it may"
+            case CloseCause.IDLE:
+                return f"nothing moved on it for {self.limit} ms (connections.max.idle.ms)"
+            case CloseCause.NODES_ONLY:
+                return "only nodes of the cluster may connect here"
+            case CloseCause.AUTHENTICATION_FAILED:
+                return f"authentication failed: {self.message}"
+            case CloseCause.BUG:
+                return "closed after a bug"
+            case CloseCause.ANSWER_NOT_WRITTEN:
+                return "its answer cannot be written"
+            case CloseCause.SESSION_OVER | CloseCause.NO_SECRET:
+                return self.cause.meaning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +58,13 @@ class RequestCrashed(ControlEvent):
 
     node: column.Node
     peer: column.Peer
-    reason: column.Reason
+    bug: Annotated[str, "class of the exception"]
+    raised_at: Annotated[str, "file and line"]
+    message: Annotated[str, "text of the exception"]
+
+    def sentence(self) -> str:
+        bug = f"a bug in Highwater, {self.bug} in {self.raised_at}: {self.message}"
+        return f"{self.node} gives up a request of {self.peer}: {bug}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

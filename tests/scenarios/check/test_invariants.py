@@ -8,6 +8,7 @@ import pytest
 from fake_probe import FakeProbe
 from trace_script import HERE, TraceScript
 
+from replica.causes import ConnectionEnd
 from replica.rules import PROFILES
 from replica.trace import events as trace
 from scenarios.check.invariants.checker import (
@@ -113,7 +114,7 @@ def resent_on_a_new_connection(script: TraceScript) -> None:
     script.replicate("r0")
     script.request("r1")
     script.request("r2")
-    script.emit(trace.ConnectionLost(node="p1", peer="b1", reason="reset"))
+    script.emit(trace.ConnectionLost(node="p1", peer="b1", cause=ConnectionEnd.RESET))
     script.request("r1", attempt=2)
     script.append("b1", 1, "r1")
     script.append("b1", 2, "r2")
