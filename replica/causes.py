@@ -91,3 +91,12 @@ class CloseCause(Cause):
     SESSION_OVER = "session_over", "its session is over, and it has not authenticated again"
     BUG = "bug", "its request has met a bug in Highwater"
     ANSWER_NOT_WRITTEN = "answer_not_written", "its answer cannot be encoded, by a bug in Highwater"
+
+
+class LeftOut(Cause):
+    """What a client from outside does more often than the trace has room for."""
+
+    CONNECTIONS = "connections", "connections that it opens and that end"
+    REQUESTS = "requests", "requests that it sends"
+    READS = "reads", "reads of the same records, and moves to where it reads"
+    REFUSALS = "refusals", "requests that are refused"

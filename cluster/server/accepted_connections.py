@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cluster.clocks import Timer
 from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, Outbox, Send, is_outside
-from replica.causes import CloseCause
+from replica.causes import CloseCause, LeftOut
 from replica.ids import OUTSIDE
 from replica.trace.events import ConnectionClosed, EventsLeftOut, Recorder
 
@@ -88,15 +88,13 @@ class EventLimit:
         left_out, known.left_out, known.stated_us = known.left_out, 0, now_us
         return left_out
 
-    def may_emit(
-        self, recorder: Recorder, node: str, client: str, now_us: int, words: Callable[[int], str], count: int = 1
-    ) -> bool:
-        """`allows`; from time to time an event says how much it did not. words: the reason, given how much that was"""
+    def may_emit(self, recorder: Recorder, node: str, client: str, now_us: int, what: LeftOut, count: int = 1) -> bool:
+        """`allows`; from time to time an event says how much it did not."""
         if self.allows(client, now_us, count):
             return True
         left_out = self.to_state(client, now_us)
         if left_out:
-            recorder.aside(EventsLeftOut(node=node, peer=client, left_out=left_out, reason=words(left_out)))
+            recorder.aside(EventsLeftOut(node=node, peer=client, left_out=left_out, cause=what))
         return False
 
 
@@ -117,11 +115,7 @@ class EndsOfConnections:
     def may_emit(self, node: str, peer: str) -> bool:
         client = outsider(peer)
         return client is None or self._limit.may_emit(
-            self._recorder,
-            node,
-            client,
-            self._recorder.at_us,
-            lambda count: f"{client} opens more connections to {node} than the trace keeps: {count} ends were left out",
+            self._recorder, node, client, self._recorder.at_us, LeftOut.CONNECTIONS
         )
 
 
