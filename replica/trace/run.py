@@ -55,9 +55,7 @@ class NodeStopped(ControlEvent):
         str, "stop, kill, power_off, halt (it gives up), crash (a bug in Highwater) or died (killed from outside)"
     ]
     role: Annotated[str | None, "as of its start; null: not known"] = None
-    last_words: Annotated[str | None, "of a process that ended by itself: what it said of that, or its exit code"] = (
-        None
-    )
+    last_words: Annotated[str | None, "what a process that ended by itself said, or its exit code"] = None
 
     def sentence(self) -> str:
         words = f": {self.last_words}" if self.last_words else ""
