@@ -85,12 +85,12 @@ class CloseCause(Cause):
     REQUEST_MEMORY = "request_memory", "requests that come in take too much memory, and its own stalled for longest"
     TOO_MANY = "too_many", "there are max.connections.per.ip from its address already"
     IDLE = "idle", "nothing moved on it for connections.max.idle.ms"
-    NODES_ONLY = "nodes_only", "only nodes of the cluster may connect there"
+    NODES_ONLY = "nodes_only", "only nodes of the cluster may connect here"
     NO_SECRET = "no_secret", "it has the address of a node, and does not know the secret of the run"
     AUTHENTICATION_FAILED = "authentication_failed", "it did not prove who it is"
     SESSION_OVER = "session_over", "its session is over, and it has not authenticated again"
-    BUG = "bug", "its request has met a bug in Highwater"
-    ANSWER_NOT_WRITTEN = "answer_not_written", "its answer cannot be encoded, by a bug in Highwater"
+    BUG = "bug", "closed after a bug"
+    ANSWER_NOT_WRITTEN = "answer_not_written", "its answer cannot be written"
 
 
 class LeftOut(Cause):

@@ -467,9 +467,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._close_socket()
         self._wake()
 
-    def give_up(
-        self, cause: CloseCause, *, message: str | None = None, amount: int | None = None, limit: int | None = None
-    ) -> None:
+    def give_up(self, cause: CloseCause, message: str | None = None, **numbers: int) -> None:
         """Stop reading this connection."""
         if self.open and self.gone is None:
             self._live_time.enter()
@@ -477,9 +475,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self.gone = ConnectionEnd.GIVEN_UP
             self._lose(DropCause.CONNECTION_ENDED)
             self._events.closed(
-                ConnectionClosed(
-                    node=self.host.name, peer=self.peer, cause=cause, message=message, amount=amount, limit=limit
-                )
+                ConnectionClosed(node=self.host.name, peer=self.peer, cause=cause, message=message, **numbers)
             )
             self._end_known()
 

@@ -280,34 +280,19 @@ class AcceptedConnections:
         self._on_gone(connection)
 
     def close(
-        self,
-        connection: ConnectionId,
-        cause: CloseCause | None = None,
-        message: str | None = None,
-        *,
-        amount: int | None = None,
-        limit: int | None = None,
+        self, connection: ConnectionId, cause: CloseCause | None = None, message: str | None = None, **numbers: int
     ) -> None:
-        """For the trace, as of ConnectionClosed. cause: None if an event says it already"""
+        """As of ConnectionClosed, for the trace. cause: None if an event says it already"""
         peer = self._peers.get(connection)
         if peer is not None:
             self.gone(connection)
             if cause is not None:
-                self._state_closed(peer, cause, message, amount, limit)
+                self._state_closed(peer, cause, message, **numbers)
             self._outbox.close(connection)
 
-    def _state_closed(
-        self,
-        peer: str,
-        cause: CloseCause,
-        message: str | None = None,
-        amount: int | None = None,
-        limit: int | None = None,
-    ) -> None:
+    def _state_closed(self, peer: str, cause: CloseCause, message: str | None = None, **numbers: int) -> None:
         if self._ends.may_emit(self._node, peer):
-            closed = ConnectionClosed(
-                node=self._node, peer=peer, cause=cause, message=message, amount=amount, limit=limit
-            )
+            closed = ConnectionClosed(node=self._node, peer=peer, cause=cause, message=message, **numbers)
             self._recorder.emit(closed)
 
     def _close_idle(self, now_us: int) -> None:

@@ -41,15 +41,9 @@ class ConnectionClosed(ControlEvent):
                 return f"{address} has {self.amount} connections already, as many as it may"
             case CloseCause.IDLE:
                 return f"nothing moved on it for {self.limit} ms (connections.max.idle.ms)"
-            case CloseCause.NODES_ONLY:
-                return "only nodes of the cluster may connect here"
             case CloseCause.AUTHENTICATION_FAILED:
                 return f"authentication failed: {self.message}"
-            case CloseCause.BUG:
-                return "closed after a bug"
-            case CloseCause.ANSWER_NOT_WRITTEN:
-                return "its answer cannot be written"
-            case CloseCause.SESSION_OVER | CloseCause.NO_SECRET:
+            case _:
                 return self.cause.meaning
 
 
