@@ -68,3 +68,52 @@ class RetentionCause(Cause):
 
     SIZE = "size", "retention.bytes: the log is large enough without them"
     TIME = "time", "retention.ms: all records of their segments are older"
+
+
+# -------------------------------------------------------------------------------------------------- network and servers
+
+
+class ConnectionEnd(Cause):
+    """How a connection ended, as one side of it sees that; the meaning stands in sentences."""
+
+    CLOSED = "closed", "closed by the other side"
+    RESET = "reset", "reset by the other side"
+    TORN = "torn", "a segment file ended before the bytes its frame had promised"
+    TLS_FAILED = "tls_failed", "ended by a failure of TLS"
+    GIVEN_UP = "given_up", "closed by this side, which reads no further"
+
+
+class DropCause(Cause):
+    """Why a message that a hold or a cut had kept back will never arrive."""
+
+    CONNECTION_ENDED = "connection_ended", "its connection has ended"
+    CONNECTION_CLOSED = "connection_closed", "its sender has closed the connection behind a cut"
+    CONNECTION_RESET = "connection_reset", "its sender has reset the connection behind a cut"
+    NOT_SENT = "not_sent", "its sender ended before it had sent the body"
+    POWER_LOST = "power_lost", "its sender has lost power"
+    PROCESS_GONE = "process_gone", "it was in the memory of its sender's process, which has ended"
+
+
+class CloseCause(Cause):
+    """Why a node closed a connection that another one had opened."""
+
+    VIOLATION = "violation", "a frame or a request breaks the protocol"
+    REQUEST_TOO_LARGE = "request_too_large", "a request has more than socket.request.max.bytes"
+    REQUEST_MEMORY = "request_memory", "requests that come in take too much memory, and its own stalled for longest"
+    TOO_MANY = "too_many", "there are max.connections.per.ip from its address already"
+    IDLE = "idle", "nothing moved on it for connections.max.idle.ms"
+    NODES_ONLY = "nodes_only", "only nodes of the cluster may connect here"
+    NO_SECRET = "no_secret", "it has the address of a node, and does not know the secret of the run"
+    AUTHENTICATION_FAILED = "authentication_failed", "it did not prove who it is"
+    SESSION_OVER = "session_over", "its session is over, and it has not authenticated again"
+    BUG = "bug", "closed after a bug"
+    ANSWER_NOT_WRITTEN = "answer_not_written", "its answer cannot be written"
+
+
+class LeftOut(Cause):
+    """What a client from outside does more often than the trace has room for."""
+
+    CONNECTIONS = "connections", "connections that it opens and that end"
+    REQUESTS = "requests", "requests that it sends"
+    READS = "reads", "reads of the same records, and moves to where it reads"
+    REFUSALS = "refusals", "requests that are refused"

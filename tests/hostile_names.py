@@ -16,6 +16,8 @@ from scenarios.run.runner import run_scenario
 from scenarios.run.worlds import measured
 
 EVIL = "<script>alert(1)</script></script>\x1b[31m\x1b]0;title\x07\n../../x\r\x1b[K\x9b1m'\"{{7*7}}\u202e"
+TEXTS = ("reason", "effect", "finding", "checked", "title", "last_words", "message")
+"""Columns of sentences, and of what sentences quote."""
 NAMES = {name: name + EVIL for name in ("t", "p1", "b1", "b3", "r10")} | {"r11": "x" * 10_000}
 
 
@@ -47,4 +49,4 @@ def _renamed(column: str, value: Any) -> Any:
         return [_renamed(column, one) for one in value]
     if column == "event" or not isinstance(value, str):
         return value
-    return value + EVIL if column == "reason" else NAMES.get(value, value)
+    return value + EVIL if column in TEXTS else NAMES.get(value, value)

@@ -265,20 +265,20 @@ class TraceBuilder:
 
     # ------------------------------------------------------------------------------------------------------ brokers
 
-    def start(self, node: str, role: str = "broker", *, reason: str | None = None) -> int:
-        return self.state(t.NodeStarted, node=node, role=role, reason=reason or f"{node} starts again")
+    def start(self, node: str, role: str = "broker", *, incarnation: int = 2) -> int:
+        return self.state(t.NodeStarted, node=node, role=role, incarnation=incarnation)
 
-    def stop(self, node: str, how: str = "kill", *, reason: str | None = None) -> int:
-        return self.state(t.NodeStopped, node=node, how=how, reason=reason or f"{node} is killed")
+    def stop(self, node: str, how: str = "kill") -> int:
+        return self.state(t.NodeStopped, node=node, how=how, role="broker")
 
-    def fault(self, verb: str, *targets: str, name: str, reason: str) -> int:
-        return self.state(t.FaultBegan, fault=name, verb=verb, targets=targets, reason=reason)
+    def fault(self, verb: str, *targets: str, name: str, effect: str) -> int:
+        return self.state(t.FaultBegan, fault=name, verb=verb, targets=targets, effect=effect)
 
-    def fault_ends(self, verb: str, *targets: str, name: str, reason: str) -> int:
-        return self.state(t.FaultEnded, fault=name, verb=verb, targets=targets, reason=reason)
+    def fault_ends(self, verb: str, *targets: str, name: str, effect: str) -> int:
+        return self.state(t.FaultEnded, fault=name, verb=verb, targets=targets, effect=effect)
 
     def wipe(self, node: str) -> int:
-        return self.fault("wipe", node, name="wipe-1", reason=f"{node} gets a new disk")
+        return self.fault("wipe", node, name="wipe-1", effect=f"{node} gets a new disk")
 
     def leads(
         self,

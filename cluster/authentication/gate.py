@@ -16,6 +16,7 @@ from cluster.node import ConnectionId, Outbox, is_outside
 from cluster.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE, RequestHeader
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.responder import Refusals
+from replica.causes import CloseCause
 from replica.errors import ErrorCode
 
 MIN_REAUTH_INTERVAL_US = 1_000_000
@@ -88,7 +89,7 @@ class SaslGate:
     def _has_expired(self, connection: ConnectionId, expires_us: int, now_us: int) -> bool:
         if now_us <= expires_us:
             return False
-        self._connections.close(connection, "its session is over, and it has not authenticated again")
+        self._connections.close(connection, CloseCause.SESSION_OVER)
         return True
 
     def _goes_on(self, connection: ConnectionId, sasl: SaslAuthenticator, frame: bytearray, now_us: int) -> None:
@@ -103,14 +104,14 @@ class SaslGate:
                 self._outbox.timers.at(now_us + self._delay_us, partial(self._fail, connection, failed))
             case GivenUp(reason):
                 self._refusals.state(connection, SASL_AUTHENTICATE, ErrorCode.ILLEGAL_SASL_STATE, told=reason)
-                self._connections.close(connection, f"authentication failed: {reason}")
+                self._connections.close(connection, CloseCause.AUTHENTICATION_FAILED, reason)
 
     def _fail(self, connection: ConnectionId, failed: Failed, now_us: int) -> None:
         if connection in self._sasl:
             self._refusals.state(connection, failed.api or SASL_AUTHENTICATE, failed.error, told=failed.reason)
             if failed.frame is not None:
                 self._outbox.respond(connection, (failed.frame,), failed.api)
-            self._connections.close(connection, f"authentication failed: {failed.reason}")
+            self._connections.close(connection, CloseCause.AUTHENTICATION_FAILED, failed.reason)
 
     def _authenticator(self, earlier: Earlier | None) -> SaslAuthenticator:
         return SaslAuthenticator(self._mechanisms, self._api_versions, self._max_reauth_ms, earlier)

@@ -54,6 +54,7 @@ from controller.quorum.messages import AnyAnswer, LeadershipChanged, LogCommitte
 from controller.quorum.quorum import Quorum
 from controller.quorum.roles import QuorumTimeouts
 from controller.state import ControllerLimits, ControllerState
+from replica.causes import CloseCause
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.files.disk import Disk
@@ -295,7 +296,7 @@ class ControllerCore:
             try:
                 self._request(connection, read_request_header(frame), frame, now_us)
             except PeerViolation as violation:
-                self._connections.close(connection, str(violation))
+                self._connections.close(connection, CloseCause.VIOLATION, str(violation))
         return self._actions(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:

@@ -31,6 +31,7 @@ from controller.zookeeper.registry_messages import (
     operation_of,
     result_fields,
 )
+from replica.causes import CloseCause
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
@@ -153,7 +154,7 @@ class RegistryCore:
             try:
                 self._handle(connection, peer, decode(frame), now_us)
             except PeerViolation as violation:
-                self._connections.close(connection, str(violation))
+                self._connections.close(connection, CloseCause.VIOLATION, str(violation))
         return self._connections.answered(self._outbox.take(), now_us)
 
     # ----------------------------------------------------------------------------------------------------- requests

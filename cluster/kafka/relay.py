@@ -23,6 +23,7 @@ from cluster.live.time import LiveTime
 from cluster.network.passage import RESET, Message
 from cluster.network.world import ConnectionGone
 from cluster.node import Segment, Send
+from replica.causes import ConnectionEnd, DropCause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,9 +45,9 @@ class NearEnd(TcpConnection):
     def _must_wait(self, message: Message[Sequence[Segment]]) -> bool:
         return False
 
-    def end(self, reason: str) -> None:
+    def end(self, how: ConnectionEnd, message: str | None = None) -> None:
         if self.open and self.gone is None:
-            self.gone = reason
+            self.gone = how
             self._let_go()
             self._end_known()
 
@@ -63,18 +64,18 @@ class RelayEnd(TcpConnection):
     async def _running(self) -> bool:
         return self._sock_open
 
-    async def _ended(self, reason: str) -> None:
+    async def _ended(self, how: ConnectionEnd, message: str | None = None) -> None:
         """What the process had sent before a FIN its kernel goes on sending; a RST empties the kernel's queue.
 
         source: Linux tcp_close, tcp_disconnect
         """
-        if reason == RESET and self.onward is not None:
+        if how is RESET and self.onward is not None:
             self.onward.sender_has_reset()
-        await super()._ended(reason)
+        await super()._ended(how, message)
 
     def sender_has_reset(self) -> None:
         if self._link.is_cut:
-            self._drop_waiting(f"{self._node} has reset the connection behind a cut")
+            self._drop_waiting(DropCause.CONNECTION_RESET)
 
 
 class StandIn(RelayEnd):

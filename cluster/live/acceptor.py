@@ -17,6 +17,8 @@ import trio
 from cluster.live.peers import Address, RunSecret
 from cluster.live.sockets import prepare
 from cluster.live.tcp_connection import TcpConnection
+from replica.causes import CloseCause
+from replica.trace.events import ConnectionClosed
 
 if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric
@@ -111,8 +113,8 @@ class SocketAcceptor:
         sock.close()
         if proof and self._open:
             self._fabric.time.enter()
-            reason = f"it comes from the address of {node} and does not know the secret of this run"
-            self._fabric.events.closed(self._host.name, f"{caller[0]}:{caller[1]}", reason)
+            peer = f"{caller[0]}:{caller[1]}"
+            self._fabric.events.closed(ConnectionClosed(node=self._host.name, peer=peer, cause=CloseCause.NO_SECRET))
 
     def _admit(self, sock: socket.socket, caller: Address, node: str | None) -> None:
         if self._host.process is not self._process:

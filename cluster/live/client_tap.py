@@ -29,6 +29,7 @@ from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believa
 from cluster.live.sequenced_batches import SequencedBatches
 from cluster.server.accepted_connections import EventLimit
 from cluster.slices import paced
+from replica.causes import LeftOut
 from replica.errors import INDEFINITE, RETRIABLE, ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.log.batches.records import BatchHeader
@@ -370,14 +371,7 @@ class ClientStory:
     def _may_repeat(self, count: int) -> bool:
         """Whether so many events without anything new may be emitted for this client."""
         recorder = self.shared.recorder
-        return self.shared.limit.may_emit(
-            recorder,
-            self.node,
-            self.client,
-            recorder.at_us,
-            lambda left: f"{self.client} reads the same records repeatedly: {left} events about that were left out",
-            count,
-        )
+        return self.shared.limit.may_emit(recorder, self.node, self.client, recorder.at_us, LeftOut.READS, count)
 
     def _partition_handed(
         self, partition: TopicPartition, error: ErrorCode, headers: Sequence[BatchHeader], *, is_stated: bool

@@ -33,7 +33,7 @@ from cluster.security import OPEN, ListenerSecurity, ServerListener
 from cluster.server.accepted_connections import EndsOfConnections
 from cluster.slices import Slices
 from replica.ids import OUTSIDE
-from replica.trace.events import RequestCrashed, TraceLog
+from replica.trace.events import ConnectionClosed, ConnectionLost, RequestCrashed, TraceLog
 
 SYN_BYTES = 60
 WORKERS = 2
@@ -50,13 +50,13 @@ class LiveNetworkEvents(NetworkEvents):
         super().__init__(trace, api_name)
         self._ends = EndsOfConnections(trace)
 
-    def lost(self, node: str, peer: str, reason: str) -> None:
-        if peer.startswith(OUTSIDE) or self._ends.may_emit(node, peer):
-            super().lost(node, peer, reason)
+    def lost(self, lost: ConnectionLost) -> None:
+        if lost.peer.startswith(OUTSIDE) or self._ends.may_emit(lost.node, lost.peer):
+            super().lost(lost)
 
-    def closed(self, node: str, peer: str, reason: str) -> None:
-        if self._ends.may_emit(node, peer):
-            super().closed(node, peer, reason)
+    def closed(self, closed: ConnectionClosed) -> None:
+        if self._ends.may_emit(closed.node, closed.peer):
+            super().closed(closed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,10 +252,8 @@ class TcpFabric:
         """If a client's request hits a bug, the cluster stays up for all others; the bug is reported and counted."""
         last = traceback.extract_tb(failure.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
-        reason = (
-            f"{node} gives up a request of {peer}: a bug in Highwater, {type(failure).__name__} in {where}: {failure}"
-        )
-        self._trace.emit(RequestCrashed(node=node, peer=peer, reason=reason))
+        bug = type(failure).__name__
+        self._trace.emit(RequestCrashed(node=node, peer=peer, bug=bug, raised_at=where, message=str(failure)))
         return True
 
     # ----------------------------------------------------------------------------------------------- connections
@@ -273,7 +271,7 @@ class TcpFabric:
             await self.time.park(parking)
         if source.process is not process:
             end.close()
-            raise ConnectionGone(CLOSED)
+            raise ConnectionGone(CLOSED.meaning)
         self.time.enter(cause)
         return end
 

@@ -12,6 +12,7 @@ import weakref
 from typing import Protocol
 
 from cluster.live.frames import LargeFrame
+from replica.causes import CloseCause
 
 REQUEST_MEMORY_BYTES = 512 << 20
 """In one process."""
@@ -20,7 +21,7 @@ REQUEST_MEMORY_BYTES = 512 << 20
 class MemoryHolder(Protocol):
     """A connection over which a large request is coming in."""
 
-    def give_up(self, reason: str) -> None: ...
+    def give_up(self, cause: CloseCause, *, amount: int, limit: int) -> None: ...
 
 
 class RequestMemory:
@@ -47,10 +48,7 @@ class RequestMemory:
             stalled = next(iter(self._held))
             held_bytes = self._held[stalled]
             self.release(stalled)
-            stalled.give_up(
-                f"requests that come in or wait for a handler take more than {self._limit_bytes:,} bytes, and this "
-                f"one, with {held_bytes:,}, has stalled for longest"
-            )
+            stalled.give_up(CloseCause.REQUEST_MEMORY, amount=held_bytes, limit=self._limit_bytes)
 
     def hand_over(self, holder: MemoryHolder, frame: LargeFrame) -> None:
         """Its request is in. Its bytes count until the last reference to them is gone, even if the connection ends

@@ -22,14 +22,16 @@ from cluster.live.entrance import Entrance
 from cluster.live.frames import FrameTooLarge, LargeFrame, SocketFrameReader
 from cluster.live.observations import ConnectionTap, Observation
 from cluster.live.peers import client_name
-from cluster.live.tls import why_it_ended
+from cluster.live.tls import how_it_ended
 from cluster.live.writer import FrameWriter, copy_of
 from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.network.world import ConnectionGone, Parking, TornSend
 from cluster.node import OnSent, Segment, Send
 from cluster.protocol.api_01_fetch import size_of
 from cluster.protocol.versions import PRODUCE
+from replica.causes import CloseCause, ConnectionEnd, DropCause
 from replica.log.files.open_files import FileSlice
+from replica.trace.events import ConnectionClosed, ConnectionLost
 
 if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric
@@ -106,9 +108,9 @@ class TcpConnection(Passage[Sequence[Segment]]):
                     await trio.lowlevel.checkpoint()
                     ends_us = clock_us() + TURN_US
         except FrameTooLarge as large:
-            self.give_up(str(large))
+            self.give_up(CloseCause.VIOLATION, message=str(large))
         self._live_time.enter()  # The shell's own step with it: another task may have ended the connection long ago.
-        raise ConnectionGone(self.gone or FROM_HERE)
+        raise ConnectionGone(self.gone.meaning if self.gone else FROM_HERE)
 
     async def _hand_over(self, frame: bytearray, take: Callable[[bytearray], None]) -> None:
         if self.accepted and isinstance(frame, LargeFrame):
@@ -123,7 +125,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
             return
         take(frame)
         if self.gone is not None:
-            self._read_along(partial(ConnectionTap.ended, reason=self.gone))
+            self._read_along(partial(ConnectionTap.ended, reason=self.gone.meaning))
         self._live_time.done()
 
     async def _is_read_along(self, request: bytearray) -> bool:
@@ -187,18 +189,18 @@ class TcpConnection(Passage[Sequence[Segment]]):
                     raise
             return False
         except OSError as error:
-            await self._ended(why_it_ended(error, RESET))
+            await self._ended(*how_it_ended(error))
             return False
         if count == 0:
             await self._ended(CLOSED)
         return count > 0
 
-    async def _ended(self, reason: str) -> None:
+    async def _ended(self, how: ConnectionEnd, message: str | None = None) -> None:
         """The kernel says so; a network that is cut, or a machine without power, would not."""
         while self.open and self._fabric.hides_end(self.host.name, self.peer):
             await self._live_time.park(self._parking)
         self._live_time.enter()
-        self.end(reason)
+        self.end(how, message)
 
     # ------------------------------------------------------------------------------------------------------ the peer
 
@@ -212,7 +214,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         """Read what there is of it, and return its length. raises: OSError"""
         data = self._sock.recv(len(self._answer_due))
         if not hmac.compare_digest(data, self._answer_due[: len(data)]):
-            self.give_up(f"what listens at the address of {self.peer} does not know the secret of this run")
+            self.give_up(CloseCause.NO_SECRET)
             return len(data)
         self._answer_due = self._answer_due[len(data) :]
         if not self._answer_due:
@@ -383,9 +385,9 @@ class TcpConnection(Passage[Sequence[Segment]]):
                 done = await self._running() and self._out.flush()
         except trio.ClosedResourceError:
             return
-        except TornSend as torn:
+        except TornSend:
             self._live_time.enter()
-            self._torn(str(torn))
+            self._torn()
         except OSError:
             self._live_time.enter()
             self._broken()
@@ -432,16 +434,16 @@ class TcpConnection(Passage[Sequence[Segment]]):
     def _drop_unread(self) -> None:
         self._frames.clear()
 
-    def _torn(self, reason: str) -> None:
+    def _torn(self) -> None:
         self._drop_unread()
-        self.gone = reason
-        self._events.lost(self.host.name, self.peer, reason)
+        self.gone = ConnectionEnd.TORN
+        self._events.lost(ConnectionLost(node=self.host.name, peer=self.peer, cause=self.gone))
         self._shut()
         self._wake()
 
     def vanish(self) -> None:
         """The machine lost power: no other machine learns of it, and the socket stays as it is until power is back."""
-        self._lose(f"{self.host.name} lost power")
+        self._lose(DropCause.POWER_LOST)
         self._wake()
         self._fabric.went_dark(self)
 
@@ -464,14 +466,16 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._close_socket()
         self._wake()
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, cause: CloseCause, message: str | None = None, **numbers: int) -> None:
         """Stop reading this connection."""
         if self.open and self.gone is None:
             self._live_time.enter()
             self._drop_unread()
-            self.gone = reason
-            self._lose(reason)
-            self._events.closed(self.host.name, self.peer, reason)
+            self.gone = ConnectionEnd.GIVEN_UP
+            self._lose(DropCause.CONNECTION_ENDED)
+            self._events.closed(
+                ConnectionClosed(node=self.host.name, peer=self.peer, cause=cause, message=message, **numbers)
+            )
             self._end_known()
 
     def _close_socket(self) -> None:
@@ -482,7 +486,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._out.clear()
             self._fabric.request_memory.release(self)
             self._fabric.forget(self)
-            reason = self.gone or "the broker has closed the connection"
+            reason = self.gone.meaning if self.gone else "the broker has closed the connection"
             self._read_along(partial(ConnectionTap.ended, reason=reason))
 
     async def answer_with_reset(self) -> None:

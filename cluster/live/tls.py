@@ -13,6 +13,7 @@ import ssl
 from typing import Any
 
 from cluster.security import TlsFiles
+from replica.causes import ConnectionEnd
 
 RECORD_BYTES = 16 * 1024
 """The most that one record of TLS carries."""
@@ -88,9 +89,8 @@ def secured(sock: socket.socket, context: ssl.SSLContext) -> socket.socket:
     return context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
 
 
-def why_it_ended(error: OSError, otherwise: str) -> str:
-    """Of a read that failed."""
+def how_it_ended(error: OSError) -> tuple[ConnectionEnd, str | None]:
+    """Of a read that failed; with the message of TLS, if it was that."""
     if not isinstance(error, ssl.SSLError):
-        return otherwise
-    hint = ": it may be a client without TLS" if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST") else ""
-    return f"TLS failed ({error.reason or 'it ended early'}){hint}"
+        return ConnectionEnd.RESET, None
+    return ConnectionEnd.TLS_FAILED, error.reason or None

@@ -17,8 +17,9 @@ from cluster.network.virtual_time import VirtualTime
 from cluster.network.world import ConnectionGone, Parking, ProcessExit, TornSend
 from cluster.node import Send, Sent
 from cluster.security import OPEN
+from replica.causes import ConnectionEnd, DropCause
 from replica.log.files.open_files import FileSlice
-from replica.trace.events import TraceLog
+from replica.trace.events import ConnectionLost, TraceLog
 
 
 class SimulatedFabric:
@@ -238,7 +239,7 @@ class SimulatedConnection(Passage[bytearray]):
         self._take_frames()
         while self.gone is None or self.inbox:
             await self.fabric.time.park(self._parking)
-        raise ConnectionGone(self.gone)
+        raise ConnectionGone(self.gone.meaning)
 
     def _take_frames(self) -> None:
         assert self._take is not None
@@ -278,10 +279,10 @@ class SimulatedConnection(Passage[bytearray]):
     def _may_run(self, then: Callable[[], None]) -> bool:
         return self.host.may_run(then)
 
-    def _torn(self, reason: str) -> None:
-        self.gone = reason
+    def _torn(self) -> None:
+        self.gone = ConnectionEnd.TORN
         self._shut(CLOSED)
-        self._events.lost(self.host.name, self.peer, reason)
+        self._events.lost(ConnectionLost(node=self.host.name, peer=self.peer, cause=self.gone))
         self.wake()
 
     def close(self) -> None:
@@ -329,7 +330,7 @@ class SimulatedConnection(Passage[bytearray]):
         if not target.host.powered:
             return  # a machine without power answers nothing
         if message.frame is None:
-            target.end(message.part)
+            target.end(ConnectionEnd(message.part))
             self.fabric.forget(self)
         elif target.open:
             target.inbox.append(message.frame)
@@ -339,25 +340,25 @@ class SimulatedConnection(Passage[bytearray]):
 
     # ------------------------------------------------------------------------------------------------- the end
 
-    def _shut(self, reason: str) -> None:
+    def _shut(self, how: ConnectionEnd) -> None:
         self._drop_unread()
         if not self.open:
             return
         self._let_go()
-        self._depart(Message(None, 0, reason, END_BYTES))
+        self._depart(Message(None, 0, how, END_BYTES))
         self.fabric.forget(self)
 
     def vanish(self) -> None:
         """The machine lost power: no other machine learns of it."""
-        self._lose(f"{self.host.name} lost power")
+        self._lose(DropCause.POWER_LOST)
         self.inbox.clear()
         self.fabric.forget(self)
 
-    def _end_later(self, reason: str) -> None:
+    def _end_later(self, how: ConnectionEnd) -> None:
         """A reset comes back to this end after one latency."""
         link = self.fabric.network.link(self.peer, self.host.name)
         if not link.is_cut:
-            self.fabric.time.at(self.fabric.time.now_us + link.base.low_us, partial(self.end, reason))
+            self.fabric.time.at(self.fabric.time.now_us + link.base.low_us, partial(self.end, how))
 
     def _end_known(self) -> None:
         self.wake()

@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 from cluster.network.links import HoldRule, Network, Road
 from cluster.network.world import Fabric, TornSend
 from cluster.node import OnSent, Send
+from replica.causes import ConnectionEnd, DropCause
 from replica.log.files.open_files import FileSlice
 from replica.trace.events import (
     ConnectionClosed,
@@ -37,7 +38,7 @@ END_BYTES = 40
 NO_EVENT = -1
 """Of a message that no hold has kept."""
 
-CLOSED, RESET = "closed by the other side", "reset by the other side"
+CLOSED, RESET = ConnectionEnd.CLOSED, ConnectionEnd.RESET
 """How a connection ends that this end has not closed."""
 
 Frame = TypeVar("Frame")
@@ -85,32 +86,29 @@ class NetworkEvents:
     def held(self, node: str, peer: str, api_key: int, part: str, hold: HoldRule) -> int:
         """returns: the event, for `released`"""
         api = self._api_name(api_key)
-        reason = f"`{hold.fault}` holds the {api} {part} from {node} to {peer}"
-        return self._trace.emit(MessageHeld(node=node, peer=peer, api=api, part=part, reason=reason))
+        return self._trace.emit(MessageHeld(node=node, peer=peer, api=api, part=part, fault=hold.fault))
 
     def released(self, node: str, peer: str, api_key: int, part: str, held_event: int) -> None:
         api = self._api_name(api_key)
-        reason = f"the {api} {part} from {node} to {peer} goes on"
-        self._trace.emit(MessageReleased(node=node, peer=peer, api=api, part=part, reason=reason), held_event)
+        self._trace.emit(MessageReleased(node=node, peer=peer, api=api, part=part), held_event)
 
-    def dropped(self, node: str, peer: str, api_key: int, part: str, why: str) -> None:
-        self._dropped(node, peer, self._api_name(api_key), part, why)
+    def dropped(
+        self, node: str, peer: str, api_key: int, part: str, cause: DropCause, end: ConnectionEnd | None = None
+    ) -> None:
+        api = self._api_name(api_key)
+        self._trace.emit(MessageDropped(node=node, peer=peer, api=api, part=part, cause=cause, end=end))
 
     def lost_with_its_process(self, held: MessageHeld) -> None:
         """Where the process itself holds its messages back."""
-        self._dropped(held.node, held.peer, held.api, held.part, f"the process of {held.node} held it")
+        self._trace.emit(
+            MessageDropped(node=held.node, peer=held.peer, api=held.api, part=held.part, cause=DropCause.PROCESS_GONE)
+        )
 
-    def _dropped(self, node: str, peer: str, api: str, part: str, why: str) -> None:
-        reason = f"the {api} {part} from {node} to {peer} is lost on its way: {why}"
-        self._trace.emit(MessageDropped(node=node, peer=peer, api=api, part=part, reason=reason))
+    def lost(self, lost: ConnectionLost) -> None:
+        self._trace.emit(lost)
 
-    def lost(self, node: str, peer: str, reason: str) -> None:
-        sentence = f"{node} lost its connection to {peer}: {reason}"
-        self._trace.emit(ConnectionLost(node=node, peer=peer, reason=sentence))
-
-    def closed(self, node: str, peer: str, reason: str) -> None:
-        sentence = f"{node} closes a connection of {peer}: {reason}"
-        self._trace.emit(ConnectionClosed(node=node, peer=peer, reason=sentence))
+    def closed(self, closed: ConnectionClosed) -> None:
+        self._trace.emit(closed)
 
 
 class Passage(ABC, Generic[Frame]):
@@ -123,9 +121,9 @@ class Passage(ABC, Generic[Frame]):
         self.withheld: Withheld | None = None
         self.let_through = 0  # messages that waited, need not any longer, and are delivered at this very moment
         self.last_arrival_us = 0
-        self.gone: str | None = None  # how this end learned that the connection is over
+        self.gone: ConnectionEnd | None = None  # how this end learned that the connection is over
         self.open = True
-        self._lost_because: str | None = None  # why what may not arrive yet never will
+        self._lost_because: DropCause | None = None  # why what may not arrive yet never will
         self._node = node
         self._time = fabric.time
         self._network: Network = fabric.network
@@ -160,8 +158,8 @@ class Passage(ABC, Generic[Frame]):
         """The end of the connection is known and stated: let the reader know of it."""
 
     @abstractmethod
-    def _torn(self, reason: str) -> None:
-        """A file ended too early when its bytes were to leave at last: the connection is closed, with this reason."""
+    def _torn(self) -> None:
+        """A file ended too early when its bytes were to leave at last: the connection is closed."""
 
     # ------------------------------------------------------------------------------------------------------- sending
 
@@ -191,8 +189,8 @@ class Passage(ABC, Generic[Frame]):
             return
         try:
             self._transmit(withheld.send)
-        except TornSend as torn:
-            self._torn(str(torn))
+        except TornSend:
+            self._torn()
         else:
             self.unmute()
 
@@ -257,12 +255,12 @@ class Passage(ABC, Generic[Frame]):
 
     # ------------------------------------------------------------------------------------------------------- the end
 
-    def end(self, reason: str) -> None:
+    def end(self, how: ConnectionEnd, message: str | None = None) -> None:
         """This end learns that the connection is over; data it has already received can still be read."""
         if self.open and self.gone is None:
-            self.gone = reason
-            self._lose(f"the connection was {reason}")
-            self._events.lost(self._node, self.peer, reason)
+            self.gone = how
+            self._lose(DropCause.CONNECTION_ENDED)
+            self._events.lost(ConnectionLost(node=self._node, peer=self.peer, cause=how, message=message))
             self._end_known()
 
     def _let_go(self) -> None:
@@ -270,12 +268,10 @@ class Passage(ABC, Generic[Frame]):
         self.open = False
         withheld, self.withheld = self.withheld, None
         if withheld is not None:
-            self._events.dropped(
-                self._node, self.peer, withheld.send.api, "body", f"{self._node} did not send it in time"
-            )
+            self._events.dropped(self._node, self.peer, withheld.send.api, "body", DropCause.NOT_SENT)
         self._drop_lost()
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, why: DropCause) -> None:
         """Nothing leaves from this end any more, and what may not arrive yet never will."""
         self._lost_because = why
         self._let_go()
@@ -284,15 +280,15 @@ class Passage(ABC, Generic[Frame]):
         """Of what waits, that which never will arrive."""
         why = self._lost_because
         if why is None and not self.open and self._link.is_cut:
-            why = f"{self._node} closed the connection behind a cut"
+            why = DropCause.CONNECTION_CLOSED
         if why is not None:
             self._drop_waiting(why)
 
-    def _drop_waiting(self, why: str) -> None:
+    def _drop_waiting(self, why: DropCause) -> None:
         """Of a connection that is lost its end, too, never arrives."""
         stopped, self.stopped = self.stopped, deque()
         for message in stopped:
             if message.frame is not None:
-                self._events.dropped(self._node, self.peer, message.api, message.part, why)
+                self._events.dropped(self._node, self.peer, message.api, message.part, why, self.gone)
             elif self._lost_because is None:
                 self.stopped.append(message)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from cluster.clocks import Timer
 from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, Outbox, Send, is_outside
+from replica.causes import CloseCause, LeftOut
 from replica.ids import OUTSIDE
 from replica.trace.events import ConnectionClosed, EventsLeftOut, Recorder
 
@@ -87,15 +88,13 @@ class EventLimit:
         left_out, known.left_out, known.stated_us = known.left_out, 0, now_us
         return left_out
 
-    def may_emit(
-        self, recorder: Recorder, node: str, client: str, now_us: int, words: Callable[[int], str], count: int = 1
-    ) -> bool:
-        """`allows`; from time to time an event says how much it did not. words: the reason, given how much that was"""
+    def may_emit(self, recorder: Recorder, node: str, client: str, now_us: int, what: LeftOut, count: int = 1) -> bool:
+        """`allows`; from time to time an event says how much it did not."""
         if self.allows(client, now_us, count):
             return True
         left_out = self.to_state(client, now_us)
         if left_out:
-            recorder.aside(EventsLeftOut(node=node, peer=client, left_out=left_out, reason=words(left_out)))
+            recorder.aside(EventsLeftOut(node=node, peer=client, left_out=left_out, cause=what))
         return False
 
 
@@ -116,11 +115,7 @@ class EndsOfConnections:
     def may_emit(self, node: str, peer: str) -> bool:
         client = outsider(peer)
         return client is None or self._limit.may_emit(
-            self._recorder,
-            node,
-            client,
-            self._recorder.at_us,
-            lambda count: f"{client} opens more connections to {node} than the trace keeps: {count} ends were left out",
+            self._recorder, node, client, self._recorder.at_us, LeftOut.CONNECTIONS
         )
 
 
@@ -228,14 +223,14 @@ class AcceptedConnections:
         peer: who it is, or, while that is not known, its address and port     listener: as of `NodeCore.accepted`
         """
         if self._nodes_only and is_outside(peer):
-            self._state_closed(peer, "only nodes of the cluster may connect here")
+            self._state_closed(peer, CloseCause.NODES_ONLY)
             self._outbox.close(connection)
             return False
         address = peer.rpartition(":")[0] or peer
         allowed = self._overrides.get(address, self._max_per_address)
         count = self._per_address.get(address, 0)
         if count >= allowed:
-            self._state_closed(peer, f"{address} has {count} connections already, as many as it may")
+            self._state_closed(peer, CloseCause.TOO_MANY, amount=count)
             self._outbox.close(connection)
             return False
         self._per_address[address] = count + 1
@@ -284,20 +279,21 @@ class AcceptedConnections:
             del self._per_address[address]
         self._on_gone(connection)
 
-    def close(self, connection: ConnectionId, reason: str = "") -> None:
-        """reason: the fault, for the trace; empty if an event says it already"""
+    def close(
+        self, connection: ConnectionId, cause: CloseCause | None = None, message: str | None = None, **numbers: int
+    ) -> None:
+        """As of ConnectionClosed, for the trace. cause: None if an event says it already"""
         peer = self._peers.get(connection)
         if peer is not None:
             self.gone(connection)
-            if reason:
-                self._state_closed(peer, reason)
+            if cause is not None:
+                self._state_closed(peer, cause, message, **numbers)
             self._outbox.close(connection)
 
-    def _state_closed(self, peer: str, reason: str) -> None:
-        if not self._ends.may_emit(self._node, peer):
-            return
-        text = f"{self._node} closes a connection of {peer}: {reason}"
-        self._recorder.emit(ConnectionClosed(node=self._node, peer=peer, reason=text))
+    def _state_closed(self, peer: str, cause: CloseCause, message: str | None = None, **numbers: int) -> None:
+        if self._ends.may_emit(self._node, peer):
+            closed = ConnectionClosed(node=self._node, peer=peer, cause=cause, message=message, **numbers)
+            self._recorder.emit(closed)
 
     def _close_idle(self, now_us: int) -> None:
         for connection, last_active_us in list(self._last_active_us.items()):
@@ -305,5 +301,5 @@ class AcceptedConnections:
             if now_us < due_us:
                 self._timer = self._outbox.timers.at(due_us, self._close_idle)
                 return
-            self.close(connection, f"nothing moved on it for {self._max_idle_us // 1000} ms (connections.max.idle.ms)")
+            self.close(connection, CloseCause.IDLE, limit=self._max_idle_us // 1000)
         self._timer = None

@@ -12,6 +12,7 @@ from cluster.node import Action, Close, ConnectionId, ResumeReading, Send, Sent
 from cluster.protocol.api_01_fetch import size_of
 from cluster.protocol.versions import FETCH, RequestHeader, api_name
 from cluster.server.accepted_connections import EventLimit
+from replica.causes import LeftOut
 from replica.ids import OUTSIDE
 from replica.log.files.open_files import FileSlice
 from replica.trace.events import Recorder, RequestCompleted
@@ -183,10 +184,4 @@ class RequestLog:
         )
 
     def _may_state(self, client: str, now_us: int) -> bool:
-        return self._limit.may_emit(
-            self._recorder,
-            self._node,
-            client,
-            now_us,
-            lambda count: f"{client} sends {self._node} more requests than the trace keeps: {count} were left out",
-        )
+        return self._limit.may_emit(self._recorder, self._node, client, now_us, LeftOut.REQUESTS)

@@ -31,9 +31,10 @@ from cluster.protocol.versions import (
 from cluster.quotas.client_quotas import ClientQuotas
 from cluster.server.accepted_connections import AcceptedConnections, EventLimit, outsider
 from cluster.slices import Slices, paced
+from replica.causes import CloseCause, LeftOut
 from replica.errors import RETRIABLE, ErrorCode
 from replica.trace.events import OffsetCommitRefused, Recorder, RequestRefused
-from replica.wording import member_name, shown
+from replica.wording import shown
 
 SIZE_BYTES = 4
 _BY_COORDINATOR: Final = frozenset(ErrorCode) - {
@@ -131,18 +132,10 @@ class Refusals:
             return
         outside, api, node = outsider(client), api_name(api_key), self._node
         client = outside or client
-
-        def left_out(count: int) -> str:
-            return f"{node} refuses {client} more than the trace keeps: {count} refusals were left out"
-
         if outside is not None and not self._limit.may_emit(
-            self._recorder, node, client, self._recorder.at_us, left_out
+            self._recorder, node, client, self._recorder.at_us, LeftOut.REFUSALS
         ):
             return
-        who = client if not member else f"member {member_name(member, client)}"
-        where = "" if group is None else f" for group {shown(group)}"
-        where += "" if transactional_id is None else f" for transactional.id {shown(transactional_id)}"
-        where += f" for topic {shown(of)}" if of and group is None else ""
         event = OffsetCommitRefused if api_key in (OFFSET_COMMIT, TXN_OFFSET_COMMIT) else RequestRefused
         self._recorder.emit(
             event(
@@ -152,7 +145,9 @@ class Refusals:
                 error=error.name,
                 group=None if group is None else shown(group),
                 member=None if not member else shown(member),
-                reason=f"{node} refuses {api} of {who}{where}: {error.name}{f' ({shown(told)})' if told else ''}",
+                transactional_id=None if transactional_id is None else shown(transactional_id),
+                topic=shown(of) if of else None,
+                message=shown(told) if told else None,
             )
         )
 
@@ -237,7 +232,7 @@ class Responder:
             try:
                 frame = cold.encode_answer(header.api_key, header.api_version, header.correlation_id, values)
             except Exception as bug:  # The client does not wait for an answer that does not come.
-                self._connections.close(connection, "its answer cannot be written")
+                self._connections.close(connection, CloseCause.ANSWER_NOT_WRITTEN)
                 self._outbox.raise_soon(bug)
                 return
             self._outbox.respond(connection, (frame,), header.api_key)

@@ -22,6 +22,7 @@ from cluster.server.network_thread import Acceptor, NetworkThread, ThreadTimes, 
 from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers, Work
 from cluster.server.request_log import RequestLog
 from cluster.slices import Slices
+from replica.causes import CloseCause
 from replica.errors import PeerViolation
 from replica.trace.events import Recorder
 
@@ -200,8 +201,9 @@ class SocketServer:
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         self.connections.active(connection, now_us)
         if len(frame) > self._max_request_bytes:
-            largest = f"{self._max_request_bytes} are allowed (socket.request.max.bytes)"
-            self.connections.close(connection, f"a request of {len(frame)} bytes, {largest}")
+            self.connections.close(
+                connection, CloseCause.REQUEST_TOO_LARGE, amount=len(frame), limit=self._max_request_bytes
+            )
             return
         if self._requests is not None:
             self._requests.received(connection, len(frame), now_us)
@@ -255,9 +257,9 @@ class SocketServer:
             if self._requests is not None:
                 self._requests.told(connection, peer, header)
         except PeerViolation as violation:
-            self.connections.close(connection, str(violation))
+            self.connections.close(connection, CloseCause.VIOLATION, str(violation))
         except Exception:  # A bug in Highwater: the client must not wait for an answer that never comes.
-            self.connections.close(connection, "closed after a bug")
+            self.connections.close(connection, CloseCause.BUG)
             raise
         if connection in self._paused:
             del self._paused[connection]

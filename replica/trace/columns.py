@@ -36,6 +36,7 @@ Records = Annotated[tuple[str, ...], "names of the records in the batch, in offs
 Record = Annotated[str, "name of the record, such as r12"]
 Fault = Annotated[str, "name of the fault: its `as`, else verb-N"]
 Verb = Annotated[str, "verb of the timeline step"]
+Effect = Annotated[str, "what the step did, in the words of its verb"]
 Targets = Annotated[tuple[str, ...], "the nodes the step resolved to"]
 Api = Annotated[str, "API of the message, as Kafka spells it"]
 Part = Annotated[str, "request, response, or body: the file bytes of a response"]
@@ -53,8 +54,8 @@ class TraceEvent:
     TABLE: ClassVar[str]
 
     def sentence(self) -> str:
-        """Why it happened. The column `reason` has it in the tables of events that have one."""
-        reason: str = getattr(self, "reason")  # noqa: B009  of a class with the sentence as a field
+        """Why it happened, empty where its kind says all. The column `reason` has it, of kinds that have one."""
+        reason: str = getattr(self, "reason", "")  # of a class with the sentence as a field
         return reason
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from replica.causes import ConnectionEnd, DropCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
 from replica.trace.columns import ControlEvent
+from replica.wording import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,19 +17,35 @@ class RunStarted(ControlEvent):
     variant: Annotated[str | None, "variant id"]
     seed: Annotated[int, "seed of the run"]
     profile: Annotated[str, "era of Kafka"]
-    reason: column.Reason
+    title: Annotated[str, "of the scenario"]
+
+    def sentence(self) -> str:
+        variant = f", variant {self.variant}" if self.variant else ""
+        return f"{self.title}: {self.scenario}{variant}, seed {self.seed}, {self.profile}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(ControlEvent):
-    reason: column.Reason
+    lasted_us: Annotated[int, "virtual time that the run has lasted"]
+
+    def sentence(self) -> str:
+        return f"the run ends at {self.lasted_us / 1e6:.3f} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStarted(ControlEvent):
     node: column.Node
     role: Annotated[str, "broker, controller, producer or consumer (in `control`); leader or follower elsewhere"]
-    reason: column.Reason
+    incarnation: Annotated[int | None, "how often it has started, this time included; null: not known"] = None
+
+    def sentence(self) -> str:
+        match self.incarnation:
+            case None:
+                return f"{self.node} is running"
+            case 1:
+                return f"{self.node} starts"
+            case _:
+                return f"{self.node} starts again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +54,21 @@ class NodeStopped(ControlEvent):
     how: Annotated[
         str, "stop, kill, power_off, halt (it gives up), crash (a bug in Highwater) or died (killed from outside)"
     ]
-    reason: column.Reason
+    role: Annotated[str | None, "as of its start; null: not known"] = None
+    last_words: Annotated[str | None, "what a process that ended by itself said, or its exit code"] = None
+
+    def sentence(self) -> str:
+        words = f": {self.last_words}" if self.last_words else ""
+        match self.how:
+            case "kill":
+                survives = ": its page cache survives" if self.role in ("broker", "controller") else ""
+                return f"{self.node} is killed (kill -9){survives}"
+            case "power_off":
+                return f"{self.node} loses power: what was not flushed is gone"
+            case "stop":
+                return f"{self.node} ends{words}" if words else f"{self.node} has shut down in order"
+            case _:
+                return f"{self.node} halts, its page cache survives{words}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +76,10 @@ class FaultBegan(ControlEvent):
     fault: column.Fault
     verb: column.Verb
     targets: column.Targets
-    reason: column.Reason
+    effect: column.Effect
+
+    def sentence(self) -> str:
+        return self.effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +87,11 @@ class FaultEnded(ControlEvent):
     fault: column.Fault
     verb: column.Verb
     targets: column.Targets
-    reason: column.Reason
+    effect: column.Effect
+    ended_by: Annotated[str | None, "the step that ended it and says so itself; null: its time was over"] = None
+
+    def sentence(self) -> str:
+        return self.effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +100,10 @@ class MessageHeld(ControlEvent):
     peer: column.Peer
     api: column.Api
     part: column.Part
-    reason: column.Reason
+    fault: column.Fault
+
+    def sentence(self) -> str:
+        return f"`{self.fault}` holds the {self.api} {self.part} from {self.node} to {self.peer}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +112,9 @@ class MessageReleased(ControlEvent):
     peer: column.Peer
     api: column.Api
     part: column.Part
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        return f"the {self.api} {self.part} from {self.node} to {self.peer} goes on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +125,26 @@ class MessageDropped(ControlEvent):
     peer: column.Peer
     api: column.Api
     part: column.Part
-    reason: column.Reason
+    cause: Annotated[DropCause, "why, see DropCause"]
+    end: Annotated[ConnectionEnd | None, "how the connection ended, where that is why"] = None
+
+    def sentence(self) -> str:
+        return f"the {self.api} {self.part} from {self.node} to {self.peer} is lost on its way: {self._why()}"
+
+    def _why(self) -> str:
+        match self.cause:
+            case DropCause.CONNECTION_ENDED:
+                return f"the connection was {self.end.meaning if self.end else 'ended'}"
+            case DropCause.CONNECTION_CLOSED:
+                return f"{self.node} closed the connection behind a cut"
+            case DropCause.CONNECTION_RESET:
+                return f"{self.node} has reset the connection behind a cut"
+            case DropCause.NOT_SENT:
+                return f"{self.node} did not send it in time"
+            case DropCause.POWER_LOST:
+                return f"{self.node} lost power"
+            case DropCause.PROCESS_GONE:
+                return f"the process of {self.node} held it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +153,16 @@ class ConnectionLost(ControlEvent):
 
     node: column.Node
     peer: column.Peer
-    reason: column.Reason
+    cause: Annotated[ConnectionEnd, "how it ended, see ConnectionEnd"]
+    message: Annotated[str | None, "of TLS, where that failed"] = None
+
+    def sentence(self) -> str:
+        why = self.cause.meaning
+        if self.cause is ConnectionEnd.TLS_FAILED:
+            plain = self.message in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
+            hint = ": it may be a client without TLS" if plain else ""
+            why = f"TLS failed ({self.message or 'it ended early'}){hint}"
+        return f"{self.node} lost its connection to {self.peer}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,13 +170,20 @@ class CheckMade(ControlEvent):
     """A `check` step of the timeline, or a `when` that timed out."""
 
     held: Annotated[bool, "the check held"]
-    reason: column.Reason
+    checked: Annotated[str, "the check or the `when`, as the run calls it"]
+    finding: Annotated[str, "what was there, as who checks it says"]
+
+    def sentence(self) -> str:
+        return f"{self.checked}: {self.finding}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantBroken(ControlEvent):
     invariant: Annotated[str, "S1..S35 or L1.., as in replica/RULES.md"]
-    promised: Annotated[
-        bool, "the rules of the run promise it: a bug in Highwater; else the reason names the missing rule"
-    ]
-    reason: column.Reason
+    promised: Annotated[bool, "the rules of the run promise it: a bug in Highwater"]
+    finding: Annotated[str, "what was there, as who checks it says"]
+    missing_rules: Annotated[tuple[str, ...], "why the rules of the run do not promise it"] = ()
+
+    def sentence(self) -> str:
+        why = f"; this is not promised: {listed(self.missing_rules)}" if self.missing_rules else ""
+        return f"{self.finding}{why}"

@@ -150,7 +150,7 @@ def _never_read(scenario: Scenario, ledger: RecordLedger) -> dict[str, str | Non
         is_spared = reader.config.get("group.id", "") in groups  # There may be more members than partitions.
         begins = reader.consumer_config().auto_offset_reset == "earliest"
         if refused is not None:
-            found[reader.name] = refused.reason
+            found[reader.name] = refused.sentence()
         elif begins and not is_spared and any(_has_records(ledger, topic) for topic in reader.topics):
             found[reader.name] = None
     at_work = {*ledger.readers, *(client for client, _, _ in ledger.records.origins), *scenario.workloads}

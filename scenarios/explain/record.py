@@ -363,10 +363,8 @@ class _Teller(Listener):
         if self._is_over():
             return
         self.lasting.pop(event.fault, None)
-        sentence = _sentence(event.sentence())
-        told = any(moment.at_us == row.at_us and moment.sentence == sentence for moment in self.moments[-4:])
-        if self.partition is not None and not told:  # `heal` has the same words as the faults it ends
-            self._say(row, sentence, table=False)
+        if self.partition is not None and event.ended_by is None:
+            self._say(row, _sentence(event.sentence()), table=False)
 
     @on(trace.NodeStopped)
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:

@@ -180,8 +180,14 @@ class _KindBuffer:
         self.extend = self.values.extend
 
     def _with_sentence(self) -> Callable[[TraceEvent], tuple[Any, ...]]:
-        data = attrgetter(*self.fields[:-1])
-        return lambda event: (*data(event), event.sentence(), None)
+        # `sentence` itself, too, as the second name at least.
+        data = attrgetter(*self.fields[:-1], "sentence")
+
+        def values_of(event: TraceEvent) -> tuple[Any, ...]:
+            *values, sentence = data(event)
+            return (*values, sentence(), None)
+
+        return values_of
 
     def as_table(self, schema: pa.Schema) -> pa.Table:
         """The events as columns of the whole table; columns of other kinds are null."""

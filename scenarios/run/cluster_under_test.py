@@ -211,13 +211,7 @@ class ClusterUnderTest:
         machine.stopping = machine.starts_when_stopped = False
         machine.incarnations += 1
         begin = self._new_life(name, machine)
-        self.trace.emit(
-            NodeStarted(
-                node=name,
-                role=machine.role,
-                reason=f"{name} starts" if machine.incarnations == 1 else f"{name} starts again",
-            )
-        )
+        self.trace.emit(NodeStarted(node=name, role=machine.role, incarnation=machine.incarnations))
         begin(self._nursery)
         return True
 
@@ -242,8 +236,7 @@ class ClusterUnderTest:
             self.machines[name].host.strike()
         for name in running:
             machine = self.machines[name]
-            kept = "" if machine.log_dir is None else ": its page cache survives"
-            self._state_stop(name, "kill", f"{name} is killed (kill -9){kept}")
+            self._state_stop(name, "kill")
             await machine.host.kill()
             self._close_files(name)
 
@@ -253,7 +246,7 @@ class ClusterUnderTest:
         for name in names:
             machine = self.machines[name]
             if name in running:
-                self._state_stop(name, "power_off", f"{name} loses power: what was not flushed is gone")
+                self._state_stop(name, "power_off")
             await machine.host.power_off()
             if name in running:
                 self._close_files(name)
@@ -397,21 +390,21 @@ class ClusterUnderTest:
         while exits:
             name, how, why = exits.pop(0)
             if how == "stop":
-                self._state_stop(name, how, f"{name} ends: {why}" if why else f"{name} has shut down in order")
+                self._state_stop(name, how, why)
                 if self.machines[name].starts_when_stopped:
                     self.time.at(self.time.now_us, partial(self._start_after_all, name))
                 continue
             self._close_files(name)
             self._state_untold(name)
-            self._state_stop(name, how, f"{name} halts, its page cache survives: {why}")
+            self._state_stop(name, how, why)
             self.has_died_out = how in ("crash", "died") and not any(map(self.running, self._servers))
 
     def _start_after_all(self, name: str) -> None:
         if not self.running(name):
             self.start(name)
 
-    def _state_stop(self, name: str, how: str, reason: str) -> None:
-        self.trace.emit(NodeStopped(node=name, how=how, reason=reason))
+    def _state_stop(self, name: str, how: str, last_words: str = "") -> None:
+        self.trace.emit(NodeStopped(node=name, how=how, role=self.machines[name].role, last_words=last_words or None))
 
     def _state_loss(self, name: str, topic_partition: TopicPartition, size_bytes: int, what: str) -> None:
         amount = "everything" if size_bytes < 0 else f"{size_bytes} bytes"

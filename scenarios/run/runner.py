@@ -204,7 +204,6 @@ class ScenarioRun:
 
     def begin(self) -> None:
         scenario = self.scenario
-        variant = f", variant {scenario.variant}" if scenario.variant else ""
         profile = scenario.profile if self._real is None else str(self._real)
         self.trace.emit(
             RunStarted(
@@ -212,7 +211,7 @@ class ScenarioRun:
                 variant=scenario.variant,
                 seed=scenario.seed,
                 profile=profile,
-                reason=f"{scenario.title}: {scenario.id}{variant}, seed {scenario.seed}, {profile}",
+                title=scenario.title,
             )
         )
         self.trace.cause = None
@@ -285,7 +284,7 @@ class ScenarioRun:
             self._state_violations()
         end_us = min(self.scenario.duration_us, self.cluster.time.now_us)
         self.unread.settle(end_us)
-        self.trace.emit(RunFinished(reason=f"the run ends at {end_us / 1e6:.3f} s"))
+        self.trace.emit(RunFinished(lasted_us=end_us))
 
     def _state_violations(self) -> None:
         self._violations_stated = len(self._violations)

@@ -234,12 +234,12 @@ class Timeline:
         if step.label is not None:
             self._captured[step.label] = done.targets
         self._cluster.trace.emit(
-            FaultBegan(fault=step.name, verb=step.verb, targets=done.targets, reason=done.sentence),
+            FaultBegan(fault=step.name, verb=step.verb, targets=done.targets, effect=done.sentence),
             *(() if cause is None else (cause,)),
         )
         for label in done.ended:
             for ended in self._in_force.pop(label, ()):
-                self._state_end(ended, done.sentence)
+                self._state_end(ended, done.sentence, step.name)
         fault = InForce(step, done, self._cluster.time.now_us)
         if done.undo is not None:
             self._in_force.setdefault(step.name, []).append(fault)
@@ -247,7 +247,7 @@ class Timeline:
                 due_us = self._cluster.time.now_us + step.for_us
                 self._cluster.time.at(due_us, lambda: self.due.append(lambda: self._end(fault)))
         elif VERBS[step.verb].lasts is Lasts.UNTIL_ENDED:
-            self._state_end(fault, done.sentence)
+            self._state_end(fault, done.sentence, step.name)
         return done
 
     async def _end(self, fault: InForce) -> None:
@@ -266,9 +266,11 @@ class Timeline:
         self._state_end(fault, sentence)
         return sentence
 
-    def _state_end(self, fault: InForce, sentence: str) -> None:
+    def _state_end(self, fault: InForce, effect: str, ended_by: str | None = None) -> None:
         step, targets = fault.step, fault.done.targets
-        self._cluster.trace.emit(FaultEnded(fault=step.name, verb=step.verb, targets=targets, reason=sentence))
+        self._cluster.trace.emit(
+            FaultEnded(fault=step.name, verb=step.verb, targets=targets, effect=effect, ended_by=ended_by)
+        )
 
     def _check(self, step: Step, payload: Check) -> Expectation:
         name = f"check {step.label}" if step.label else step.name
@@ -283,4 +285,4 @@ class Timeline:
         """The user sees the step's line; the trace lacks it, since the lock file has other lines and the same trace."""
         shown = result if step is None or not step.line else replace(result, what=f"{result.what} (line {step.line})")
         self.checks.append(shown)
-        self._cluster.trace.emit(CheckMade(held=result.held, reason=f"{result.what}: {result.why}"))
+        self._cluster.trace.emit(CheckMade(held=result.held, checked=result.what, finding=result.why))

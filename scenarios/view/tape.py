@@ -237,25 +237,33 @@ class TapeRecorder(Listener):
             self.tape.left_out += 1
             return
         text = line.text if line else sentence_of(event, self._records(event))
-        if line is None and isinstance(event, trace.FaultBegan | trace.FaultEnded) and self._is_told(row, event, text):
+        if line is None and isinstance(event, trace.FaultBegan | trace.FaultEnded) and self._is_told(row, event):
             return
         self._put(row, line.sign if line else "", text)
 
-    def _is_told(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded, text: str) -> bool:
-        """Whether what a step has done, or an end, says it itself at this moment, as a node that is killed. What the
-        step has changed goes there, too."""
-        tape, place, wanted = self.tape, len(self.tape) - 1, self.tape.texts.known(text)
-        by_node = event.verb in TOLD_BY_THEIR_NODE
+    def _is_told(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded) -> bool:
+        """Whether another event has said it at this moment: a node that is killed, or the step that ended the fault.
+        What the step has changed goes there, too."""
+        place = self._told_at(row, event)
+        if place == NOTHING:
+            return False
+        self.tape.places[row.seq] = place
+        self.tape.changes[-1] += self._waiting
+        self._waiting = []
+        return True
+
+    def _told_at(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded) -> int:
+        tape = self.tape
+        if isinstance(event, trace.FaultEnded) and event.ended_by is not None:
+            return max((tape.places.get(cause, NOTHING) for cause in row.causes), default=NOTHING)
         of_nodes = [tape.kinds.known(EVENT_NAMES[kind]) for kind in (trace.NodeStopped, trace.NodeStarted)]
         targets = [tape.nodes.known(name) for name in event.targets]
+        place = len(tape) - 1 if event.verb in TOLD_BY_THEIR_NODE else NOTHING
         while place >= 0 and tape.at_us[place] == row.at_us:
-            if tape.text[place] == wanted or (by_node and tape.kind[place] in of_nodes and tape.node[place] in targets):
-                tape.places[row.seq] = place
-                tape.changes[-1] += self._waiting
-                self._waiting = []
-                return True
+            if tape.kind[place] in of_nodes and tape.node[place] in targets:
+                return place
             place -= 1
-        return False
+        return NOTHING
 
     def take_over(self, before: TapeRecorder) -> None:
         """Begin where another has stopped: with the state of the cluster, its nodes, and the faults in force."""

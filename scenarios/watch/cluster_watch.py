@@ -89,7 +89,7 @@ class ClusterWatch:
         name = broker_name(known.broker_id)
         reason = f"{name} is among the brokers that {asked} lists"
         if known.address is None:
-            self._emit(trace.NodeStarted(node=name, role="broker", reason=reason))
+            self._emit(trace.NodeStarted(node=name, role="broker"))
             self._emit(trace.BrokerRegistered(node=CONTROLLER, broker=name, broker_epoch=0, reason=reason))
         self._emit(trace.BrokerUnfenced(node=CONTROLLER, broker=name, reason=reason))
 
@@ -289,9 +289,9 @@ class ClusterWatch:
 
     def begin(self, how: str, profile: str) -> None:
         """The first events of the trace. how: the cluster is watched; its title is not known yet"""
-        self._emit(trace.RunStarted(scenario="watch", variant=None, seed=0, profile=profile, reason=how))
+        self._emit(trace.RunStarted(scenario="watch", variant=None, seed=0, profile=profile, title=how))
+        self._emit(trace.NodeStarted(node=CONTROLLER, role="controller"))
         reason = "the cluster's controller; it is not asked, what it decides is read from what brokers say"
-        self._emit(trace.NodeStarted(node=CONTROLLER, role="controller", reason=reason))
         self._emit(trace.ControllerActivated(node=CONTROLLER, controller_epoch=0, reason=reason))
 
     def finish(self, now_us: int) -> None:
@@ -302,13 +302,13 @@ class ClusterWatch:
                 if replica.log_end_offset is not None and replica.high_watermark is not None:
                     running = self._broker(broker_id).listed
                     self._emit(statements.found(known, broker_id, replica, running=running))
-        self._emit(trace.RunFinished(reason=f"the watch ends after {duration(now_us)}"))
+        self._emit(trace.RunFinished(lasted_us=now_us))
 
-    def _began(self, name: str, verb: str, broker: str, reason: str) -> None:
-        self._emit(trace.FaultBegan(fault=name, verb=verb, targets=(broker,), reason=reason))
+    def _began(self, name: str, verb: str, broker: str, effect: str) -> None:
+        self._emit(trace.FaultBegan(fault=name, verb=verb, targets=(broker,), effect=effect))
 
-    def _ended(self, name: str, verb: str, broker: str, reason: str) -> None:
-        self._emit(trace.FaultEnded(fault=name, verb=verb, targets=(broker,), reason=reason))
+    def _ended(self, name: str, verb: str, broker: str, effect: str) -> None:
+        self._emit(trace.FaultEnded(fault=name, verb=verb, targets=(broker,), effect=effect))
 
     def _enter(self, now_us: int) -> None:
         self._trace.at_us = now_us

@@ -112,4 +112,4 @@ class SaslWorld(BrokerWorld):
     @property
     def reasons(self) -> list[str]:
         """Why connections were closed."""
-        return [event.reason.partition(": ")[2] for event in self.events(ConnectionClosed)]
+        return [event.sentence().partition(": ")[2] for event in self.events(ConnectionClosed)]

@@ -47,7 +47,7 @@ def test_live_it_costs_one_connection_and_is_told(one_bug: None, tmp_path: Path)
     result = run_scenario(load_text(SCENARIO, "bug.yaml").scenario, runs_dir=tmp_path, world=live, keep_rows=True)
     (crash,) = [row.event for row in result.rows if isinstance(row.event, RequestCrashed)]
     assert (crash.node, crash.peer) == ("b1", "c1r")
-    assert "a bug in Highwater, ZeroDivisionError in test_containment.py:" in crash.reason
+    assert "a bug in Highwater, ZeroDivisionError in test_containment.py:" in crash.sentence()
     assert result.broke_an_invariant
     assert len([row for row in result.rows if isinstance(row.event, RecordRead)]) == 3
 

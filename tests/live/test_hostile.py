@@ -104,7 +104,7 @@ def closing_reasons(served: Served) -> list[str]:
     last = (served.record / "last").read_text().strip()
     rows = read_rows(served.record / last / "trace")
     events: list[Any] = [row.event for row in rows]
-    return [event.reason for event in events if type(event).__name__ in ("ConnectionClosed", "ConnectionLost")]
+    return [event.sentence() for event in events if type(event).__name__ in ("ConnectionClosed", "ConnectionLost")]
 
 
 def test_every_kind_of_nonsense_ends_its_own_connection_with_a_reason(served):

@@ -193,7 +193,9 @@ def storm_on_a_cluster(record: Path, frames: int, *words: str) -> None:
         storm(served, frames, SEED)
         served.end()
         told = events(served)
-        assert [event.reason for event in told if isinstance(event, trace.RequestCrashed)] == [], served.errors[-2000:]
+        assert [event.sentence() for event in told if isinstance(event, trace.RequestCrashed)] == [], served.errors[
+            -2000:
+        ]
     found = [anomaly["sentence"] for anomaly in served.summary["anomalies"]]
     if unregistered(told):
         assert [sentence for sentence in found if not sentence.startswith(("L1: ", "L2: "))] == []

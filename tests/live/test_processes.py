@@ -224,8 +224,8 @@ def test_a_bug_that_a_process_dies_of_is_told(tmp_path: Path, monkeypatch: pytes
     (died,) = [row.event for row in rows if isinstance(row.event, NodeStopped)]
     assert (
         died.node == "b1"
-        and "a bug in Highwater, FileExistsError" in died.reason
-        and "what-b1-died-of.txt" in died.reason
+        and "a bug in Highwater, FileExistsError" in died.sentence()
+        and "what-b1-died-of.txt" in died.sentence()
     )
 
 

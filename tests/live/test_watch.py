@@ -164,4 +164,4 @@ def _check_run(folder: Path) -> None:
     assert run_of_page(rows, summary).document["head"]["title"] == title
     how = f"watched at {summary['watched']['bootstrap']}: all is sampled, every 200 ms"
     assert f"question: '{how}'" in (folder / "scenario.lock.yaml").read_text().replace("\n  ", " ")
-    assert isinstance(rows[0].event, trace.RunStarted) and rows[0].event.reason == how
+    assert isinstance(rows[0].event, trace.RunStarted) and rows[0].event.title == how

@@ -11,7 +11,7 @@ from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
 from replica.trace.listening import Handler, Listener, Routes, on
 
-STOPPED = trace.NodeStopped(node="b1", how="kill", reason="killed")
+STOPPED = trace.NodeStopped(node="b1", how="kill")
 
 
 class Told(Listener):

@@ -31,7 +31,7 @@ def acks_1_leader_dies() -> TraceScript:
     script = TraceScript()
     script.replicate("r0")
     script.at(10.2)
-    hold = trace.FaultBegan(fault="freeze", verb="hold", targets=("b2", "b3"), reason="b1's answers to b2, b3 are held")
+    hold = trace.FaultBegan(fault="freeze", verb="hold", targets=("b2", "b3"), effect="b1's answers to b2, b3 are held")
     script.emit(hold)
     script.at(10.3)
     for offset, name in ((1, "r1"), (2, "r2")):

@@ -50,10 +50,10 @@ class TraceScript(TraceBuilder):
             self._begin(min_isr)
 
     def _begin(self, min_isr: int) -> None:
-        self.emit(trace.RunStarted(scenario="by-hand", variant=None, seed=1, profile="kafka-3.9", reason="begins"))
-        self.start(CONTROLLER, "controller", reason="c1 starts")
+        self.emit(trace.RunStarted(scenario="by-hand", variant=None, seed=1, profile="kafka-3.9", title="begins"))
+        self.start(CONTROLLER, "controller", incarnation=1)
         for number, node in enumerate(self.brokers):
-            self.start(node, reason=f"{node} starts")
+            self.start(node, incarnation=1)
             self.register(node, number)
             self.unfence(node)
         self.create(min_isr, "t-0 is created")

@@ -36,7 +36,7 @@ def broken_in(profile: str, verb: str) -> dict[str, str]:
     result = run_scenario(scenario, runs_dir=None, keep_rows=True)
     assert not result.broke_an_invariant
     events = [row.event for row in result.rows if isinstance(row.event, InvariantBroken)]
-    return {event.invariant: event.reason for event in events}
+    return {event.invariant: event.sentence() for event in events}
 
 
 def test_a_leader_that_lost_its_log_leads_on_in_its_epoch_in_the_zookeeper_era() -> None:

@@ -123,7 +123,9 @@ def test_a_hold_of_responses_lets_requests_pass() -> None:
 
 
 def dropped(lab: Lab) -> list[tuple[float, str]]:
-    return [(milliseconds(row.at_us), row.event.reason) for row in lab.rows if isinstance(row.event, MessageDropped)]
+    return [
+        (milliseconds(row.at_us), row.event.sentence()) for row in lab.rows if isinstance(row.event, MessageDropped)
+    ]
 
 
 @pytest.mark.parametrize("end", ["kill", "close"])

@@ -127,7 +127,7 @@ WAKES_BELOW_THE_START = scenario(
 )
 def test_what_an_operator_does_is_no_bug(text: str) -> None:
     result = run_scenario(load_text(text, "test.yaml").scenario, runs_dir=None)
-    assert [event.reason for event in result.broken if event.promised] == []
+    assert [event.sentence() for event in result.broken if event.promised] == []
     assert not result.verdict.our_bug
 
 

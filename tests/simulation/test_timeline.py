@@ -68,7 +68,7 @@ def test_what_still_shuts_down_starts_once_it_is_down() -> None:
         ("NodeStopped", "b1", 7), ("NodeStarted", "b1", 7), ("NodeStopped", "b2", 11), ("NodeStarted", "b2", 11),
     ]  # fmt: skip
     faults = [row.event for row in run.rows if isinstance(row.event, FaultBegan)]
-    assert [fault.reason for fault in faults if fault.verb == "start"] == ["b1 starts as soon as it has shut down"]
+    assert [fault.effect for fault in faults if fault.verb == "start"] == ["b1 starts as soon as it has shut down"]
 
 
 def test_clients_of_every_kind_are_stopped() -> None:
@@ -148,7 +148,7 @@ def test_a_step_that_cannot_be_done_fails_the_run_and_names_its_line() -> None:
     run = play("{at: 5s, kill: c1}", "{at: 6s, elect: preferred}", "{at: 7s, stop: b1}")
     (failed,) = [one for one in run.expectations if not one.held]
     assert failed.what == "step elect-2 (line 11)"
-    events = [row.event.reason for row in run.rows if isinstance(row.event, CheckMade)]
+    events = [row.event.sentence() for row in run.rows if isinstance(row.event, CheckMade)]
     assert events == [f"step elect-2: {failed.why}"], "the trace does not depend on the lines of a file"
 
 

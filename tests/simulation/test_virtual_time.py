@@ -124,14 +124,14 @@ def test_a_callback_takes_its_cause_along() -> None:
     trace = TraceLog([rows.append])
     time = VirtualTime(trace)
 
-    def say(text: str) -> None:
-        trace.emit(RunFinished(reason=text))
+    def state() -> None:
+        trace.emit(RunFinished(lasted_us=0))
 
     async def main() -> None:
-        first = trace.emit(RunFinished(reason="first"))
-        trace.emit(RunFinished(reason="unrelated"))
-        time.at(10, lambda: say("later"), first)
-        time.at(20, lambda: say("by default"))
+        first = trace.emit(RunFinished(lasted_us=0))
+        trace.emit(RunFinished(lasted_us=0))
+        time.at(10, state, first)
+        time.at(20, state)
 
         async def nothing() -> None: ...
 

@@ -87,4 +87,4 @@ def test_a_controller_that_was_replaced_fences_nothing() -> None:
         (trace.ControllerActivated, "b2"),
         (trace.ControllerResigned, "b1"),
     ]
-    assert [event.reason for event in result.broken] == []
+    assert [event.sentence() for event in result.broken] == []

@@ -23,10 +23,10 @@ class Story(TraceBuilder):
 
     def begin(self, scenario: str = "a-story", variant: str | None = None) -> None:
         self.emit(
-            t.RunStarted(scenario=scenario, variant=variant, seed=1, profile="kafka-3.9", reason="the scenario was run")
+            t.RunStarted(scenario=scenario, variant=variant, seed=1, profile="kafka-3.9", title="the scenario was run")
         )
         for node in self.brokers:
-            self.start(node, reason="it is part of the cluster")
+            self.start(node, incarnation=1)
         self.create(self.min_isr, "the scenario assigns it")
         self._roles("the controller created the partition")
 
@@ -72,11 +72,11 @@ class Story(TraceBuilder):
 
     def take_down(self, node: str, how: str = "kill") -> None:
         self.running.discard(node)
-        self.stop(node, how, reason=f"the scenario's {how} of {node}")
+        self.stop(node, how)
 
     def restart(self, node: str) -> None:
         self.running.add(node)
-        self.start(node, reason=f"the scenario starts {node} again")
+        self.start(node)
         self.recover(node, self.ends[node], hw=self.high_watermarks[node])
         self._roles(f"{node} registered")
 
@@ -102,7 +102,7 @@ class Story(TraceBuilder):
                 hw=self.high_watermarks[node], leader=running and node == self.leader, in_isr=node in self.isr,
                 running=running,
             )  # fmt: skip
-        self.emit(t.RunFinished(reason="the scenario's time is over"))
+        self.emit(t.RunFinished(lasted_us=0))
         self.writer.close()
 
 
@@ -119,10 +119,10 @@ def leader_kill(run_dir: Path) -> None:
         story.commit()
     for i in range(3):
         story.at(4 + i / 10).read(f"r{i}", i, by="c1r")
-    story.at(5).fault("hold", "b1", "b2", "b3", name="freeze", reason="fetch answers from b1 are held")
+    story.at(5).fault("hold", "b1", "b2", "b3", name="freeze", effect="fetch answers from b1 are held")
     story.at(5.1).produce("r3")
     story.at(5.2).produce("r4")
-    story.at(5.5).fault("kill", "b1", name="victim", reason="b1 is killed: its process ends, its disk stays")
+    story.at(5.5).fault("kill", "b1", name="victim", effect="b1 is killed: its process ends, its disk stays")
     story.take_down("b1")
     story.at(6).send("r5")
     story.at(6.1).refuse("r5", "NETWORK_EXCEPTION", reason="the connection to b1 is gone")
@@ -136,12 +136,12 @@ def leader_kill(run_dir: Path) -> None:
     story.at(14.4).replicate("b3")
     story.commit()
     story.at(14.5).read("r5", 3, by="c1r")
-    story.at(20).fault("start", "b1", name="start-1", reason="b1 is started")
+    story.at(20).fault("start", "b1", name="start-1", effect="b1 is started")
     story.restart("b1")
     story.at(20.1).truncate("b1", 3, "epoch 0 ends at 3 on the leader b2: r3 and r4 are not part of its log")
     story.at(20.2).replicate("b1")
     story.at(20.3).replicate("b1")
     story.commit()
     story.at(20.4).change_isr(BROKERS)
-    story.at(30).fault_ends("hold", "b1", "b2", "b3", name="freeze", reason="the hold is over")
+    story.at(30).fault_ends("hold", "b1", "b2", "b3", name="freeze", effect="the hold is over")
     story.finish()

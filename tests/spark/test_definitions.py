@@ -155,12 +155,12 @@ def test_more_in_sync_replicas_than_there_are_are_asked_for_before_kafka_3_7(
 ) -> None:
     """Partition.effectiveMinIsr is of 3.7: before it no acks=all was answered there."""
     facts: list[tuple[float, t.TraceEvent]] = [
-        (0, t.RunStarted(scenario="s", variant=None, seed=1, profile=profile, reason="it was run")),
+        (0, t.RunStarted(scenario="s", variant=None, seed=1, profile=profile, title="it was run")),
         (2, t.PartitionCreated(
             node="c1", topic="t", partition=0, broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0,
             partition_epoch=0, min_isr=2, reason="made",
         )),
-        (10, t.RunFinished(reason="over")),
+        (10, t.RunFinished(lasted_us=0)),
     ]  # fmt: skip
     tables = ResultTables(read_trace(spark, [written("minimum", facts)]))
     assert [row.under_min_isr_us for row in tables["availability"].collect()] == [under_s * 1_000_000]
@@ -177,19 +177,19 @@ def test_faults_end_by_themselves_by_restart_or_at_once(ask: Ask) -> None:
 
 def test_a_pause_ends_when_its_node_continues_or_stops(spark: SparkSession, written: Written) -> None:
     def began(fault: str, verb: str, *targets: str) -> t.TraceEvent:
-        return t.FaultBegan(fault=fault, verb=verb, targets=targets, reason=f"{verb} {targets}")
+        return t.FaultBegan(fault=fault, verb=verb, targets=targets, effect=f"{verb} {targets}")
 
     facts: list[tuple[float, t.TraceEvent]] = [
         (1, began("pause-1", "pause", "b1")),
         (2, began("pause-2", "pause", "b2")),
         (3, began("pause-3", "pause", "b3")),
         (4, began("resume-4", "resume", "b1")),
-        (5, t.NodeStopped(node="b2", how="kill", reason="killed")),
+        (5, t.NodeStopped(node="b2", how="kill")),
         (5, began("kill-5", "kill", "b2")),
-        (6, t.FaultEnded(fault="pause-3", verb="pause", targets=("b3",), reason="time is over")),
-        (7, t.NodeStarted(node="b2", role="broker", reason="starts")),
+        (6, t.FaultEnded(fault="pause-3", verb="pause", targets=("b3",), effect="time is over")),
+        (7, t.NodeStarted(node="b2", role="broker", incarnation=1)),
         (8, began("pause-6", "pause", "b1")),
-        (9, t.RunFinished(reason="over")),
+        (9, t.RunFinished(lasted_us=0)),
     ]
     found = ResultTables(read_trace(spark, [written("pauses", facts)]))["fault_intervals"].orderBy("from_us", "fault")
     assert [(row.fault, row.until_us // 1_000_000) for row in found.collect()] == [
@@ -339,7 +339,7 @@ def test_the_minimum_follows_the_number_of_replicas(spark: SparkSession, written
         (6, t.ReassignmentCompleted(replicas=all_of_them, partition_epoch=2, reason="has grown", **place)),
         (10, isr(3, all_of_them, one)),
         (20, t.ReassignmentCompleted(replicas=one, partition_epoch=4, reason="has shrunk", **place)),
-        (25, t.RunFinished(reason="over")),
+        (25, t.RunFinished(lasted_us=0)),
     ]  # fmt: skip
     tables = ResultTables(read_trace(spark, [written("factor", facts)]))
     minima = tables["partition_states"].orderBy("seq").select("min_isr").collect()

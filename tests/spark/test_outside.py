@@ -156,7 +156,7 @@ def test_acks_of_clients_from_outside_are_the_brokers_view(spark: SparkSession, 
         (1.0, told("p1", "r1", 1, 7_000)),
         (1.1, told("client/kcat", "k0", 1, 300)),
         (1.2, told("client/kcat", "k1", 0, None)),
-        (2.0, t.RunFinished(reason="over")),
+        (2.0, t.RunFinished(lasted_us=0)),
     ]
     rows = ack_latency(read_trace(spark, [written("outside", facts)]).produce).orderBy("acks", "measured_at")
     assert [tuple(row) for row in rows.select("acks", "measured_at", "records", "p50_us", "max_us").collect()] == [

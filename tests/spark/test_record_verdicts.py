@@ -389,16 +389,16 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         {("lost", "r0"), ("duplicated", "r1")},
     ),
     "an invariant": (
-        [t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
+        [t.InvariantBroken(invariant="S3", promised=True, finding="two leaders in one epoch")],
         {("invariant", "S3")},
     ),
     "an invariant that is not promised, and nothing else": (
-        [t.InvariantBroken(invariant="S6", promised=False, reason="an old rule")],
+        [t.InvariantBroken(invariant="S6", promised=False, finding="an old rule")],
         {("invariant", "S6")},
     ),
     "an invariant that is not promised, where the damage shows, and one that is": (
-        [end_seen(5), end_seen(4), t.InvariantBroken(invariant="S6", promised=False, reason="an old rule"),
-         t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
+        [end_seen(5), end_seen(4), t.InvariantBroken(invariant="S6", promised=False, finding="an old rule"),
+         t.InvariantBroken(invariant="S3", promised=True, finding="two leaders in one epoch")],
         {("offset-regression", "c1"), ("invariant", "S3")},
     ),
     "records that an operator has deleted are not lost, nor read and lost": (
@@ -593,7 +593,7 @@ def test_what_the_producer_was_told(spark: SparkSession, written: Written) -> No
 
 @pytest.mark.soak
 def test_a_stall_that_never_ended(spark: SparkSession, written: Written) -> None:
-    finished = t.RunFinished(reason="over")
+    finished = t.RunFinished(lasted_us=0)
     facts = [(1.0, sent("r0")), (1.1, acked("r0", 0)), (2.0, sent("r1", partition=-1)), (9.0, finished)]
     trace = read_trace(spark, [written("stall", facts)])
     stalls = ResultTables(trace)["write_stalls"]
@@ -606,10 +606,10 @@ def test_a_stall_ends_with_its_client_which_waits_anew_once_it_is_started_again(
     spark: SparkSession, written: Written
 ) -> None:
     facts: list[Any] = [
-        (1.0, sent("r0")), (3.0, t.NodeStopped(node="p1", how="kill", reason="killed")),
-        (5.0, t.NodeStarted(node="p1", role="producer", reason="starts")),
+        (1.0, sent("r0")), (3.0, t.NodeStopped(node="p1", how="kill")),
+        (5.0, t.NodeStarted(node="p1", role="producer", incarnation=1)),
         (6.0, sent("r0")), (8.0, acked("r0", 0)), (8.5, sent("r1")),
-        (9.5, t.NodeStopped(node="p1", how="kill", reason="killed")), (20.0, t.RunFinished(reason="over")),
+        (9.5, t.NodeStopped(node="p1", how="kill")), (20.0, t.RunFinished(lasted_us=0)),
     ]  # fmt: skip
     stalls = ResultTables(read_trace(spark, [written("killed", facts)]))["write_stalls"].orderBy("from_us")
     assert [tuple(row) for row in stalls.select("from_us", "until_us", "recovered").collect()] == [
@@ -623,7 +623,7 @@ def test_a_stall_is_found_whether_or_not_records_have_a_partition_when_they_are_
 ) -> None:
     facts = [
         (1.0, sent("r0")), (1.1, acked("r0", 0)), (2.0, sent("r1", partition=partition)), (5.0, acked("r1", 1)),
-        (9.0, t.RunFinished(reason="over")),
+        (9.0, t.RunFinished(lasted_us=0)),
     ]  # fmt: skip
     stalls = ResultTables(read_trace(spark, [written("long", facts)]))["write_stalls"]
     assert [tuple(row) for row in stalls.select("partition", "from_us", "until_us", "recovered").collect()] == [

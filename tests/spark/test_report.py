@@ -103,7 +103,7 @@ def test_a_second_report_takes_the_place_of_the_first(
 ) -> None:
     evil = Story(tmp_path / "0002-evil")
     evil.begin("</script><img src=x onerror=alert(1)>")
-    evil.at(1).fault("hold", "b3", name="f", reason="</script><script>alert(2)</script>")
+    evil.at(1).fault("hold", "b3", name="f", effect="</script><script>alert(2)</script>")
     evil.take_down("b3")
     evil.at(2).finish()
     out = tmp_path / "out"

@@ -133,7 +133,7 @@ def test_settings_reassignments_and_deletions_change_what_a_partition_should_be(
                         (5, t.ReassignmentCompleted(**place(replicas=("b1", "b2", "b4")))),
                         (6, t.TopicDeleted(node="c1", topic="t", reason="-")),
                         (8, created),
-                        (9, t.RunFinished(reason="-")),
+                        (9, t.RunFinished(lasted_us=0)),
     ]  # fmt: skip
     trace = read_trace(spark, [written("decisions", facts)])
     states = partition_states(trace.control)
@@ -166,7 +166,7 @@ def test_settings_of_a_topic_that_was_made_again_do_not_bring_back_a_partition_t
         (2, t.TopicDeleted(node="c1", topic="t", reason="-")),
         (4, created(0)),
         (5, t.ConfigAltered(node="c1", topic="t", key="retention.ms", value="9", min_isr=2, reason="-")),
-        (9, t.RunFinished(reason="-")),
+        (9, t.RunFinished(lasted_us=0)),
     ]  # fmt: skip
     states = partition_states(read_trace(spark, [written("fewer-partitions", facts)]).control)
     assert rows(states, "partition", "from_us", "until_us", by="seq") == [

@@ -79,7 +79,7 @@ class ConsumerEvents(ClientEvents):
             )
         )
 
-    def commit_failed(self, group_id: str, why: str) -> None:
+    def commit_failed(self, group_id: str) -> None:
         """Without a request: the client knows the answer."""
         self._emit(
             trace.OffsetCommitRefused(
@@ -89,7 +89,6 @@ class ConsumerEvents(ClientEvents):
                 error=ErrorCode.UNKNOWN_MEMBER_ID.name,
                 group=shown(group_id),
                 member=None,
-                reason=f"{self._client} cannot commit: {why} (CommitFailedException)",
             )
         )
 

@@ -78,8 +78,8 @@ class GroupMembership(ABC):
         self._is_closing = False
         self._polled_us = 0
         """When the application last was in `poll`."""
-        self.on_commit_failed: Callable[[str], None] = _unstated
-        """It is out of its group, so that no request is sent. (why)"""
+        self.on_commit_failed: Callable[[], None] = _unstated
+        """It is out of its group, so that no request is sent."""
 
     # ------------------------------------------------------------------------------------------------ of each protocol
 
@@ -189,7 +189,7 @@ class GroupMembership(ABC):
         if self._commit is not None and self._is_out and not self._commits.in_flight:
             (_, committed), self._commit = self._commit, None
             # It is known already, so no request is sent (CommitFailedException).
-            self.on_commit_failed(f"it is no member of group {shown(self._config.group_id)} any more")
+            self.on_commit_failed()
             committed(ErrorCode.UNKNOWN_MEMBER_ID)
             return True
         commits = self._commit is not None and self._may_commit
@@ -355,5 +355,5 @@ def _no_interceptor(offsets: Mapping[TopicPartition, int]) -> None:
     """No interceptor is there."""
 
 
-def _unstated(why: str) -> None:
+def _unstated() -> None:
     """No listener is there."""

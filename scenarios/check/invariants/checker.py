@@ -32,7 +32,6 @@ from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import InvariantBroken, TraceEvent, TraceRow
 from replica.trace.listening import Handler, Listener, on
-from replica.wording import listed
 from scenarios.check.promises import Circumstances, missing_rules, rules_after
 from scenarios.observe.availability import IsGone, drop
 from scenarios.observe.mirror import LogMirror
@@ -154,9 +153,11 @@ class Violation:
 
     @property
     def event(self) -> InvariantBroken:
-        why = f"; this is not promised: {listed(self.missing_rules)}" if self.missing_rules else ""
         return InvariantBroken(
-            invariant=self.invariant, promised=not self.missing_rules, reason=f"{self.sentence}{why}"
+            invariant=self.invariant,
+            promised=not self.missing_rules,
+            finding=self.sentence,
+            missing_rules=self.missing_rules,
         )
 
 

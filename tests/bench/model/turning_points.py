@@ -29,16 +29,13 @@ Rare = list[tuple[int, TraceEvent]]
 
 
 def beginning() -> Rare:
-    events: list[TraceEvent] = [trace.NodeStarted(node="c1", role="controller", reason="c1 starts")]
-    events += [trace.NodeStarted(node=name, role="broker", reason=f"{name} starts") for name in BROKERS]
+    events: list[TraceEvent] = [trace.NodeStarted(node="c1", role="controller", incarnation=1)]
+    events += [trace.NodeStarted(node=name, role="broker", incarnation=1) for name in BROKERS]
     title = "A row of failovers that is known by arithmetic"
     events += [
-        trace.RunStarted(scenario="model-failovers", variant=None, seed=1, profile="kafka-3.9", reason=title),
-        *(
-            trace.NodeStarted(node=f"p{partition}", role="producer", reason=f"p{partition} starts")
-            for partition in range(PARTITIONS)
-        ),
-        trace.NodeStarted(node="c1r", role="consumer", reason="c1r starts"),
+        trace.RunStarted(scenario="model-failovers", variant=None, seed=1, profile="kafka-3.9", title=title),
+        *(trace.NodeStarted(node=f"p{partition}", role="producer", incarnation=1) for partition in range(PARTITIONS)),
+        trace.NodeStarted(node="c1r", role="consumer", incarnation=1),
     ]
     for partition in range(PARTITIONS):
         events.append(
@@ -77,10 +74,10 @@ def turning_points(number: int) -> Rare:
     hold, kill = f"freeze-{number}", f"kill-{number}"
     held: dict[str, Any] = {"fault": hold, "verb": "hold", "targets": (old, new, other)}
     events: Rare = [
-        (held_us, trace.FaultBegan(**held, reason=f"every Fetch response from {old} is held back")),
-        (killed_us, trace.NodeStopped(node=old, how="kill", reason=f"{old} is killed (kill -9)")),
-        (killed_us, trace.FaultBegan(fault=kill, verb="kill", targets=(old,), reason=f"{old} is killed")),
-        (killed_us, trace.FaultEnded(**held, reason="released")),
+        (held_us, trace.FaultBegan(**held, effect=f"every Fetch response from {old} is held back")),
+        (killed_us, trace.NodeStopped(node=old, how="kill")),
+        (killed_us, trace.FaultBegan(fault=kill, verb="kill", targets=(old,), effect=f"{old} is killed")),
+        (killed_us, trace.FaultEnded(**held, effect="released")),
     ]
     fenced_us = killed_us + FENCED_AFTER_US
     fenced = f"{old} was fenced: no heartbeat for 9.0 s"
@@ -120,7 +117,7 @@ def _isr_before(epoch: int) -> tuple[str, ...]:
 def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rare:
     kept = (number + 1) * STORED_TICKS * RECORDS_PER_BATCH
     had = kept + HELD_TICKS * RECORDS_PER_BATCH
-    events: Rare = [(started_us, trace.NodeStarted(node=old, role="broker", reason=f"{old} starts again"))]
+    events: Rare = [(started_us, trace.NodeStarted(node=old, role="broker", incarnation=number + 2))]
     for partition in range(PARTITIONS):
         where: dict[str, Any] = {"topic": TOPIC, "partition": partition}
         term: dict[str, Any] = {**where, "leader_epoch": number + 1}
@@ -145,4 +142,4 @@ def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rar
 
 
 def ending(end_us: int) -> Rare:
-    return [(end_us, trace.RunFinished(reason=f"the run ends at {end_us / 1e6:.3f} s"))]
+    return [(end_us, trace.RunFinished(lasted_us=end_us))]

@@ -87,5 +87,5 @@ def test_an_operator_finishes_one_election_before_the_next(tmp_path: Path) -> No
 def test_a_brokers_own_settings_are_asked_of_that_broker(tmp_path: Path) -> None:
     """The others refuse them: "Unexpected broker id"."""
     rows = played(ONE_OF_ITS_OWN, tmp_path)
-    assert [row.event.reason for row in rows if isinstance(row.event, CheckMade)] == []
+    assert [row.event.sentence() for row in rows if isinstance(row.event, CheckMade)] == []
     assert [row.event.verb for row in rows if isinstance(row.event, FaultBegan)] == ["set_config", "set_config"]

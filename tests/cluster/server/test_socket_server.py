@@ -72,7 +72,7 @@ class ServerWorld:
         self._perform()
 
     def reasons(self) -> list[str]:
-        return [row.event.reason for row in self.rows if isinstance(row.event, ConnectionClosed)]
+        return [row.event.sentence() for row in self.rows if isinstance(row.event, ConnectionClosed)]
 
     def _handle(self, connection: int, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
         if frame == b"nonsense":

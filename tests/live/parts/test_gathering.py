@@ -21,7 +21,7 @@ class Mouth:
 
     def event(self, at_us: int, *causes: int) -> EventsTold:
         self._number += 1
-        event = NodeStarted(node=f"{self.name}{self._number - 1}", role="broker", reason="")
+        event = NodeStarted(node=f"{self.name}{self._number - 1}", role="broker", incarnation=1)
         return EventsTold(at_us, (NumberedEvent(self._number - 1, causes, event),))
 
 

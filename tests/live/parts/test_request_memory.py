@@ -11,6 +11,7 @@ from live_cluster import live_cluster
 from cluster.live.frames import LargeFrame
 from cluster.live.request_memory import RequestMemory
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request
+from replica.causes import CloseCause
 from replica.log.batches.records import build_batch
 from replica.trace.events import BatchAppended
 from tests.waiting import wait_for
@@ -18,10 +19,10 @@ from tests.waiting import wait_for
 
 class Connection:
     def __init__(self) -> None:
-        self.reason = ""
+        self.gave_up: tuple[CloseCause, int, int] | None = None
 
-    def give_up(self, reason: str) -> None:
-        self.reason = reason
+    def give_up(self, cause: CloseCause, *, amount: int, limit: int) -> None:
+        self.gave_up = (cause, amount, limit)
 
 
 def test_whoever_stalls_gives_way_and_whoever_goes_on_or_is_done_does_not() -> None:
@@ -32,8 +33,8 @@ def test_whoever_stalls_gives_way_and_whoever_goes_on_or_is_done_does_not() -> N
     memory.release(done)
     memory.grow(slow, 20)  # it was first, and has gone on since
     memory.grow(quick, 30)
-    assert "and this one, with 20, has stalled for longest" in stalled.reason
-    assert (slow.reason, done.reason, quick.reason) == ("", "", "")
+    assert stalled.gave_up == (CloseCause.REQUEST_MEMORY, 20, 100)
+    assert (slow.gave_up, done.gave_up, quick.gave_up) == (None, None, None)
     assert memory.total_bytes == 90
     memory.release(stalled)
     assert memory.total_bytes == 90
@@ -50,7 +51,7 @@ def test_what_is_in_counts_until_it_is_let_go_and_gives_way_to_nobody() -> None:
     memory.grow(second, 40)
     assert memory.total_bytes == 100 and memory.in_progress_bytes == 60
     memory.grow(second, 1)
-    assert second.reason and not first.reason and memory.total_bytes == 60
+    assert second.gave_up and not first.gave_up and memory.total_bytes == 60
     part.release()
     assert memory.total_bytes == 0
 
@@ -58,7 +59,7 @@ def test_what_is_in_counts_until_it_is_let_go_and_gives_way_to_nobody() -> None:
 def test_one_that_alone_takes_too_much_gives_up_itself() -> None:
     memory, large = RequestMemory(100), Connection()
     memory.grow(large, 101)
-    assert large.reason and memory.total_bytes == 0
+    assert large.gave_up and memory.total_bytes == 0
 
 
 @pytest.mark.live

@@ -31,6 +31,7 @@ from cluster.network.passage import CLOSED, RESET, ByteCounts
 from cluster.network.world import ConnectionGone
 from cluster.node import Segment, Send
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request, encode_produce_response
+from replica.causes import ConnectionEnd
 from replica.log.files.open_files import FileSlice, OpenFile
 from replica.trace.events import (
     ConnectionClosed,
@@ -145,7 +146,7 @@ def test_a_full_socket_holds_nobody_up_and_a_file_that_goes_away_is_sent_all_the
             await bench.wait_for(lambda: len(bench.received) == 2)
             bench.far.close()
         assert bench.received[0] == b"head" + data + b"tail" and bench.received[1] == b"second"
-        assert bench.ended == [CLOSED]
+        assert bench.ended == [CLOSED.meaning]
         assert bench.b.bytes.sendfile == len(data) and bench.b.bytes.fetch_payload_through_python == 0
 
     Bench().run(test)
@@ -250,7 +251,7 @@ def test_what_has_the_addresses_of_a_connection_of_ours_is_no_node_without_a_pro
             await bench.wait_for(lambda: bench.received)
             nursery.cancel_scope.cancel()
         told = [row.event for row in bench.events(ConnectionClosed)]
-        assert len(told) == 2 and all("does not know the secret" in getattr(event, "reason", "") for event in told)
+        assert len(told) == 2 and all("does not know the secret" in event.sentence() for event in told)
 
     Bench().run(test)
 
@@ -273,7 +274,9 @@ def test_what_listens_in_the_place_of_a_node_is_sent_nothing_and_believed_nothin
                 await bench.read(near)
                 with contextlib.suppress(ConnectionError):
                     assert sock.recv(1000) == b""
-        assert bench.received == [] and "does not know the secret" in bench.ended[0]
+        assert bench.received == [] and bench.ended == [ConnectionEnd.GIVEN_UP.meaning]
+        (closed,) = bench.events(ConnectionClosed)
+        assert "does not know the secret" in closed.event.sentence()
 
     Bench().run(test)
 
@@ -313,7 +316,7 @@ def test_what_a_dead_process_has_behind_a_cut_is_noticed_only_when_it_heals() ->
             link.remove("cut")
             bench.fabric.move_on()
             await bench.wait_for(lambda: bench.ended)
-        assert bench.ended == [CLOSED] and bench.received == []
+        assert bench.ended == [CLOSED.meaning] and bench.received == []
         assert len(bench.events(MessageDropped)) == 1
 
     Bench().run(test)
@@ -335,7 +338,7 @@ def test_what_is_held_is_lost_with_the_power_of_its_sender() -> None:
         assert bench.received == []
         (lost,) = bench.events(MessageDropped)
         assert isinstance(lost.event, MessageDropped)
-        assert lost.event.reason == "the 1 request from a to b is lost on its way: a lost power"
+        assert lost.event.sentence() == "the 1 request from a to b is lost on its way: a lost power"
 
     Bench().run(test)
 
@@ -425,7 +428,7 @@ def test_what_has_come_in_before_a_reset_is_read_until_an_answer_fails(answers: 
             nursery.start_soon(bench.read, bench.near)
             nursery.start_soon(bench.read, bench.far, take)
         assert bench.received == ([b"first"] if answers else [b"first", b"second"])
-        assert bench.ended == [RESET, RESET]
+        assert bench.ended == [RESET.meaning] * 2
         await bench.wait_for(lambda: bench.driver_saw == 2)
 
     Bench().run(test)
@@ -446,7 +449,7 @@ def test_a_reset_by_the_kernel_leaves_what_has_come_in() -> None:
             bench.far.unmute()
 
         await bench.read(bench.far, take)
-        assert bench.received == [b"first", b"second"] and bench.ended == [RESET]
+        assert bench.received == [b"first", b"second"] and bench.ended == [RESET.meaning]
 
     Bench().run(test)
 
@@ -526,7 +529,7 @@ def test_a_reset_loses_of_an_outside_client_what_a_fault_keeps_on_its_way(fault:
         await client.is_reset()
         client.heal()
         await client.is_read()
-        assert bench.received == come_in and bench.ended == [RESET]
+        assert bench.received == come_in and bench.ended == [RESET.meaning]
 
     Bench().run(test)
 
@@ -549,7 +552,7 @@ def test_a_request_is_on_its_way_until_the_network_lets_it_through_and_not_until
             await client.is_reset()
             client.heal()
             bench.b.resume()
-        assert bench.received == ([FIRST, SECOND] if is_through else []) and bench.ended == [RESET]
+        assert bench.received == ([FIRST, SECOND] if is_through else []) and bench.ended == [RESET.meaning]
 
     Bench().run(test)
 
@@ -577,7 +580,7 @@ def test_a_request_that_is_read_after_a_reset_is_observed_and_so_is_that_it_gets
         await client.is_reset()
         observer.seen.clear()
         await client.is_read()
-        assert observer.seen == [ProduceArrived(acks=1, batches=()), ConnectionEnded(RESET)]
+        assert observer.seen == [ProduceArrived(acks=1, batches=()), ConnectionEnded(RESET.meaning)]
 
     Bench().run(test)
 
@@ -686,7 +689,8 @@ def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_t
             assert memory.total_bytes == 6 * MIB, "the requests still wait"
             await send_one(nursery)
             await bench.wait_for(lambda: len(bench.ended) == 3)
-            assert "has stalled for longest" in bench.ended[2] and memory.total_bytes == 6 * MIB
+            (closed,) = bench.events(ConnectionClosed)
+            assert "has stalled for longest" in closed.event.sentence() and memory.total_bytes == 6 * MIB
             del queue[0]  # a handler has done it, and no longer reads it
             assert memory.total_bytes == 3 * MIB
             await send_one(nursery)
@@ -705,6 +709,8 @@ def test_a_frame_that_promises_too_much_ends_the_connection() -> None:
             bench.near.send(Send(0, [(1 << 30).to_bytes(4, "big")], FETCH, "request", None))
             await bench.wait_for(lambda: bench.ended)
             nursery.cancel_scope.cancel()
-        assert "1073741824 bytes" in bench.ended[0] and "socket.request.max.bytes" in bench.ended[0]
+        (closed,) = bench.events(ConnectionClosed)
+        assert "1073741824 bytes" in closed.event.sentence()
+        assert "socket.request.max.bytes" in closed.event.sentence()
 
     Bench().run(test)

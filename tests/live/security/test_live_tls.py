@@ -56,9 +56,7 @@ def test_records_go_there_and_back_and_strangers_are_turned_away_with_a_reason(s
     expect_nothing_broken(served.summary)
     assert served.summary["bytes"]["fetch_payload_through_python"] > 2 * len(LARGE)
     rows = list(read_rows(served.record / (served.record / "last").read_text().strip() / "trace"))
-    reasons = " ".join(
-        str(row.event.reason) for row in rows if isinstance(row.event, ConnectionClosed | ConnectionLost)
-    )
+    reasons = " ".join(row.event.sentence() for row in rows if isinstance(row.event, ConnectionClosed | ConnectionLost))
     assert "TLS failed (WRONG_VERSION_NUMBER): it may be a client without TLS" in reasons
 
 

@@ -140,9 +140,9 @@ def test_a_kill_is_late_by_when_the_first_process_died() -> None:
     """Of a step at 3 s: b1 dies at 3.1 s, b2 at 3.4 s, and only then the step is in the trace."""
     killed = LAGGARD.replace("cut: {between: [b1, b2]}}", "kill: [b1, b2], as: both}")
     events: list[tuple[int, TraceEvent]] = [
-        (3_100_000, NodeStopped(node="b1", how="kill", reason="killed")),
-        (3_400_000, NodeStopped(node="b2", how="kill", reason="killed")),
-        (3_400_000, FaultBegan(fault="both", verb="kill", targets=("b1", "b2"), reason="killed")),
+        (3_100_000, NodeStopped(node="b1", how="kill")),
+        (3_400_000, NodeStopped(node="b2", how="kill")),
+        (3_400_000, FaultBegan(fault="both", verb="kill", targets=("b1", "b2"), effect="killed")),
         (12_000_000, BrokerFenced(node="c1", broker="b1", reason="its session has timed out")),
     ]
     rows = [TraceRow(seq, at_us, (), event) for seq, (at_us, event) in enumerate(events)]

@@ -319,7 +319,7 @@ def test_a_client_that_died_waits_no_more_and_one_started_again_sends_anew() -> 
     script.at(8)
     script.stop("p1")
     script.at(20)
-    script.start("p1", "producer", reason="p1 starts again")
+    script.start("p1", "producer")
     script.send("r0")
     script.at(22)
     script.ack("r0", 0)

@@ -8,6 +8,7 @@ import pytest
 from fake_probe import FakeProbe
 from trace_script import HERE, TraceScript
 
+from replica.causes import ConnectionEnd
 from replica.rules import PROFILES
 from replica.trace import events as trace
 from scenarios.check.invariants.checker import (
@@ -113,7 +114,7 @@ def resent_on_a_new_connection(script: TraceScript) -> None:
     script.replicate("r0")
     script.request("r1")
     script.request("r2")
-    script.emit(trace.ConnectionLost(node="p1", peer="b1", reason="reset"))
+    script.emit(trace.ConnectionLost(node="p1", peer="b1", cause=ConnectionEnd.RESET))
     script.request("r1", attempt=2)
     script.append("b1", 1, "r1")
     script.append("b1", 2, "r2")
@@ -495,7 +496,7 @@ def test_what_kafkas_newest_rules_break_is_no_bug_of_ours(story: Story, broken: 
     story(script)
     script.fail_over("b3", "b3")  # It lacks r0, and no rule says that it may not lead.
     assert script.broken() == broken
-    assert all(not one.event.promised and "KAFKA-13790" in one.event.reason for one in script.checker.violations)
+    assert all(not one.event.promised and "KAFKA-13790" in one.event.sentence() for one in script.checker.violations)
 
 
 @pytest.mark.parametrize(("known", "is_forgotten"), [(2, True), (3, False), (None, True)])

@@ -70,7 +70,7 @@ def test_liveness_is_judged_only_at_rest(name: str, story: Story, disturbance: s
     story(script)
     if disturbance.endswith(" in force"):
         verb = disturbance.removesuffix(" in force")
-        script.emit(trace.FaultBegan(fault=f"{verb}-1", verb=verb, targets=("b1",), reason=verb))
+        script.emit(trace.FaultBegan(fault=f"{verb}-1", verb=verb, targets=("b1",), effect=verb))
     if disturbance == "broker down":
         script.stop("b3")
     rest(script, seconds=30 if disturbance == "just now" else 100)

@@ -64,7 +64,7 @@ class Told:
         self.state: ControllerState = new_state(RULES, session_timeout_us=1_000_000)
         for node in ("c1", "b1", "b2", "b3"):
             role = "controller" if node == "c1" else "broker"
-            self.log.emit(trace.NodeStarted(node=node, role=role, reason=f"{node} starts"))
+            self.log.emit(trace.NodeStarted(node=node, role=role, incarnation=1))
         start_brokers(self.state, 1, 2, 3)
         for node in ("b1", "b2", "b3"):
             self.log.emit(trace.BrokerUnfenced(node="c1", broker=node, reason="it has caught up"))
@@ -79,7 +79,7 @@ class Told:
     def everybody_dies(self) -> None:
         for number in (1, 2, 3):
             self.log.at_us = 2_000_000 + number
-            self.log.emit(trace.NodeStopped(node=f"b{number}", how="kill", reason=f"b{number} is killed"))
+            self.log.emit(trace.NodeStopped(node=f"b{number}", how="kill"))
             self._tell(SessionCheckDue(now_us=self.log.at_us))
         self.log.at_us += 1
         self.checker.end()

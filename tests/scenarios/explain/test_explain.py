@@ -112,7 +112,7 @@ def test_an_unknown_record_is_an_error() -> None:
 
 
 def test_the_chain_follows_causes() -> None:
-    event = trace.RunFinished(reason="x")
+    event = trace.RunFinished(lasted_us=0)
     rows = [TraceRow(seq, 0, causes, event) for seq, causes in enumerate([(), (0,), (1,), (0,), (2, 3)])]
     assert causal_chain(rows, 0, 4) == [0, 3, 4]
     assert causal_chain(rows, 3, 2) == [3, 2]

@@ -58,11 +58,10 @@ def test_what_is_refused_cannot_be_read_or_has_to_wait_is_told_once() -> None:
         group="g",
         member="m",
         error="UNKNOWN_MEMBER_ID",
-        reason="b1 refuses a commit",
     )
     place: dict[str, Any] = {"client": "r1", "offset": 5, "record": "r5", "key_format": None, "value_format": "int"}
     pill = trace.DeserializationFailed(reason="the value is too long", **place, **HERE)
     waits = trace.ClientThrottled(
         node="b1", peer="p1", api="Produce", key="producer_byte_rate", throttle_time_us=5, reason="b1 has p1 wait"
     )
-    assert told(refused, pill, waits, refused, pill, waits) == [refused.reason, pill.reason, waits.reason]
+    assert told(refused, pill, waits, refused, pill, waits) == [refused.sentence(), pill.reason, waits.reason]

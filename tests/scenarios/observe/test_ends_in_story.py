@@ -37,7 +37,7 @@ def test_an_application_that_is_refused_ends_with_its_reason(
     run_dir = run_scenario(scenario, runs_dir=tmp_path, keep_logs=False).run_dir
     assert run_dir is not None
     rows = list(read_rows(run_dir / "trace"))
-    ended = {row.event.reason: row.event.how for row in rows if isinstance(row.event, NodeStopped)}
+    ended = {row.event.sentence(): row.event.how for row in rows if isinstance(row.event, NodeStopped)}
     assert ended == dict.fromkeys(expected, "stop")
     assert expected <= {line.text for line in Story.of(ClusterView((), ()), rows).lines}
 
@@ -63,7 +63,8 @@ def test_members_that_come_back_and_a_change_of_protocol_are_told(tmp_path: Path
 @pytest.mark.parametrize(("how", "sign"), [("stop", "ended"), ("kill", "down"), ("halt", "down"), ("died", "down")])
 def test_an_orderly_end_has_another_sign_than_a_death(how: str, sign: str) -> None:
     script = TraceScript()
-    script.emit(NodeStopped(node="p1", how=how, reason="p1 is gone"))
+    stopped = NodeStopped(node="p1", how=how)
+    script.emit(stopped)
     (line,) = Story.of(script.view, script.rows).lines
-    assert (line.sign, line.text) == (sign, "p1 is gone")
+    assert (line.sign, line.text) == (sign, stopped.sentence())
     assert SIGNS["ended"] != SIGNS["down"]

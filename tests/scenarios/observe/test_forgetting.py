@@ -72,7 +72,7 @@ class Session:
         self.producers: dict[int, int] = {}
         """By producer id, how many transactions it has had."""
         self.groups: dict[str, dict[str, tuple[str, str | None]]] = {}
-        self.log.emit(trace.NodeStarted(node="b1", role="broker", reason="starts"))
+        self.log.emit(trace.NodeStarted(node="b1", role="broker", incarnation=1))
 
     def step(self) -> None:
         if len(self.ends) < TOPICS_ALIVE or self.random.random() < 0.1:

@@ -72,7 +72,7 @@ def test_a_new_leader_says_itself_where_its_last_stable_offset_stands(
     script.at(20).leads("b1", 1)
     if states_it_again:
         stands("b1")
-    script.at(60).emit(t.RunFinished(reason="the end"))
+    script.at(60).emit(t.RunFinished(lasted_us=0))
     told = [line.text for line in Story.of(ClusterView((), ()), rows).lines if "stable offset" in line.text]
     assert told[0] == "b1 leads t-0 in epoch 1; at b1 the last stable offset of t-0 had stood at 0 for 19 s"
     assert bool(told[1:]) is is_said_to_stand

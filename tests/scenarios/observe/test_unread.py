@@ -17,11 +17,11 @@ class World:
         view = ClusterView(("b1",), clients=("m1-client",))
         self.unread = UnreadTimes(view)
         self.script = GroupScript(listeners=[view, self.unread])
-        self.script.log.emit(trace.NodeStarted(node="m1-client", role="consumer", reason="as it is"))
+        self.script.log.emit(trace.NodeStarted(node="m1-client", role="consumer", incarnation=1))
 
     def fault(self, verb: str) -> None:
         self.script.log.at_us += SECOND
-        self.script.log.emit(trace.FaultBegan(fault=verb, verb=verb, targets=("m1-client",), reason="as it is"))
+        self.script.log.emit(trace.FaultBegan(fault=verb, verb=verb, targets=("m1-client",), effect="as it is"))
 
     def found(self) -> dict[str, tuple[float, ...]]:
         """Observed, unread, longest stretch in seconds; how often it moved."""

@@ -47,9 +47,9 @@ def test_a_late_copy_of_a_registration_changes_nothing() -> None:
     trace.emit(BrokerUnfenced(node="c1", broker="b1", reason="it is caught up"))
     trace.emit(registered)
     assert not view.nodes["b1"].fenced
-    trace.emit(NodeStopped(node="b1", how="kill", reason="killed"))
+    trace.emit(NodeStopped(node="b1", how="kill"))
     trace.emit(registered)
-    trace.emit(NodeStarted(node="b1", role="broker", reason="it starts again"))
+    trace.emit(NodeStarted(node="b1", role="broker", incarnation=2))
     trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=70, reason="b1 registered a new incarnation"))
     assert view.nodes["b1"].fenced
     assert view.nodes["b1"].came_in_disorder
@@ -60,9 +60,9 @@ def test_a_registration_says_nothing_of_how_its_own_life_has_ended(is_back: bool
     """It arrives when the broker is dead, or has begun its next life, which tells of it."""
     view = ClusterView(("b1",))
     trace = TraceLog([view])
-    started = NodeStarted(node="b1", role="broker", reason="it starts")
+    started = NodeStarted(node="b1", role="broker", incarnation=1)
     sent_seq = trace.emit(started)
-    trace.emit(NodeStopped(node="b1", how="kill", reason="killed"))
+    trace.emit(NodeStopped(node="b1", how="kill"))
     if is_back:
         trace.emit(started)
     trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=70, reason="b1 registered"), sent_seq)

@@ -60,7 +60,7 @@ async def parts(reader: trio.abc.Stream, events: int) -> list[dict[str, Any]]:
 def happen(tape: LiveTape, seqs: range) -> None:
     """As in a cluster: no step of it is a place to wait."""
     for seq in seqs:
-        tape(TraceRow(seq, seq, (), NodeStarted(node="b1", role="broker", reason="b1 starts")))
+        tape(TraceRow(seq, seq, (), NodeStarted(node="b1", role="broker", incarnation=1)))
 
 
 def test_a_reader_that_stalls_gets_what_it_missed_in_bounded_parts() -> None:

@@ -82,9 +82,8 @@ class Watched:
 
 
 def _words(event: trace.TraceEvent) -> str:
-    reason = getattr(event, "reason", None)
-    if reason is not None:
-        return str(reason)
+    if sentence := event.sentence():
+        return sentence
     shown = ("node", "peer", "fetch_offset", "high_watermark", "log_end_offset", "in_isr")
     return " ".join(f"{name}={getattr(event, name)}" for name in shown if hasattr(event, name))
 

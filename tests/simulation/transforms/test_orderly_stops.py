@@ -133,7 +133,7 @@ def test_while_it_closes_it_takes_nothing_more_and_starts_once_it_is_down() -> N
 def test_only_a_node_with_a_log_has_a_page_cache_that_survives() -> None:
     run = play("{at: 1s, kill: t1}, {at: 1s, kill: b3}, {at: 1s, kill: c1}")
     kept = ": its page cache survives"
-    stops = [row.event.reason for row in run.rows if isinstance(row.event, NodeStopped) and row.event.how == "kill"]
+    stops = [row.event.sentence() for row in run.rows if isinstance(row.event, NodeStopped) and row.event.how == "kill"]
     assert stops == [f"{node} is killed (kill -9){clause}" for node, clause in (("t1", ""), ("b3", kept), ("c1", kept))]
 
 

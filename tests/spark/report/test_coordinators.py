@@ -47,10 +47,10 @@ def told(tables: ResultTables, name: str) -> list[tuple[Any, ...]]:
 def script_on(run_dir: Path, play: Callable[[GroupScript], None]) -> Path:
     with TraceWriter(run_dir / "trace") as writer:
         script = GroupScript("g", [writer])
-        script.log.emit(t.RunStarted(scenario="s", variant=None, seed=1, profile="kafka-4.1", reason="it begins"))
+        script.log.emit(t.RunStarted(scenario="s", variant=None, seed=1, profile="kafka-4.1", title="it begins"))
         play(script)
         script.log.at_us += 1_000_000
-        script.log.emit(t.RunFinished(reason="it ends"))
+        script.log.emit(t.RunFinished(lasted_us=0))
     return run_dir
 
 
@@ -118,12 +118,12 @@ def at_random(seed: int) -> Callable[[GroupScript], None]:
     def happens(script: GroupScript) -> None:
         """To a process that reads: each is frozen by a fault of its own, or goes, and comes back or not."""
         name = f"m{draw.randrange(60)}-client"
-        about: dict[str, Any] = {"fault": name, "targets": (name,), "reason": "as it is"}
+        about: dict[str, Any] = {"fault": name, "targets": (name,), "effect": "as it is"}
         events: list[t.TraceEvent] = [
             t.FaultBegan(verb="pause", **about),
             draw.choice([t.FaultEnded(verb="pause", **about), t.FaultBegan(verb="resume", **about)]),
-            t.NodeStopped(node=name, how="kill", reason="as it is"),
-            t.NodeStarted(node=name, role="consumer", reason="as it is"),
+            t.NodeStopped(node=name, how="kill"),
+            t.NodeStarted(node=name, role="consumer", incarnation=1),
         ]
         for event in events[draw.choice([0, 0, 2]) : draw.choice([1, 2, 3, 4])]:
             script.log.at_us += 700_000
