@@ -526,7 +526,11 @@ def _rows_of_part(path: Path) -> Iterator[TraceRow]:
     for i, name in enumerate(columns["event"]):
         if name not in CLASS_OF_EVENT:
             raise TraceError(f"{path}: unknown event {name!r}")
-        event = event_of(CLASS_OF_EVENT[name], {column: _frozen(columns[column][i]) for column in names[name]})
+        values = {column: _frozen(columns[column][i]) for column in names[name]}
+        try:
+            event = event_of(CLASS_OF_EVENT[name], values)
+        except ValueError as unknown:
+            raise TraceError(f"{path}: event {name!r} has a cause that there is not: {unknown}") from None
         yield TraceRow(columns["seq"][i], columns["at_us"][i], tuple(columns["causes"][i]), event)
 
 

@@ -226,6 +226,6 @@ def found_replicas(rounds: int, end_us: int) -> EventColumns:
     columns = {
         "node": picked(BROKERS, node), "topic": TOPIC, "partition": np.tile(np.arange(PARTITIONS), copies),
         "log_start_offset": 0, "log_end_offset": end, "high_watermark": end,
-        "is_leader": pa.array(node == leader_of(rounds)), "in_isr": True, "running": True,
+        "is_leader": pa.array(node == leader_of(rounds)), "in_isr": True, "running": True, "leader_epoch": rounds,
     }  # fmt: skip
     return EventColumns("replica_found", np.full(len(node), end_us), filled("replica_found", columns))

@@ -201,3 +201,15 @@ def test_no_event_is_dropped_where_chunks_and_parts_meet(tmp_path: Path, monkeyp
     assert list(read_rows(tmp_path)) == rows
     assert len(part_files(tmp_path)) > len(TABLES)
     assert [path for path in tmp_path.rglob(".*")] == []
+
+
+def test_a_cause_that_there_is_not_is_named(tmp_path: Path) -> None:
+    """In a trace that another version has written, or a hand has changed."""
+    write(tmp_path)
+    part = tmp_path / "control" / "part-00000.parquet"
+    rows = pq.ParquetFile(part).read()
+    words = ["nothing" if word is not None else None for word in rows["cause"].to_pylist()]
+    column = pa.array(words, pa.string())
+    pq.write_table(rows.set_column(rows.schema.get_field_index("cause"), rows.schema.field("cause"), column), part)
+    with pytest.raises(TraceError, match="has a cause that there is not"):
+        list(read_rows(tmp_path))
