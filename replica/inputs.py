@@ -123,10 +123,10 @@ class AdvanceHighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class LagLimits:
-    """max_messages counts only under `isr-lag: messages`."""
+    """max_messages: None unless `isr-lag: messages`"""
 
     time_max_us: int
-    max_messages: int
+    max_messages: int | None
 
 
 class Lag(NamedTuple):

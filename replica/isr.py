@@ -169,7 +169,8 @@ class IsrLag:
 
     def _behind(self, replica: RemoteReplica, log_end_offset: Offset) -> Lag | None:
         behind = log_end_offset - replica.log_end_offset
-        if replica.log_end_offset < 0 or behind <= self.limits.max_messages:
+        limit = self.limits.max_messages
+        if replica.log_end_offset < 0 or limit is None or behind <= limit:
             return None
         return Lag(LagCause.BEHIND, behind)
 

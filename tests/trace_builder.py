@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Self
 
-from replica.causes import HighWatermarkCause
+from replica.causes import HighWatermarkCause, IsrCause
 from replica.trace import events as t
 
 BROKERS = ("b1", "b2", "b3")
@@ -316,11 +316,11 @@ class TraceBuilder:
         by: str | None = None,
         epoch: int | None = None,
         on: int | None = None,
-        reason: str = "proposes",
     ) -> int:
         """on: the partition epoch that the leader knows"""
+        cause = IsrCause.CAUGHT_UP if len(isr) > len(self.isr) else IsrCause.LAG
         return self.state(
-            t.IsrProposed, node=by or self.leader, leader_epoch=epoch, partition_epoch=on, isr=tuple(isr), reason=reason
+            t.IsrProposed, node=by or self.leader, leader_epoch=epoch, partition_epoch=on, isr=tuple(isr), cause=cause
         )
 
     # ---------------------------------------------------------------------------------------------------- consumers

@@ -272,18 +272,19 @@ class IsrProposed(OnPartition, ControlEvent):
 
     def _expansion(self) -> str:
         name = listed(without(self.isr, self.previous_isr))
-        found = (
-            f"{self.node} wants {name} in the ISR: {name} holds the records below {self.caught_up_to}, which reaches "
-            f"HW {self.high_watermark}"
-        )
+        found = f"{self.node} wants {name} in the ISR"
+        if self.caught_up_to is None:
+            return found
+        found += f": {name} holds the records below {self.caught_up_to}, which reaches HW {self.high_watermark}"
         if self.epoch_start_offset is None:
             return found
         return f"{found} and the start of epoch {self.leader_epoch} at {self.epoch_start_offset}"
 
     def _shrinking(self) -> str:
         members = without(self.previous_isr, self.isr)
-        lags = map(self._lag, members, self.lag_causes, self.lags)
-        found = f"{self.node} wants {listed(members)} out of the ISR: {listed(list(lags))}"
+        found = f"{self.node} wants {listed(members)} out of the ISR"
+        if self.lag_causes:
+            found += f": {listed(list(map(self._lag, members, self.lag_causes, self.lags)))}"
         limits = []
         if self.lag_time_max_us is not None:
             limits.append(f"replica.lag.time.max.ms is {duration(self.lag_time_max_us)}")

@@ -90,9 +90,9 @@ class Story(TraceBuilder):
         self.commit_isr(*isr, partition_epoch=self.partition_epoch, previous=before, reason=reason)
         self._roles("the controller said so")
 
-    def change_isr(self, isr: tuple[str, ...], reason: str) -> None:
-        """The leader proposes with `reason`; the controller, which does not know the reason, writes the ISR."""
-        self.propose(isr, reason=reason)
+    def change_isr(self, isr: tuple[str, ...]) -> None:
+        """The leader proposes; the controller, which does not know why, writes the ISR."""
+        self.propose(isr)
         self.commit_isr(*isr, by=self.leader, reason=f"{self.leader} proposed it as leader")
 
     def finish(self) -> None:
@@ -144,6 +144,6 @@ def leader_kill(run_dir: Path) -> None:
     story.at(20.2).replicate("b1")
     story.at(20.3).replicate("b1")
     story.commit()
-    story.at(20.4).change_isr(BROKERS, "b1 has caught up with the leader's end")
+    story.at(20.4).change_isr(BROKERS)
     story.at(30).fault_ends("hold", "b1", "b2", "b3", name="freeze", reason="the hold is over")
     story.finish()

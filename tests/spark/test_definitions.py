@@ -51,12 +51,12 @@ def test_isr_intervals_and_changes_carry_their_reasons(ask: Ask) -> None:
     assert ask("isr_intervals", *columns, by="from_us", where=lambda row: row["node"] == "b1") == [
         (0, 14_000_000, "leader", "the scenario assigns it"),
         (14_000_000, 20_400_000, "out of sync", fenced),
-        (20_400_000, 30_000_000, "in sync", "b1 has caught up with the leader's end"),
+        (20_400_000, 30_000_000, "in sync", "b2 wants b1 in the ISR"),
     ]
     # The election and the ISR write that comes with it are one change.
     assert ask("isr_changes", "at_us", "left", "joined", "reason", by="seq") == [
         (14_000_000, ["b1"], [], fenced),
-        (20_400_000, [], ["b1"], "b1 has caught up with the leader's end"),
+        (20_400_000, [], ["b1"], "b2 wants b1 in the ISR"),
     ]
 
 

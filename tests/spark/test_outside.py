@@ -59,7 +59,7 @@ def group_reads(run_dir: Path) -> None:
     }
     story.emit(t.PartitionCreated(broker="b1", replicas=BROKERS, min_isr=1, **place))
     story.emit(t.PartitionWentOffline(previous_leader="b1", **place))
-    story.change_isr(("b1",), "alone")
+    story.change_isr(("b1",))
     for group, client_id in (("g", "my app"), ("g2", "twice"), ("g3", "twice")):
         story.at(0.2).emit(joined(group, client_id))
         story.at(0.3).emit(assigned(group))

@@ -47,10 +47,10 @@ def pinned(run_dir: Path) -> None:
             total_time_us=0, sendfile_calls=2, sendfile_bytes=100,
         )
     )  # fmt: skip
-    story.at(4).change_isr(("b1", "b2"), "b3 lags")
+    story.at(4).change_isr(("b1", "b2"))
     story.at(4.1).commit()
     story.at(6).read("r0", 0, by="c1r")
-    story.at(7).change_isr(("b1",), "b2 lags")
+    story.at(7).change_isr(("b1",))
     story.at(8).produce("r1")
     story.at(9).take_down("b3")
     story.at(10).restart("b3")

@@ -187,7 +187,9 @@ class ReplicaChanges:
             hooks=self._replicas,
             lag_limits=LagLimits(
                 time_max_us=self._config.current.replica_lag_time_max_ms * 1000,
-                max_messages=self._config.current.replica_lag_max_messages,
+                max_messages=self._config.current.replica_lag_max_messages
+                if self._rules.isr_lag == "messages"
+                else None,
             ),
             rules=self._rules,
             brokers=self._cache,
