@@ -251,7 +251,7 @@ def test_an_isr_is_explained_by_the_leader_only_if_the_leader_asked_for_it() -> 
     script.propose(("b1", "b2", "b3"))
     script.commit_isr("b1", "b2", "b3", by="b1")
     told = [line.text for line in story_of(script).lines if line.text.startswith("ISR")]
-    assert told == ["ISR {b1, b2}: b3 left the ISR", "ISR {b1, b2, b3}: proposes"]
+    assert told == ["ISR {b1, b2}: b3 left the ISR", "ISR {b1, b2, b3}: b1 wants b3 in the ISR"]
 
 
 def test_every_event_that_is_told_has_a_sign() -> None:
