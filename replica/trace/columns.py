@@ -55,8 +55,8 @@ class TraceEvent:
     TABLE: ClassVar[str]
 
     def sentence(self) -> str:
-        """Why it happened. The column `reason` has it in the tables of events that have one."""
-        reason: str = getattr(self, "reason")  # noqa: B009  of a class with the sentence as a field
+        """Why it happened, empty where its kind says all. The column `reason` has it, of kinds that have one."""
+        reason: str = getattr(self, "reason", "")  # of a class with the sentence as a field
         return reason
 
 

@@ -16,9 +16,8 @@ def sentence_of(event: trace.TraceEvent, records: tuple[str, ...]) -> str:
     write = _SENTENCES.get(type(event))
     if write is not None:
         return write(event, _names(records))
-    sentence: str = event.sentence() if trace.makes_sentence(type(event)) else getattr(event, "reason", "")
-    said = sentence or trace.EVENT_NAMES[type(event)].replace("_", " ")
-    return with_error(getattr(event, "error", None), said)
+    reason = event.sentence() or trace.EVENT_NAMES[type(event)].replace("_", " ")
+    return with_error(getattr(event, "error", None), reason)
 
 
 def _names(records: tuple[str, ...]) -> str:
