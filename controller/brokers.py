@@ -7,6 +7,7 @@ maybeFenceOneStaleBroker.
 from __future__ import annotations
 
 from controller.changes import Journal
+from controller.election import Occasion
 from controller.image import BrokerRegistration
 from controller.inputs import (
     AssignReplicas,
@@ -26,6 +27,7 @@ from controller.metadata import (
 )
 from controller.partitions import Partitions
 from controller.sessions import NO_OFFSET, BrokerControlState, BrokerSessions
+from replica.causes import FencingCause, OccasionKind, RegistrationCause, UnfencingCause
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, BrokerId
 from replica.trace import events as trace
@@ -55,13 +57,13 @@ class BrokerControl:
             self._register(given, existing)
             return
         if existing is not None and self.sessions.is_valid(given.broker_id, given.now_us):
-            silent_us = given.now_us - self.sessions[given.broker_id].last_contact_us
-            message = f"an earlier incarnation of {self._names(given.broker_id)} was heard {_seconds(silent_us)} ago"
+            heard = f"{self._silent_us(given.broker_id, given.now_us) / 1_000_000:.1f} s ago"
+            message = f"an earlier incarnation of {self._names(given.broker_id)} was heard {heard}"
             self._journal.reply(RegistrationReply(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION, message=message))
             return
         returns_unfenced = existing is not None and not existing.fenced
         if existing is not None and returns_unfenced and self.sessions.looks_periodically:
-            self._fence(existing, self._silence(given.broker_id, given.now_us))
+            self._fence(existing, FencingCause.NO_HEARTBEAT, self._silent_us(given.broker_id, given.now_us))
             returns_unfenced = False
         if not returns_unfenced or self._partitions.has_elr:
             self._leave_partitions(given, existing)
@@ -72,16 +74,12 @@ class BrokerControl:
         """Source: ReplicationControlManager.handleBrokerShutdown"""
         if not self._partitions.has_elr or (existing is not None and _was_clean(given, existing)):
             # It has left every ISR as it was fenced, unless it was alone there, which it may be without ELR.
-            self._partitions.remove_broker(given.broker_id, f" as {self._names(given.broker_id)} registered", None)
+            occasion = Occasion(OccasionKind.REGISTERED, (given.broker_id,))
+            self._partitions.remove_broker(given.broker_id, occasion, None)
         else:
-            self._partitions.strike_out(given.broker_id, self._registered_unclean(given, existing))
-
-    def _registered_unclean(self, given: RegisterBroker, replaced: BrokerRegistration | None) -> str:
-        """Ends the reasons of what becomes of its partitions."""
-        who = self._names(given.broker_id)
-        if replaced is None or given.previous_broker_epoch == NO_BROKER_EPOCH:
-            return f" after {who} registered without a clean-shutdown file"
-        return f" after {who} registered with the clean-shutdown file of another life"
+            has_none = existing is None or given.previous_broker_epoch == NO_BROKER_EPOCH
+            kind = OccasionKind.NO_CLEAN_SHUTDOWN_FILE if has_none else OccasionKind.OTHER_CLEAN_SHUTDOWN_FILE
+            self._partitions.strike_out(given.broker_id, Occasion(kind, (given.broker_id,)))
 
     def _register(
         self, given: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None = None
@@ -104,26 +102,18 @@ class BrokerControl:
         )
         self.sessions.open(given.broker_id, broker_epoch, fenced, given.now_us)
         self.sessions.heard()
+        cause = RegistrationCause.FIRST if replaced is None else RegistrationCause.NEW_INCARNATION
         self._journal.tell(
             trace.BrokerRegistered(
                 node=self._journal.node,
                 broker=self._names(given.broker_id),
                 broker_epoch=broker_epoch,
-                reason=self._registration_reason(given, amended, replaced),
+                cause=cause if amended is None else RegistrationCause.SAME_INCARNATION,
+                previous_epoch=None if replaced is None else replaced.broker_epoch,
+                was_clean=None if replaced is None else _was_clean(given, replaced),
             )
         )
         self._journal.reply(RegistrationReply(error=ErrorCode.NONE, broker_epoch=broker_epoch))
-
-    def _registration_reason(
-        self, given: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None
-    ) -> str:
-        who = self._names(given.broker_id)
-        if amended is not None:
-            return f"{who} registered again with the same incarnation id and keeps its epoch"
-        if replaced is None:
-            return f"{who} registered for the first time; it stays fenced until it has caught up with the metadata log"
-        how = "was shut down in order" if _was_clean(given, replaced) else "was not shut down in order"
-        return f"{who} registered a new incarnation; the one before it (epoch {replaced.broker_epoch}) {how}"
 
     def unregister(self, given: UnregisterBroker) -> None:
         """Its replicas leave the ISRs first; they stay in the assignments. Source: handleBrokerUnregistered"""
@@ -133,12 +123,11 @@ class BrokerControl:
             self._journal.reply(TopicReply(error=ErrorCode.BROKER_ID_NOT_REGISTERED, message=message))
             return
         if not broker.fenced:
-            self._fence(broker, "an operator unregistered it")
+            self._fence(broker, FencingCause.UNREGISTERED)
         self._journal.append(UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch))
         self.sessions.close(broker.broker_id)
         who = self._names(broker.broker_id)
-        reason = f"an operator unregistered {who}, which may come back as a new incarnation only"
-        self._journal.tell(trace.BrokerUnregistered(node=self._journal.node, broker=who, reason=reason))
+        self._journal.tell(trace.BrokerUnregistered(node=self._journal.node, broker=who))
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
     # -------------------------------------------------------------------------------------------------- heartbeats
@@ -188,9 +177,8 @@ class BrokerControl:
         online = self._image.brokers[given.broker_id].log_dirs or ()
         lost = [directory for directory in online if directory in given.offline_log_dirs]
         if lost:
-            number = "a log directory" if len(lost) == 1 else f"{len(lost)} log directories"
-            who = self._names(given.broker_id)
-            self._partitions.remove_from_dirs(given.broker_id, lost, f" after {number} of {who} failed")
+            occasion = Occasion(OccasionKind.DIRECTORY_FAILED, (given.broker_id,), amount=len(lost))
+            self._partitions.remove_from_dirs(given.broker_id, lost, occasion)
             left = tuple(directory for directory in online if directory not in lost)
             self._journal.append(
                 BrokerRegistrationChangeRecord(
@@ -216,39 +204,41 @@ class BrokerControl:
     def _enter(self, broker: BrokerRegistration, state: BrokerControlState, given: BrokerHeartbeat) -> None:
         match state:
             case BrokerControlState.FENCED:
-                self._fence(broker, "it asked to be fenced")
+                self._fence(broker, FencingCause.ASKED)
             case BrokerControlState.SHUTDOWN_NOW:
-                self._fence(broker, "it shuts down in order")
+                self._fence(broker, FencingCause.SHUTDOWN)
             case BrokerControlState.UNFENCED:
                 self._unfence(broker, given.metadata_offset)
             case BrokerControlState.CONTROLLED_SHUTDOWN:
                 self._begin_shutdown(broker)
 
-    def _fence(self, broker: BrokerRegistration, why: str) -> None:
+    def _fence(self, broker: BrokerRegistration, why: FencingCause, silent_us: int | None = None) -> None:
         """First the partitions, then the fencing record: no broker sees a fenced leader. Source: handleBrokerFenced"""
-        what_happened = f"{self._names(broker.broker_id)} was fenced: {why}"
         cause = None
         if not broker.fenced:
-            cause = self._journal.tell(
-                trace.BrokerFenced(node=self._journal.node, broker=self._names(broker.broker_id), reason=what_happened)
-            )
-        self._partitions.remove_broker(broker.broker_id, f" after {what_happened}", cause)
+            who = self._names(broker.broker_id)
+            fenced = trace.BrokerFenced(node=self._journal.node, broker=who, cause=why, silent_us=silent_us)
+            cause = self._journal.tell(fenced)
+        occasion = Occasion(OccasionKind.FENCED, (broker.broker_id,), why, silent_us)
+        self._partitions.remove_broker(broker.broker_id, occasion, cause)
         self._journal.append(
             BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=True)
         )
 
     def _unfence(self, broker: BrokerRegistration, metadata_offset: int) -> None:
         """First the unfencing record, then the partitions that waited for this broker. Source: handleBrokerUnfenced"""
-        who = self._names(broker.broker_id)
         self._journal.append(
             BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=False)
         )
-        reason = (
-            f"{who} has applied the metadata log up to offset {metadata_offset}, "
-            f"which includes its own registration at {broker.registration_offset}"
+        unfenced = trace.BrokerUnfenced(
+            node=self._journal.node,
+            broker=self._names(broker.broker_id),
+            cause=UnfencingCause.CAUGHT_UP,
+            metadata_offset=metadata_offset,
+            registration_offset=broker.registration_offset,
         )
-        cause = self._journal.tell(trace.BrokerUnfenced(node=self._journal.node, broker=who, reason=reason))
-        self._partitions.elect_leaderless(f" after {who} was unfenced", cause)
+        cause = self._journal.tell(unfenced)
+        self._partitions.elect_leaderless(Occasion(OccasionKind.UNFENCED, (broker.broker_id,)), cause)
 
     def _begin_shutdown(self, broker: BrokerRegistration) -> None:
         """Source: handleBrokerInControlledShutdown"""
@@ -258,7 +248,7 @@ class BrokerControl:
                     broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=True
                 )
             )
-        occasion = f" after {self._names(broker.broker_id)} began a controlled shutdown"
+        occasion = Occasion(OccasionKind.CONTROLLED_SHUTDOWN, (broker.broker_id,))
         self._partitions.remove_broker(broker.broker_id, occasion, None)
 
     # ---------------------------------------------------------------------------------------------------- sessions
@@ -267,17 +257,14 @@ class BrokerControl:
         """One broker per check, so that the effect of each fencing is visible before the next."""
         broker_id = self.sessions.take_stale(now_us)
         if broker_id is not None:
-            self._fence(self._image.brokers[broker_id], self._silence(broker_id, now_us))
+            silent_us = self._silent_us(broker_id, now_us)
+            self._fence(self._image.brokers[broker_id], FencingCause.NO_HEARTBEAT, silent_us)
             self.sessions.touch(broker_id, True, NO_OFFSET, now_us)
 
-    def _silence(self, broker_id: BrokerId, now_us: int) -> str:
-        return f"no heartbeat for {_seconds(now_us - self.sessions[broker_id].last_contact_us)}"
+    def _silent_us(self, broker_id: BrokerId, now_us: int) -> int:
+        return now_us - self.sessions[broker_id].last_contact_us
 
 
 def _was_clean(given: RegisterBroker, replaced: BrokerRegistration) -> bool:
     """KIP-966: the broker's clean-shutdown file names the life that the controller knows."""
     return given.previous_broker_epoch == replaced.broker_epoch
-
-
-def _seconds(duration_us: int) -> str:
-    return f"{duration_us / 1_000_000:.1f} s"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from controller.election import Candidates, Choice, Election, elect, eligible_leaders, last_known_leader
+from controller.election import Candidates, Choice, Election, Occasion, elect, eligible_leaders, last_known_leader
 from controller.image import MetadataImage, PartitionRegistration
 from controller.inputs import Action, AppendRecord, EmitNumbered, Reply
 from controller.metadata import MetadataRecord, PartitionChangeRecord
 from controller.placement import Reassignment, maybe_complete, without
+from replica.causes import ElrCause, IsrCommitCause
 from replica.config import KAFKAS_OWN, NodeSettings
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, Offset, TopicPartition
 from replica.trace import events as trace
@@ -48,7 +49,6 @@ def build_change(
     topic_partition: TopicPartition,
     partition: PartitionRegistration,
     *,
-    names: Names,
     is_acceptable: Callable[[BrokerId], bool],
     election: Election,
     target: Target = UNCHANGED,
@@ -84,7 +84,6 @@ def build_change(
             elr=elr,
             last_known=() if elr_min_isr is None else partition.last_known_elr,
             is_acceptable=is_acceptable,
-            names=names,
         ),
     )
     if not choice.clean:
@@ -128,49 +127,36 @@ class ChangeEvents:
         before: PartitionRegistration,
         after: PartitionRegistration,
         choice: Choice,
-        occasion: str,
+        occasion: Occasion | None,
         struck_out: BrokerId | None = None,
         *,
         has_elr: bool = True,
     ) -> Iterator[trace.TraceEvent]:
-        """The election, then ISR and ELR. `occasion` ends their reasons: " after ...", "; an operator asked ..."."""
+        """The election, then ISR and ELR."""
         if after.leader_epoch != before.leader_epoch:
-            yield self.elected(topic_partition, before, after, choice, choice.why + occasion)
+            yield self.elected(topic_partition, before, after, choice, occasion)
         if after.in_sync_replicas != before.in_sync_replicas:
-            reason = self.membership(before, after) + occasion if choice.clean else self._uncleanly(before, after)
-            yield self.isr_committed(topic_partition, before, after, reason)
-        eligibility = self.eligibility(before, after, struck_out, has_elr=has_elr)
-        if eligibility:
-            yield self.elr_committed(topic_partition, before, after, eligibility + occasion)
+            cause = IsrCommitCause.DECIDED if choice.clean else IsrCommitCause.UNCLEAN_ELECTION
+            yield self.isr_committed(topic_partition, before, after, cause, occasion)
+        yield from self.elr_committed(topic_partition, before, after, occasion, struck_out, has_elr=has_elr)
         if before.is_reassigning and not after.is_reassigning:
             yield self.reassigned(topic_partition, before, after)
-
-    def _uncleanly(self, before: PartitionRegistration, after: PartitionRegistration) -> str:
-        lost = self.names.set_of(before.in_sync_replicas) if before.in_sync_replicas else "others"
-        return f"{self.names(after.leader)} was elected uncleanly and starts alone: what only {lost} held is lost"
 
     def reassigned(
         self, topic_partition: TopicPartition, before: PartitionRegistration, after: PartitionRegistration
     ) -> trace.TraceEvent:
         """How the reassignment of `before` ended: its replicas reached the target, or it was taken back."""
-        removed = without(before.replicas, after.replicas)
-        gone = f"; {self.names.set_of(removed)} {'loses' if len(removed) == 1 else 'lose'} it" if removed else ""
         is_taken_back = bool(without(before.adding_replicas, after.replicas)) or any(
             broker_id in after.replicas for broker_id in before.removing_replicas
         )
-        if is_taken_back:
-            reason = f"the reassignment is taken back: the replicas are {self.names.set_of(after.replicas)} again{gone}"
-        else:
-            reason = f"the reassignment is complete: all of {self.names.set_of(after.replicas)} are in the ISR{gone}"
         event = trace.ReassignmentCancelled if is_taken_back else trace.ReassignmentCompleted
         return event(
-            node=self.node,
-            topic=topic_partition.topic,
-            partition=topic_partition.partition,
+            self.node,
+            *topic_partition,
             leader_epoch=after.leader_epoch,
             partition_epoch=after.partition_epoch,
             replicas=self.named(after.replicas),
-            reason=reason,
+            previous_replicas=self.named(before.replicas),
         )
 
     def elected(
@@ -179,31 +165,25 @@ class ChangeEvents:
         before: PartitionRegistration,
         after: PartitionRegistration,
         choice: Choice,
-        reason: str,
+        occasion: Occasion | None,
     ) -> trace.TraceEvent:
-        previous_leader = self.names(before.leader) if before.has_leader else None
+        decided = {
+            **self._decided(after, occasion),
+            "previous_leader": self.names(before.leader) if before.has_leader else None,
+            "isr": self.named(after.in_sync_replicas),
+            "cause": choice.cause,
+            "previous_isr": self.named(before.in_sync_replicas),
+            "electable": self.named(choice.electable),
+        }
         if after.leader == NO_BROKER:
-            return trace.PartitionWentOffline(
-                node=self.node,
-                previous_leader=previous_leader,
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
-                leader_epoch=after.leader_epoch,
-                partition_epoch=after.partition_epoch,
-                isr=self.named(after.in_sync_replicas),
-                reason=reason,
-            )
+            return trace.PartitionWentOffline(self.node, *topic_partition, **decided)
         return trace.LeaderElected(
-            node=self.node,
+            self.node,
+            *topic_partition,
             broker=self.names(after.leader),
-            previous_leader=previous_leader,
-            topic=topic_partition.topic,
-            partition=topic_partition.partition,
-            leader_epoch=after.leader_epoch,
-            partition_epoch=after.partition_epoch,
-            isr=self.named(after.in_sync_replicas),
             clean=choice.clean,
-            reason=reason,
+            candidates=self.named(after.replicas),
+            **decided,
         )
 
     def isr_committed(
@@ -211,83 +191,83 @@ class ChangeEvents:
         topic_partition: TopicPartition,
         before: PartitionRegistration,
         after: PartitionRegistration,
-        reason: str,
+        cause: IsrCommitCause,
+        occasion: Occasion | None = None,
         proposed_by: str | None = None,
     ) -> trace.IsrCommitted:
         return trace.IsrCommitted(
-            node=self.node,
-            topic=topic_partition.topic,
-            partition=topic_partition.partition,
-            leader_epoch=after.leader_epoch,
-            partition_epoch=after.partition_epoch,
+            self.node,
+            *topic_partition,
             isr=self.named(after.in_sync_replicas),
             previous_isr=self.named(before.in_sync_replicas),
             proposed_by=proposed_by,
-            reason=reason,
+            cause=cause,
+            recovered=proposed_by is not None and before.recovering and not after.recovering,
+            **self._decided(after, occasion),
         )
 
     def elr_committed(
-        self, topic_partition: TopicPartition, before: PartitionRegistration, after: PartitionRegistration, reason: str
-    ) -> trace.ElrCommitted:
-        return trace.ElrCommitted(
-            node=self.node,
-            topic=topic_partition.topic,
-            partition=topic_partition.partition,
-            leader_epoch=after.leader_epoch,
-            partition_epoch=after.partition_epoch,
-            elr=self.named(after.elr),
-            previous_elr=self.named(before.elr),
-            last_known_leader=self.names(after.last_known_elr[0]) if after.last_known_elr else None,
-            reason=reason,
-        )
-
-    def eligibility(
         self,
+        topic_partition: TopicPartition,
         before: PartitionRegistration,
         after: PartitionRegistration,
+        occasion: Occasion | None = None,
         struck_out: BrokerId | None = None,
         *,
         has_elr: bool = True,
-    ) -> str:
-        """Why each came to the ELR or went from it, and whom the controller remembers; "" where that is as it was."""
-        reasons = []
-        came = tuple(broker_id for broker_id in after.elr if broker_id not in before.elr)
-        may_lead = tuple(broker_id for broker_id in came if broker_id in after.replicas)
-        if may_lead:
-            below = "the ISR is below min.insync.replicas, so the high watermark cannot rise from here"
-            reasons.append(f"{' and '.join(self.named(may_lead))} may still lead: {below}")
-        reasons += [f"{name} stays though it is no replica any more" for name in self.named(without(came, may_lead))]
-        for broker_id in before.elr:
-            if broker_id not in after.elr:
-                why = self._why_gone(broker_id, after, struck_out, has_elr=has_elr)
-                reasons.append(f"{self.names(broker_id)} {why}")
-        if after.last_known_elr and after.last_known_elr != before.last_known_elr:
-            reasons.append(f"{self.names(after.last_known_elr[0])} is remembered as the last leader")
-        return "; ".join(reasons)
+        cause: ElrCause | None = None,
+    ) -> Iterator[trace.ElrCommitted]:
+        """Nothing where the ELR is as it was, and no other broker is remembered as the last leader.
 
-    def _why_gone(
-        self, broker_id: BrokerId, after: PartitionRegistration, struck_out: BrokerId | None, *, has_elr: bool
-    ) -> str:
-        if broker_id == struck_out:
-            return "may have lost records and may not lead"
-        if broker_id in after.in_sync_replicas:
-            return "is in the ISR again"
-        if not has_elr:
-            return "may not lead: the cluster has no eligible leader replicas any more"
-        if broker_id not in after.replicas:
-            return "goes: it is no replica any more"
-        return f"has to catch up first: the ISR is {self.names.set_of(after.in_sync_replicas)}"
+        cause: why the whole ELR went
+        """
+        came, gone = without(after.elr, before.elr), without(before.elr, after.elr)
+        is_remembered = bool(after.last_known_elr) and after.last_known_elr != before.last_known_elr
+        if not (came or gone or is_remembered or cause):
+            return
+        yield trace.ElrCommitted(
+            self.node,
+            *topic_partition,
+            isr=self.named(after.in_sync_replicas),
+            elr=self.named(after.elr),
+            previous_elr=self.named(before.elr),
+            last_known_leader=self.names(after.last_known_elr[0]) if after.last_known_elr else None,
+            previous_last_known_leader=self.names(before.last_known_elr[0]) if before.last_known_elr else None,
+            cause=cause,
+            came_causes=tuple(
+                ElrCause.BELOW_MIN_ISR if broker_id in after.replicas else ElrCause.NOT_ASSIGNED for broker_id in came
+            ),
+            gone_causes=tuple(cause or _why_gone(broker_id, after, struck_out, has_elr=has_elr) for broker_id in gone),
+            **self._decided(after, occasion),
+        )
 
-    def membership(self, before: PartitionRegistration, after: PartitionRegistration) -> str:
-        """`b3 left the ISR`, `b2 and b3 joined the ISR`."""
-        old, new = before.in_sync_replicas, after.in_sync_replicas
-        left = [self.names(broker_id) for broker_id in old if broker_id not in new]
-        joined = [self.names(broker_id) for broker_id in new if broker_id not in old]
-        parts = [f"{' and '.join(who)} {verb} the ISR" for who, verb in ((left, "left"), (joined, "joined")) if who]
-        return " and ".join(parts)
+    def _decided(self, after: PartitionRegistration, occasion: Occasion | None) -> dict[str, Any]:
+        """Columns of OnOccasion."""
+        epochs = {"leader_epoch": after.leader_epoch, "partition_epoch": after.partition_epoch}
+        if occasion is None:
+            return epochs
+        return {
+            **epochs,
+            "occasion": occasion.kind,
+            "occasion_brokers": self.named(occasion.brokers),
+            "fencing_cause": occasion.fencing,
+            "occasion_amount": occasion.amount,
+        }
 
     def named(self, broker_ids: tuple[BrokerId, ...]) -> tuple[str, ...]:
         return tuple(self.names(broker_id) for broker_id in broker_ids)
+
+
+def _why_gone(
+    broker_id: BrokerId, after: PartitionRegistration, struck_out: BrokerId | None, *, has_elr: bool
+) -> ElrCause:
+    if broker_id == struck_out:
+        return ElrCause.MAY_HAVE_LOST_RECORDS
+    if broker_id in after.in_sync_replicas:
+        return ElrCause.IN_ISR
+    if not has_elr:
+        return ElrCause.NO_ELR
+    return ElrCause.HAS_TO_CATCH_UP if broker_id in after.replicas else ElrCause.NOT_ASSIGNED
 
 
 # -------------------------------------------------------------------------------------------------------------- journal
@@ -339,9 +319,9 @@ class Journal:
         self._actions.append(reply)
 
     def change_partition(
-        self, topic_partition: TopicPartition, change: PartitionChange, occasion: str, cause: int | None = None
+        self, topic_partition: TopicPartition, change: PartitionChange, occasion: Occasion, cause: int | None = None
     ) -> None:
-        """Append the change, then the events of its election and ISR; `occasion` ends their reasons."""
+        """Append the change, then the events of its election and ISR."""
         before, after = self.append_change(topic_partition, change)
         choice, gone = change.choice, change.struck_out
         for event in self.teller.events(topic_partition, before, after, choice, occasion, gone, has_elr=change.has_elr):

@@ -14,6 +14,7 @@ from controller.image import MetadataImage
 from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeFeatureLevels, ChangeGroupConfig, TopicReply
 from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRecord, GroupConfigRecord
 from controller.partitions import Partitions
+from replica.causes import ConfigCause
 from replica.config import NodeSettings
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, BrokerId
@@ -66,7 +67,7 @@ class ConfigControl:
                     key=key,
                     value=None if value is None else str(value),
                     min_isr=self._image.topics[given.topic].log_config.min_insync_replicas,
-                    reason=f"an operator sets {key} of topic {given.topic} {_to(value)}",
+                    cause=ConfigCause.OPERATOR,
                 )
             )
         if MIN_ISR in changed:
@@ -88,7 +89,7 @@ class ConfigControl:
             return
         before = self._min_isrs() if MIN_ISR in stored else {}
         for key, value in stored.items():
-            self._set(given.broker_id, key, value, "an operator")
+            self._set(given.broker_id, key, value, ConfigCause.OPERATOR)
         if MIN_ISR in stored:
             self._tell_min_isrs(before)
             self._partitions.min_isr_changed(list(self._image.topics))
@@ -122,21 +123,19 @@ class ConfigControl:
                 group=shown(group),
                 key=key,
                 value=value,
-                reason=f"an operator sets {key} of group {shown(group)} {_to(value)}",
+                cause=ConfigCause.OPERATOR,
             )
         )
 
-    def _set(self, broker_id: BrokerId, key: str, value: str | None, by: str) -> None:
-        of_all = broker_id == EVERY_BROKER
-        who = "every broker" if of_all else self._journal.names(broker_id)
+    def _set(self, broker_id: BrokerId, key: str, value: str | None, by: ConfigCause) -> None:
         self._journal.append(BrokerConfigRecord(broker_id=broker_id, key=key, value=value))
         self._journal.tell(
             trace.ConfigAltered(
                 node=self._journal.node,
-                broker=None if of_all else who,
+                broker=None if broker_id == EVERY_BROKER else self._journal.names(broker_id),
                 key=key,
                 value=value,
-                reason=f"{by} sets {key} of {who} {_to(value)}",
+                cause=by,
             )
         )
 
@@ -154,10 +153,13 @@ class ConfigControl:
         """Topics without a setting of their own have another than before."""
         for topic, min_isr in self._min_isrs().items():
             if min_isr != before[topic]:
-                reason = f"topic {topic} has no {MIN_ISR} of its own: {min_isr} count from now on"
-                node = self._journal.node
                 event = trace.ConfigAltered(
-                    node=node, topic=topic, key=MIN_ISR, value=str(min_isr), min_isr=min_isr, reason=reason
+                    node=self._journal.node,
+                    topic=topic,
+                    key=MIN_ISR,
+                    value=str(min_isr),
+                    min_isr=min_isr,
+                    cause=ConfigCause.DEFAULT,
                 )
                 self._journal.tell(event)
 
@@ -188,15 +190,17 @@ class ConfigControl:
             self._make_min_isr_the_same()
         for name, level in levels.items():
             self._journal.append(FeatureLevelRecord(name=name, feature_level=level))
-            reason = f"an operator sets the level of feature {name} to {level}"
-            self._journal.tell(trace.ConfigAltered(node=self._journal.node, key=name, value=str(level), reason=reason))
+            altered = trace.ConfigAltered(
+                node=self._journal.node, key=name, value=str(level), cause=ConfigCause.FEATURE
+            )
+            self._journal.tell(altered)
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
     def _make_min_isr_the_same(self) -> None:
         """For with ELR it decides who is eligible: what brokers have of their own goes, and all have one, which is in
         the metadata log.     source: ConfigurationControlManager.maybeGenerateElrSafetyRecords
         """
-        before, settings, by = self._min_isrs(), self._image.broker_config, "the controller, for ELR,"
+        before, settings, by = self._min_isrs(), self._image.broker_config, ConfigCause.ELR
         if MIN_ISR not in settings.get(EVERY_BROKER, {}):
             own = self._settings.topic_defaults({}).min_insync_replicas
             self._set(EVERY_BROKER, MIN_ISR, str(own), by)
@@ -207,7 +211,3 @@ class ConfigControl:
 
     def _refuse(self, error: ErrorCode, message: str) -> None:
         self._journal.reply(TopicReply(error=error, message=message))
-
-
-def _to(value: object) -> str:
-    return "back to its default" if value is None else f"to {value}"

@@ -13,7 +13,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from controller.image import PartitionRegistration
-from replica.ids import NO_BROKER, BrokerId, Names
+from replica.causes import ElectionCause, FencingCause, OccasionKind
+from replica.ids import NO_BROKER, BrokerId
 
 
 class Election(Enum):
@@ -25,13 +26,25 @@ class Election(Enum):
     UNCLEAN = "unclean"
 
 
+class Occasion(NamedTuple):
+    """What a partition is changed for. amount: microseconds without a heartbeat, or of failed log directories"""
+
+    kind: OccasionKind
+    brokers: tuple[BrokerId, ...] = ()
+    fencing: FencingCause | None = None
+    amount: int | None = None
+
+
 class Choice(NamedTuple):
-    """Outcome of an election. `clean`: the leader comes from the ISR or the ELR. `why` is a clause that the occasion
-    completes."""
+    """Outcome of an election. clean: the leader comes from the ISR or the ELR     cause: None if it is not known
+
+    electable: the ELR, where the ISR has no member left
+    """
 
     leader: BrokerId
     clean: bool
-    why: str
+    cause: ElectionCause | None
+    electable: tuple[BrokerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +58,6 @@ class Candidates:
     replicas: tuple[BrokerId, ...]
     in_sync_replicas: tuple[BrokerId, ...]
     is_acceptable: Callable[[BrokerId], bool]
-    names: Names
     elr: tuple[BrokerId, ...] = ()
     last_known: tuple[BrokerId, ...] = ()
 
@@ -61,15 +73,8 @@ class Candidates:
             return None
         return known[0]
 
-    @property
-    def isr(self) -> str:
-        """The ISR before the election: a member that has just left it is part of the story. An empty ISR has the ELR
-        speak for it."""
-        isr, elr = self.partition.in_sync_replicas, self.elr
-        if not elr or self.in_sync_replicas:
-            return "the ISR " + self.names.set_of(isr)
-        eligible = "the ELR " + self.names.set_of(elr)
-        return f"the ISR {self.names.set_of(isr)} or {eligible}" if isr else eligible
+    def choice(self, leader: BrokerId, cause: ElectionCause, *, clean: bool = True) -> Choice:
+        return Choice(leader, clean, cause, () if self.in_sync_replicas else self.elr)
 
 
 def elect(election: Election, candidates: Candidates) -> Choice:
@@ -84,17 +89,15 @@ def elect(election: Election, candidates: Candidates) -> Choice:
 
 def elect_preferred(candidates: Candidates) -> Choice:
     """The first replica if valid, else the current leader if valid, else the first other valid replica."""
-    names, preferred = candidates.names, candidates.replicas[0]
+    preferred = candidates.replicas[0]
     if candidates.is_valid(preferred):
-        why = f"{names(preferred)} is the preferred leader (first of {names.set_of(candidates.replicas)})"
-        return Choice(preferred, True, f"{why}, live and in {candidates.isr}")
-    return _elect_known(candidates) or Choice(NO_BROKER, True, _no_leader(candidates))
+        return candidates.choice(preferred, ElectionCause.PREFERRED)
+    return _elect_known(candidates) or candidates.choice(NO_BROKER, ElectionCause.NO_LIVE_MEMBER)
 
 
 def elect_online(candidates: Candidates) -> Choice:
     """The current leader if valid, else the first valid replica."""
-    why = f"{_no_leader(candidates)} (unclean.leader.election.enable is false)"
-    return _elect_known(candidates) or Choice(NO_BROKER, True, why)
+    return _elect_known(candidates) or candidates.choice(NO_BROKER, ElectionCause.UNCLEAN_DISABLED)
 
 
 def elect_unclean(candidates: Candidates) -> Choice:
@@ -104,9 +107,8 @@ def elect_unclean(candidates: Candidates) -> Choice:
         return choice
     for broker_id in candidates.replicas:
         if candidates.is_acceptable(broker_id):
-            why = f"{candidates.names(broker_id)} is the first live replica, and no member of {candidates.isr} is live"
-            return Choice(broker_id, False, f"unclean election: {why}")
-    return Choice(NO_BROKER, True, f"{_no_leader(candidates)}, nor any other replica")
+            return candidates.choice(broker_id, ElectionCause.UNCLEAN, clean=False)
+    return candidates.choice(NO_BROKER, ElectionCause.NO_LIVE_REPLICA)
 
 
 def _elect_known(candidates: Candidates) -> Choice | None:
@@ -115,22 +117,16 @@ def _elect_known(candidates: Candidates) -> Choice | None:
     last_known = candidates.last_known_leader
     if choice is not None or last_known is None:
         return choice
-    who = candidates.names(last_known)
-    return Choice(last_known, False, f"unclean election: {who} led last, and neither ISR nor ELR has a member left")
+    return candidates.choice(last_known, ElectionCause.UNCLEAN_LAST_KNOWN, clean=False)
 
 
 def _elect_valid(candidates: Candidates) -> Choice | None:
-    names, leader = candidates.names, candidates.partition.leader
-    if candidates.is_valid(leader):
-        return Choice(leader, True, f"{names(leader)} keeps the leadership: it is live and in {candidates.isr}")
+    if candidates.is_valid(candidates.partition.leader):
+        return candidates.choice(candidates.partition.leader, ElectionCause.KEEPS_LEADERSHIP)
     for broker_id in candidates.replicas:
         if candidates.is_valid(broker_id):
-            return Choice(broker_id, True, f"{names(broker_id)} is the first live member of {candidates.isr}")
+            return candidates.choice(broker_id, ElectionCause.FIRST_LIVE)
     return None
-
-
-def _no_leader(candidates: Candidates) -> str:
-    return f"no leader: no member of {candidates.isr} is live"
 
 
 # ----------------------------------------------------------------------------------------------------- eligible leaders

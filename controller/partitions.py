@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from controller.alter_partition import Refusal, check_proposal
 from controller.changes import UNCHANGED, Journal, PartitionChange, Target, build_change
-from controller.election import Election
+from controller.election import Election, Occasion
 from controller.features import is_elr_enabled
 from controller.image import PartitionRegistration
 from controller.inputs import (
@@ -26,6 +26,7 @@ from controller.inputs import (
 from controller.metadata import ClearElrRecord
 from controller.placement import begin, revert, without
 from controller.topics import assignment_problem
+from replica.causes import ElrCause, IsrCommitCause, OccasionKind
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, TopicPartition
 from replica.rules import Rules
@@ -59,7 +60,7 @@ class Partitions:
         topics = self._image.topics
         return [(name, topics[name.topic].partitions[name.partition]) for name in sorted(names)]
 
-    def remove_broker(self, broker_id: BrokerId, occasion: str, cause: int | None) -> None:
+    def remove_broker(self, broker_id: BrokerId, occasion: Occasion, cause: int | None) -> None:
         """Take a broker that is about to be inactive out of every ISR (without ELR the last stays), and re-elect."""
         for topic_partition, partition in list(self._image.partitions()):
             if broker_id in partition.in_sync_replicas:
@@ -68,7 +69,7 @@ class Partitions:
                 if change is not None:
                     self._journal.change_partition(topic_partition, change, occasion, cause)
 
-    def remove_from_dirs(self, broker_id: BrokerId, lost: Sequence[str], occasion: str) -> None:
+    def remove_from_dirs(self, broker_id: BrokerId, lost: Sequence[str], occasion: Occasion) -> None:
         """Log directories of an active broker have failed. source: handleDirectoriesOffline"""
         for topic_partition, partition in list(self._image.partitions()):
             if self._image.directories.get((broker_id, topic_partition)) in lost:
@@ -77,14 +78,14 @@ class Partitions:
                 if change is not None:
                     self._journal.change_partition(topic_partition, change, occasion)
 
-    def elect_leaderless(self, occasion: str, cause: int | None) -> None:
+    def elect_leaderless(self, occasion: Occasion, cause: int | None) -> None:
         """A broker has become active: it may lead partitions that had no possible leader."""
         for topic_partition, partition in self._registered(self._image.leaderless):
             change = self._build(topic_partition, partition)
             if change is not None:
                 self._journal.change_partition(topic_partition, change, occasion, cause)
 
-    def strike_out(self, broker_id: BrokerId, occasion: str) -> None:
+    def strike_out(self, broker_id: BrokerId, occasion: Occasion) -> None:
         """A broker comes back and may have lost records: it is neither in sync nor eligible.
 
         Source: ReplicationControlManager.handleBrokerShutdown
@@ -105,15 +106,15 @@ class Partitions:
         """
         if not self.has_elr:
             return
-        reason = "min.insync.replicas was changed, and who was eligible by the old one may not be by the new one"
         for topic in topics:
             before = dict(self._image.topics[topic].partitions)
             self._journal.append(ClearElrRecord(topic=topic))
             for number, partition in sorted(before.items()):
                 after = self._image.topics[topic].partitions[number]
                 if after != partition:
-                    event = self._journal.teller.elr_committed(TopicPartition(topic, number), partition, after, reason)
-                    self._journal.tell(event)
+                    name, cause = TopicPartition(topic, number), ElrCause.MIN_ISR_CHANGED
+                    for event in self._journal.teller.elr_committed(name, partition, after, cause=cause):
+                        self._journal.tell(event)
 
     def _build(
         self,
@@ -133,7 +134,6 @@ class Partitions:
         return build_change(
             topic_partition,
             partition,
-            names=self._names,
             is_acceptable=lambda broker_id: (
                 broker_id != without
                 and self._image.is_active(broker_id)
@@ -198,16 +198,10 @@ class Partitions:
         before: PartitionRegistration,
         after: PartitionRegistration,
     ) -> None:
-        teller = self._journal.teller
-        reasons = [teller.membership(before, after)] if before.in_sync_replicas != after.in_sync_replicas else []
-        if before.recovering and not after.recovering:
-            reasons.append("the leader has recovered from its unclean election")
-        leader = self._names(sender)
-        reason = f"{' and '.join(reasons)}: {leader} proposed it as leader"
-        self._journal.tell(teller.isr_committed(topic_partition, before, after, reason, proposed_by=leader))
-        eligibility = teller.eligibility(before, after, has_elr=self.has_elr)
-        if eligibility:
-            self._journal.tell(teller.elr_committed(topic_partition, before, after, eligibility))
+        teller, cause, leader = self._journal.teller, IsrCommitCause.PROPOSED, self._names(sender)
+        self._journal.tell(teller.isr_committed(topic_partition, before, after, cause, proposed_by=leader))
+        for event in teller.elr_committed(topic_partition, before, after, has_elr=self.has_elr):
+            self._journal.tell(event)
 
     def _tell_reassigned(
         self,
@@ -218,26 +212,23 @@ class Partitions:
     ) -> None:
         teller = self._journal.teller
         if after.leader_epoch != before.leader_epoch:
-            self._journal.tell(
-                teller.elected(
-                    topic_partition, before, after, change.choice, change.choice.why + " as the replicas change"
-                )
-            )
+            occasion = Occasion(OccasionKind.REASSIGNMENT)
+            self._journal.tell(teller.elected(topic_partition, before, after, change.choice, occasion))
         self._journal.tell(teller.reassigned(topic_partition, before, after))
 
     def _tell_rejected(self, sender: BrokerId, proposal: IsrProposal, refusal: Refusal) -> None:
         known = self._image.partition(proposal.topic, proposal.partition)
         self._journal.tell(
             trace.IsrRejected(
-                node=self._journal.node,
+                self._journal.node,
+                proposal.topic,
+                proposal.partition,
                 broker=self._names(sender),
-                topic=proposal.topic,
-                partition=proposal.partition,
                 leader_epoch=known.leader_epoch if known else proposal.leader_epoch,
                 partition_epoch=known.partition_epoch if known else proposal.partition_epoch,
                 isr=self._journal.teller.named(proposal.in_sync_replicas),
                 error=refusal.error.name,
-                reason=refusal.reason,
+                message=refusal.reason,
             )
         )
 
@@ -260,17 +251,19 @@ class Partitions:
         refusal = self._not_needed(partition, given) or self._not_available(partition, given)
         if refusal is not None:
             return refusal
-        replicas, wanted = None, f"{'an unclean' if unclean else 'a preferred'} election"
+        replicas = None
+        occasion = Occasion(OccasionKind.UNCLEAN_ASKED if unclean else OccasionKind.PREFERRED_ASKED)
         if given.desired is not None:
             # Simplified: one decision reorders the replicas and elects; Kafka's tools need a reassignment and then
             # a preferred election for that.
             others = tuple(broker_id for broker_id in partition.replicas if broker_id != given.desired)
-            replicas, wanted = (given.desired, *others), f"{self._names(given.desired)} as leader"
+            replicas = (given.desired, *others)
+            occasion = Occasion(OccasionKind.LEADER_ASKED, (given.desired,))
         election = Election.UNCLEAN if unclean else Election.PREFERRED
         change = self._build(topic_partition, partition, Target(replicas=replicas), election=election)
         if change is None:
             return self._unsuccessful(partition, given)
-        self._journal.change_partition(topic_partition, change, f"; an operator asked for {wanted}")
+        self._journal.change_partition(topic_partition, change, occasion)
         return None
 
     def _not_needed(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal | None:
@@ -322,11 +315,7 @@ class Partitions:
     def _tell_refused(self, topic_partition: TopicPartition, refusal: Refusal) -> None:
         self._journal.tell(
             trace.ElectionRefused(
-                node=self._journal.node,
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
-                error=refusal.error.name,
-                reason=refusal.reason,
+                self._journal.node, *topic_partition, error=refusal.error.name, message=refusal.reason
             )
         )
 
@@ -374,27 +363,18 @@ class Partitions:
         )
         if change is None:
             return None
-        names = self._names
-        parts = [
-            f"{verb} {names.set_of(who)}"
-            for verb, who in (("adds", reassignment.adding), ("removes", reassignment.removing))
-            if who
-        ]
-        how = ", ".join(parts) or "only reorders them"
         self._journal.tell(
             trace.ReassignmentBegan(
-                node=self._journal.node,
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
+                self._journal.node,
+                *topic_partition,
                 leader_epoch=partition.leader_epoch,
                 partition_epoch=partition.partition_epoch + 1,
                 replicas=self._journal.teller.named(reassignment.replicas),
                 adding=self._journal.teller.named(reassignment.adding),
                 removing=self._journal.teller.named(reassignment.removing),
-                reason=f"an operator moves {topic_partition} to {names.set_of(target)}: {how}",
             )
         )
-        self._journal.change_partition(topic_partition, change, " as the replicas change")
+        self._journal.change_partition(topic_partition, change, Occasion(OccasionKind.REASSIGNMENT))
         after = self._image.topics[topic_partition.topic].partitions[topic_partition.partition]
         if not partition.is_reassigning and not after.is_reassigning:
             self._journal.tell(self._journal.teller.reassigned(topic_partition, partition, after))
@@ -415,7 +395,7 @@ class Partitions:
             Target(in_sync_replicas=back.in_sync_replicas, replicas=back.replicas, adding=(), removing=()),
         )
         assert change is not None, "a reassignment that ends changes the partition"
-        self._journal.change_partition(topic_partition, change, " as the reassignment is cancelled")
+        self._journal.change_partition(topic_partition, change, Occasion(OccasionKind.REASSIGNMENT_CANCELLED))
         return None
 
     # --------------------------------------------------------------------------------------------- periodic sweeps
@@ -437,9 +417,7 @@ class Partitions:
                 break
             change = self._build(topic_partition, partition, election=Election.PREFERRED)
             if change is not None:
-                self._journal.change_partition(
-                    topic_partition, change, "; the periodic preferred-leader check found it"
-                )
+                self._journal.change_partition(topic_partition, change, Occasion(OccasionKind.PREFERRED_CHECK))
                 elections += 1
         return elections >= MAX_ELECTIONS_PER_SWEEP
 
@@ -453,8 +431,6 @@ class Partitions:
                 if change is None:
                     self._tell_refused(topic_partition, self._no_live_replica(partition))
                 else:
-                    self._journal.change_partition(
-                        topic_partition, change, "; the periodic unclean-election check found it"
-                    )
+                    self._journal.change_partition(topic_partition, change, Occasion(OccasionKind.UNCLEAN_CHECK))
                     elections += 1
         return elections >= MAX_ELECTIONS_PER_SWEEP

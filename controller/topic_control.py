@@ -13,6 +13,7 @@ from controller.image import MetadataImage
 from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, TopicReply
 from controller.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
 from controller.placement import place
+from replica.causes import PlacementCause
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset
 from replica.trace import events as trace
@@ -78,11 +79,11 @@ class TopicControl:
             )
         )
 
-    def _assignment(self, given: CreateTopic) -> tuple[topics.Assignment, str]:
+    def _assignment(self, given: CreateTopic) -> tuple[topics.Assignment, PlacementCause]:
         """Replicas of every partition, and how they came about.     raises: KafkaError"""
         if given.assignment:
             topics.check_assignment(self._image, given.assignment, self._names)
-            return given.assignment, "as assigned"
+            return given.assignment, PlacementCause.ASSIGNED
         replication_factor = given.replication_factor
         if replication_factor is None:
             replication_factor = self._default_replication_factor
@@ -91,12 +92,12 @@ class TopicControl:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic needs at least one partition, not {number}")
         return self._placed(number, replication_factor)
 
-    def _placed(self, number: int, replication_factor: int) -> tuple[topics.Assignment, str]:
+    def _placed(self, number: int, replication_factor: int) -> tuple[topics.Assignment, PlacementCause]:
         existing = self._image.partition_count
         usable = topics.usable_brokers(self._image)
-        return tuple(place(usable, number, replication_factor, start=existing)), "placed evenly over racks and brokers"
+        return tuple(place(usable, number, replication_factor, start=existing)), PlacementCause.PLACED
 
-    def _create_partition(self, topic: str, number: int, replicas: tuple[BrokerId, ...], how: str) -> None:
+    def _create_partition(self, topic: str, number: int, replicas: tuple[BrokerId, ...], how: PlacementCause) -> None:
         """The ISR has the replicas that are active now, and its first member leads; the others join by catching up."""
         in_sync_replicas = tuple(broker_id for broker_id in replicas if self._image.is_active(broker_id))
         self._journal.append(
@@ -109,19 +110,18 @@ class TopicControl:
             )
         )
         teller = self._journal.teller
-        leader = self._names(in_sync_replicas[0])
         self._journal.tell(
             trace.PartitionCreated(
-                node=self._journal.node,
-                topic=topic,
-                partition=number,
-                broker=leader,
+                self._journal.node,
+                topic,
+                number,
+                broker=self._names(in_sync_replicas[0]),
                 replicas=teller.named(replicas),
                 isr=teller.named(in_sync_replicas),
                 leader_epoch=0,
                 partition_epoch=0,
                 min_isr=self._image.topics[topic].log_config.min_insync_replicas,
-                reason=f"replicas {how}; {leader} leads, the first that is live",
+                cause=how,
             )
         )
 
@@ -141,7 +141,7 @@ class TopicControl:
                 self._create_partition(given.topic, number, replicas, how)
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
-    def _further_assignment(self, given: CreatePartitions) -> tuple[topics.Assignment, str]:
+    def _further_assignment(self, given: CreatePartitions) -> tuple[topics.Assignment, PlacementCause]:
         """raises: KafkaError"""
         topic = self._image.topics.get(given.topic)
         if topic is None:
@@ -160,7 +160,7 @@ class TopicControl:
                 f"{additional} partitions are to be added, but {len(given.assignment)} are assigned",
             )
         topics.check_assignment(self._image, given.assignment, self._names, existing, replication_factor)
-        return given.assignment, "as assigned"
+        return given.assignment, PlacementCause.ASSIGNED
 
     # ------------------------------------------------------------------------------------------------------- delete
 
@@ -176,13 +176,7 @@ class TopicControl:
             self._journal.reply(TopicReply(error=error.code, message=error.message))
             return
         self._journal.append(RemoveTopicRecord(name=given.name, topic_id=topic.topic_id))
-        self._journal.tell(
-            trace.TopicDeleted(
-                node=self._journal.node,
-                topic=given.name,
-                reason=f"an operator deletes topic {given.name}, and with it all its records",
-            )
-        )
+        self._journal.tell(trace.TopicDeleted(node=self._journal.node, topic=given.name))
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
 

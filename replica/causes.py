@@ -117,3 +117,150 @@ class LeftOut(Cause):
     REQUESTS = "requests", "requests that it sends"
     READS = "reads", "reads of the same records, and moves to where it reads"
     REFUSALS = "refusals", "requests that are refused"
+
+
+# --------------------------------------------------------------------------------------------------------- controllers
+
+
+class ElectionCause(Cause):
+    """How a controller found a leader, or why none."""
+
+    PREFERRED = "preferred", "the first replica is live and in the ISR"
+    KEEPS_LEADERSHIP = "keeps_leadership", "who leads is live and in the ISR"
+    FIRST_LIVE = (
+        "first_live",
+        "the first of the replicas that is live and in the ISR, or in the ELR while the ISR is empty",
+    )
+    UNCLEAN = "unclean", "the first live replica, for no member of the ISR or the ELR is live"
+    UNCLEAN_LAST_KNOWN = "unclean_last_known", "who led last, for neither ISR nor ELR has a member"
+    NO_LIVE_MEMBER = "no_live_member", "no leader: no member of the ISR or the ELR is live"
+    UNCLEAN_DISABLED = "unclean_disabled", "likewise, and unclean.leader.election.enable is false"
+    NO_LIVE_REPLICA = "no_live_replica", "no leader: no replica is live"
+
+
+class OccasionKind(Cause):
+    """What a controller changes leader, ISR or ELR of a partition for."""
+
+    FENCED = "fenced", "a broker was fenced"
+    UNFENCED = "unfenced", "a broker was unfenced"
+    REGISTERED = "registered", "a broker registered"
+    NO_CLEAN_SHUTDOWN_FILE = "no_clean_shutdown_file", "a broker registered without a clean-shutdown file"
+    OTHER_CLEAN_SHUTDOWN_FILE = "other_clean_shutdown_file", "a broker registered with the file of another life"
+    CONTROLLED_SHUTDOWN = "controlled_shutdown", "a broker began a controlled shutdown"
+    DIRECTORY_FAILED = "directory_failed", "log directories of a broker failed"
+    PREFERRED_ASKED = "preferred_asked", "an operator asked for a preferred election"
+    UNCLEAN_ASKED = "unclean_asked", "an operator asked for an unclean election"
+    LEADER_ASKED = "leader_asked", "an operator asked for that leader"
+    PREFERRED_CHECK = "preferred_check", "the periodic check for preferred leaders"
+    UNCLEAN_CHECK = "unclean_check", "the periodic check for unclean elections"
+    REASSIGNMENT = "reassignment", "the replicas change"
+    REASSIGNMENT_CANCELLED = "reassignment_cancelled", "a reassignment is cancelled"
+    NEW_CONTROLLER = "new_controller", "ZooKeeper: the node became the controller"
+    LEFT_REGISTRY = "left_registry", "ZooKeeper: brokers left the registry"
+    CAME = "came", "ZooKeeper: brokers came into the registry"
+    TOPIC_CONFIG = "topic_config", "ZooKeeper: the topic's configuration was changed"
+
+
+class FencingCause(Cause):
+    """Why a broker was fenced."""
+
+    NO_HEARTBEAT = "no_heartbeat", "its session timed out"
+    ASKED = "asked", "it asked to be fenced"
+    SHUTDOWN = "shutdown", "it shuts down in order"
+    UNREGISTERED = "unregistered", "an operator unregistered it"
+    NOT_IN_REGISTRY = "not_in_registry", "ZooKeeper: it is not in the registry, so the controller took it offline"
+    NOT_LISTED = "not_listed", "a watched cluster lists it no more"
+
+
+class UnfencingCause(Cause):
+    """Why a broker counts as live."""
+
+    CAUGHT_UP = "caught_up", "it has applied the metadata log up to its own registration"
+    IN_REGISTRY = "in_registry", "ZooKeeper: it is in the registry"
+    FOUND_LIVE = "found_live", "ZooKeeper: a new controller found it in the registry"
+    LISTED = "listed", "a watched cluster lists it"
+
+
+class RegistrationCause(Cause):
+    """As what a broker registered."""
+
+    FIRST = "first", "for the first time"
+    SAME_INCARNATION = "same_incarnation", "again, with the same incarnation id: it keeps its epoch"
+    NEW_INCARNATION = "new_incarnation", "a process that was started anew"
+    ZNODE = "znode", "ZooKeeper: it made its file in the registry"
+
+
+class PlacementCause(Cause):
+    """How the replicas of a new partition were chosen."""
+
+    ASSIGNED = "assigned", "as the request says"
+    PLACED = "placed", "evenly over racks and brokers"
+
+
+class IsrCommitCause(Cause):
+    """Why a new ISR was written."""
+
+    PROPOSED = "proposed", "the leader proposed it (AlterPartition)"
+    WRITTEN = "written", "to 2.6: the leader wrote it in ZooKeeper"
+    DECIDED = "decided", "the controller's own, on the occasion that is named"
+    TAKEN_OFFLINE = "taken_offline", "ZooKeeper: the controller took replicas offline"
+    UNCLEAN_ELECTION = "unclean_election", "the new leader starts alone"
+
+
+class ElrCause(Cause):
+    """Why a replica came to the ELR or went from it."""
+
+    BELOW_MIN_ISR = "below_min_isr", "it left an ISR that is below min.insync.replicas: it may still lead"
+    NOT_ASSIGNED = "not_assigned", "it is no replica any more"
+    IN_ISR = "in_isr", "it is in the ISR again"
+    MAY_HAVE_LOST_RECORDS = "may_have_lost_records", "it registered and was not shut down in order"
+    NO_ELR = "no_elr", "the cluster has no eligible leader replicas any more"
+    HAS_TO_CATCH_UP = "has_to_catch_up", "the ISR is large enough without it"
+    MIN_ISR_CHANGED = "min_isr_changed", "min.insync.replicas was changed, which voids the ELR"
+
+
+class ConfigCause(Cause):
+    """Who changed a setting."""
+
+    OPERATOR = "operator", "an operator"
+    DEFAULT = "default", "the topic has none of its own, and follows what the brokers have"
+    ELR = "elr", "the controller, as ELR needs one min.insync.replicas"
+    FEATURE = "feature", "an operator, the level of a feature"
+
+
+class CandidacyCause(Cause):
+    """Why a controller stands for election."""
+
+    NO_LEADER = "no_leader", "it knows of no leader"
+    ELECTION_FAILED = "election_failed", "its last election failed"
+    NO_ANSWER = "no_answer", "the leader did not answer in time"
+    RESIGNED = "resigned", "no other was elected since it stopped leading"
+    ALONE = "alone", "there is no other controller"
+
+
+class ResignationCause(Cause):
+    """Why a controller is it no more."""
+
+    SHUTDOWN = "shutdown", "it shuts down"
+    NO_MAJORITY = "no_majority", "no majority has fetched from it in time"
+    CANDIDATE = "candidate", "another stands for election in a newer epoch"
+    NEWER_EPOCH = "newer_epoch", "a newer epoch has begun"
+    OTHER_LEADER = "other_leader", "another controller was elected"
+    OTHER_CONTROLLER = "other_controller", "ZooKeeper: another is the controller"
+    WRITE_REFUSED = "write_refused", "ZooKeeper: a write was refused, for another was elected since"
+    SESSION_EXPIRED = "session_expired", "ZooKeeper: its session is over"
+    NODE_GONE = "node_gone", "ZooKeeper: /controller is gone"
+
+
+class ActivationCause(Cause):
+    """Why a controller is the active one."""
+
+    COMMITTED = "committed", "the log is committed up to its first record of its epoch"
+    ZNODE = "znode", "ZooKeeper: it was the first to make /controller"
+
+
+class LoadingCause(Cause):
+    """Why a snapshot was loaded."""
+
+    ACTIVE = "active", "a controller became active"
+    BEHIND = "behind", "what a broker missed was cut off the metadata log"

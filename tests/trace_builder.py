@@ -11,7 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Self
 
-from replica.causes import HighWatermarkCause, IsrCause
+from replica.causes import (
+    ElectionCause,
+    HighWatermarkCause,
+    IsrCause,
+    IsrCommitCause,
+    PlacementCause,
+    UnfencingCause,
+)
 from replica.trace import events as t
 
 BROKERS = ("b1", "b2", "b3")
@@ -196,41 +203,40 @@ class TraceBuilder:
 
     # -------------------------------------------------------------------------------------------------- controller
 
-    def create(self, min_isr: int, reason: str) -> int:
+    def create(self, min_isr: int) -> int:
         return self.state(
             t.PartitionCreated, node=CONTROLLER, broker=self.leader, replicas=self.brokers, isr=self.brokers,
-            min_isr=min_isr, reason=reason,
+            min_isr=min_isr, cause=PlacementCause.ASSIGNED,
         )  # fmt: skip
 
     def register(self, node: str, epoch: int = 9) -> int:
-        return self.state(t.BrokerRegistered, node=CONTROLLER, broker=node, broker_epoch=epoch, reason="registers")
+        return self.state(t.BrokerRegistered, node=CONTROLLER, broker=node, broker_epoch=epoch)
 
     def fence(self, node: str) -> int:
-        return self.state(t.BrokerFenced, node=CONTROLLER, broker=node, reason=f"{node} was fenced")
+        return self.state(t.BrokerFenced, node=CONTROLLER, broker=node)
 
     def unfence(self, node: str) -> int:
-        return self.state(t.BrokerUnfenced, node=CONTROLLER, broker=node, reason=f"{node} is caught up")
+        return self.state(t.BrokerUnfenced, node=CONTROLLER, broker=node, cause=UnfencingCause.CAUGHT_UP)
 
     def unregister(self, node: str) -> int:
-        return self.state(t.BrokerUnregistered, node=CONTROLLER, broker=node, reason=f"{node} was unregistered")
+        return self.state(t.BrokerUnregistered, node=CONTROLLER, broker=node)
 
-    def elect(
-        self, node: str, *isr: str, epoch: int | None = None, clean: bool = True, reason: str | None = None
-    ) -> int:
+    def elect(self, node: str, *isr: str, epoch: int | None = None, clean: bool = True) -> int:
         """The controller's choice, with the ISR it sets; `leads` and `follows` say when brokers learn of it."""
         self.partition_epoch += 1
-        previous, self.elected, self.isr = self.elected, node, isr
+        before = {"previous_leader": self.elected, "previous_isr": self.isr}
+        self.elected, self.isr = node, isr
         return self.state(
-            t.LeaderElected, node=CONTROLLER, broker=node, previous_leader=previous,
+            t.LeaderElected, node=CONTROLLER, broker=node,
             leader_epoch=self.epoch + 1 if epoch is None else epoch, clean=clean,
-            reason=reason or f"{node} is elected{'' if clean else ' uncleanly'}",
+            cause=ElectionCause.FIRST_LIVE if clean else ElectionCause.UNCLEAN, **before,
         )  # fmt: skip
 
     def go_offline(self, *isr: str) -> int:
         """The leader is gone, and no broker takes its place."""
         self.epoch, self.partition_epoch = self.epoch + 1, self.partition_epoch + 1
         previous, self.elected, self.isr = self.elected, None, isr
-        return self.state(t.PartitionWentOffline, node=CONTROLLER, previous_leader=previous, reason="nobody can lead")
+        return self.state(t.PartitionWentOffline, node=CONTROLLER, previous_leader=previous)
 
     def commit_isr(
         self,
@@ -239,16 +245,14 @@ class TraceBuilder:
         partition_epoch: int | None = None,
         by: str | None = None,
         previous: Sequence[str] | None = None,
-        reason: str | None = None,
     ) -> int:
         """by: the leader that proposed it"""
         before = self.isr if previous is None else tuple(previous)
         self.isr = isr
         self.partition_epoch = self.partition_epoch + 1 if partition_epoch is None else partition_epoch
-        gone = [node for node in before if node not in isr]
         return self.state(
             t.IsrCommitted, node=CONTROLLER, leader_epoch=epoch, previous_isr=before, proposed_by=by,
-            reason=reason or (f"{', '.join(gone)} left the ISR" if gone else "the ISR grows"),
+            cause=IsrCommitCause.DECIDED if by is None else IsrCommitCause.PROPOSED,
         )  # fmt: skip
 
     def commit_elr(self, *elr: str, alone: bool = False) -> int:
@@ -257,11 +261,10 @@ class TraceBuilder:
         previous, self.elr = self.elr, elr
         return self.state(
             t.ElrCommitted, node=CONTROLLER, elr=elr, previous_elr=previous, last_known_leader=None,
-            reason="the ELR changes",
         )  # fmt: skip
 
     def set_level(self, feature: str, level: int) -> int:
-        return self.emit(t.ConfigAltered(node=CONTROLLER, key=feature, value=str(level), reason="the level is set"))
+        return self.emit(t.ConfigAltered(node=CONTROLLER, key=feature, value=str(level)))
 
     # ------------------------------------------------------------------------------------------------------ brokers
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from cluster.messages.quorum import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot, file_name
+from cluster.messages.quorum import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot
 from controller.image import MetadataImage
 from controller.metadata import LeaderChangeMessage, MetadataRecord, decode_record, encode_record
 from controller.quorum.messages import ControllerEpoch, ElectionState, OffsetAndEpoch, leader_or_none
@@ -218,8 +218,7 @@ class SnapshotWriter:
                 controller_epoch=epoch,
                 size_bytes=size_of_file,
                 log_start_offset=log.log.log_start_offset,
-                reason=f"{self._node} has applied {size_bytes} bytes of metadata since the last snapshot, and"
-                f" metadata.log.max.record.bytes.between.snapshots is {self._max_bytes}: it writes {file_name(end)},"
-                f" and keeps its log from offset {log.log.log_start_offset} on",
+                log_bytes=size_bytes,
+                max_log_bytes=self._max_bytes,
             )
         )

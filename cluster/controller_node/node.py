@@ -31,7 +31,6 @@ from cluster.messages.quorum import (
     decode_request,
     encode_answer,
     encode_snapshot_answer,
-    file_name,
 )
 from cluster.node import Action, ConnectionId, Outbox
 from cluster.protocol.entities import Entity
@@ -54,7 +53,7 @@ from controller.quorum.messages import AnyAnswer, LeadershipChanged, LogCommitte
 from controller.quorum.quorum import Quorum
 from controller.quorum.roles import QuorumTimeouts
 from controller.state import ControllerLimits, ControllerState
-from replica.causes import CloseCause
+from replica.causes import ActivationCause, CloseCause, LoadingCause
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.files.disk import Disk
@@ -170,7 +169,7 @@ class ControllerCore:
         if self.quorum.is_leader and len(self._addresses) > 1:
             self._leaving = True
             self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self._stop)
-            self.quorum.resign_for_good(now_us, "it shuts down")
+            self.quorum.resign_for_good(now_us)
         else:
             self._stop(now_us)
         return self._actions(now_us)
@@ -437,12 +436,8 @@ class ControllerCore:
             return
         self.state = self._new_state()
         self._load(self.state, now_us)
-        reason = f"{self._name} is the active controller: the log is committed up to its first record of epoch"
-        self._recorder.emit(
-            trace.ControllerActivated(
-                node=self._name, controller_epoch=self.quorum.epoch, reason=f"{reason} {self.quorum.epoch}"
-            )
-        )
+        cause = ActivationCause.COMMITTED
+        self._recorder.emit(trace.ControllerActivated(node=self._name, controller_epoch=self.quorum.epoch, cause=cause))
         if self._bootstrap and self.state.image.is_empty:
             self._decide(Bootstrap(now_us=now_us, records=self._bootstrap), _ignore, now_us)
 
@@ -455,8 +450,7 @@ class ControllerCore:
                     node=self._name,
                     offset=snapshot.end.offset,
                     controller_epoch=snapshot.end.epoch,
-                    reason=f"{self._name} becomes active: it loads {file_name(snapshot.end)}, then its log from offset"
-                    f" {snapshot.end.offset} on",
+                    cause=LoadingCause.ACTIVE,
                 )
             )
 

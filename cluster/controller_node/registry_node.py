@@ -121,8 +121,7 @@ class RegistryCore:
     def tick(self, now_us: int) -> list[Action]:
         self._outbox.timers.run_due(now_us)
         for client in self.registry.expire(now_us):
-            reason = f"{self._node} ends the session of {client}: nothing was heard of it in time"
-            self._recorder.emit(SessionExpired(node=self._node, broker=client, reason=reason))
+            self._recorder.emit(SessionExpired(node=self._node, broker=client))
         for connection, session in list(self._sessions.items()):
             if session not in self.registry.sessions:
                 del self._sessions[connection]

@@ -40,7 +40,6 @@ from controller.quorum.roles import (
     Draw,
     Follower,
     Leader,
-    QuorumEvents,
     QuorumTimeouts,
     Resigned,
     Role,
@@ -52,8 +51,10 @@ from controller.quorum.roles import (
     snapshot_piece,
     truncation_offset,
 )
+from replica.causes import CandidacyCause, ResignationCause
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
+from replica.trace import events as trace
 from replica.trace.events import Emit
 
 _NEVER = 2**62
@@ -82,7 +83,6 @@ class Quorum:
         self.high_watermark: Offset = 0
         self.role: Role = Unattached(0, None, _NEVER)
         self._names = names
-        self._events = QuorumEvents(local_id, names)
         self._log = log
         self._timeouts = timeouts
         self._draw = draw
@@ -153,7 +153,7 @@ class Quorum:
             election = ElectionState(self._log.end.epoch)
         if self.voters == (self.local_id,):
             self.role = Unattached(election.epoch, None, _NEVER)
-            self._stand(now_us, "there is no other controller")
+            self._stand(now_us, CandidacyCause.ALONE)
         elif election.leader_id == self.local_id:
             # It may have lost what it had not flushed, so it must not lead or vote in this epoch again.
             self.role = Resigned(election.epoch, (), list(self._peers), self._election_due_us(now_us))
@@ -171,30 +171,30 @@ class Quorum:
         role = self.role
         match role:
             case Unattached() if role.election_due_us <= now_us:
-                self._stand(now_us, "it knows of no leader")
+                self._stand(now_us, CandidacyCause.NO_LEADER)
             case Candidate(backoff_due_us=int() as backoff_due_us) if backoff_due_us <= now_us:
-                self._stand(now_us, "its last election failed", role.retries + 1)
+                self._stand(now_us, CandidacyCause.ELECTION_FAILED, role.retries + 1)
             case Candidate(backoff_due_us=None) if role.election_due_us <= now_us:
                 role.backoff_due_us = now_us + self._timeouts.election_backoff_us(role.retries, self._draw)
             case Candidate(backoff_due_us=None):
                 for peer in self._silent_voters(role):
                     self._send(peer, Vote(self.local_id, role.epoch, self._log.end), now_us)
             case Follower() if role.fetch_due_us <= now_us:
-                self._stand(now_us, f"it had no answer of {self._names(role.leader_id)} in time")
+                self._stand(now_us, CandidacyCause.NO_ANSWER, leader=self._names(role.leader_id))
             case Follower(snapshot=SnapshotFetch(end=end, data=data)):
                 self._send(role.leader_id, FetchSnapshot(self.local_id, role.epoch, end, len(data)), now_us)
             case Follower():
                 end = self._log.end
                 self._send(role.leader_id, FetchLog(self.local_id, role.epoch, end.offset, end.epoch), now_us)
             case Leader() if role.check_quorum_due_us <= now_us:
-                seconds = self._timeouts.check_quorum_us / 1_000_000
-                self._resign(role, now_us, f"no majority has fetched from it for {seconds:g} s")
+                self._stop_leading(ResignationCause.NO_MAJORITY, silent_us=self._timeouts.check_quorum_us)
+                self._resign(role, now_us)
             case Leader() if role.begin_epoch_due_us <= now_us:
                 for peer in self._peers:
                     self._send(peer, BeginQuorumEpoch(self.local_id, role.epoch), now_us)
                 role.begin_epoch_due_us = now_us + self._timeouts.begin_epoch_us
             case Resigned() if role.election_due_us <= now_us:
-                self._stand(now_us, "no other controller was elected since it stopped leading")
+                self._stand(now_us, CandidacyCause.RESIGNED)
             case Resigned():
                 request = EndQuorumEpoch(self.local_id, role.epoch, role.preferred_successors)
                 for peer in role.unacknowledged:
@@ -229,8 +229,8 @@ class Quorum:
     def _judge_candidate(self, request: Vote, now_us: int) -> bool:
         """Source: handleVoteRequest, EpochState.canGrantVote"""
         if request.epoch > self.epoch:
-            who = self._names(request.candidate_id)
-            self._detach(request.epoch, now_us, f"{who} stands for election in epoch {request.epoch}")
+            self._stop_leading(ResignationCause.CANDIDATE, request.epoch, self._names(request.candidate_id))
+            self._detach(request.epoch, now_us)
         role = self.role
         if not isinstance(role, Unattached):
             return False
@@ -387,7 +387,15 @@ class Quorum:
         had_offset = self._log.end.offset
         self._log.replace_with_snapshot(end, bytes(data))
         self._learn_high_watermark(end.offset)
-        self._actions.append(Emit(self._events.takes_snapshot(role.leader_id, had_offset, end, len(data))))
+        fetched = trace.SnapshotFetched(
+            node=self._names(self.local_id),
+            peer=self._names(role.leader_id),
+            offset=end.offset,
+            controller_epoch=end.epoch,
+            size_bytes=len(data),
+            had_offset=had_offset,
+        )
+        self._actions.append(Emit(fetched))
 
     def _fetch_log_again(self, now_us: int) -> None:
         """The leader has a newer snapshot by now: start over."""
@@ -413,15 +421,15 @@ class Quorum:
         """Source: maybeTransition"""
         if leader_id is None or leader_id == self.local_id:
             if epoch > self.epoch:
-                self._detach(epoch, now_us, f"epoch {epoch} has begun")
+                self._stop_leading(ResignationCause.NEWER_EPOCH, epoch)
+                self._detach(epoch, now_us)
         elif epoch > self.epoch or (epoch == self.epoch and isinstance(self.role, Unattached | Candidate)):
-            self._stop_leading(f"{self._names(leader_id)} leads epoch {epoch}")
+            self._stop_leading(ResignationCause.OTHER_LEADER, epoch, self._names(leader_id))
             self._log.write_election(ElectionState(epoch, leader_id))
             self._become(Follower(epoch, leader_id, self._timeouts.fetch_due_us(now_us)))
 
-    def _detach(self, epoch: ControllerEpoch, now_us: int, why: str) -> None:
+    def _detach(self, epoch: ControllerEpoch, now_us: int) -> None:
         """A newer epoch, whose leader is not known. An election that is due stays due (transitionToUnattached)."""
-        self._stop_leading(why)
         role = self.role
         match role:
             case Unattached() | Candidate():
@@ -431,7 +439,7 @@ class Quorum:
         self._log.write_election(ElectionState(epoch))
         self._become(Unattached(epoch, None, due_us))
 
-    def _stand(self, now_us: int, why: str, retries: int = 1) -> None:
+    def _stand(self, now_us: int, why: CandidacyCause, retries: int = 1, leader: str | None = None) -> None:
         """Become a candidate of the next epoch, with one's own vote. Source: transitionToCandidate"""
         epoch = self.epoch + 1
         self._log.write_election(ElectionState(epoch, None, self.local_id))
@@ -440,11 +448,16 @@ class Quorum:
         if role.has_majority(len(self.voters)):
             self._lead(role, now_us, why)
             return
-        self._actions.append(Emit(self._events.stands(epoch, why)))
+        me = self._names(self.local_id)
+        began = trace.ElectionBegan(node=me, controller_epoch=epoch, cause=why, previous_leader=leader)
+        self._actions.append(Emit(began))
         self.tick(now_us)
 
-    def _lead(self, candidate: Candidate, now_us: int, why: str = "") -> None:
-        """Elected: the epoch begins with a record of its own. Source: onBecomeLeader"""
+    def _lead(self, candidate: Candidate, now_us: int, why: CandidacyCause | None = None) -> None:
+        """Elected: the epoch begins with a record of its own. why: if its own vote is a majority
+
+        Source: onBecomeLeader
+        """
         epoch = candidate.epoch
         self._log.write_election(ElectionState(epoch, self.local_id))
         role = Leader(
@@ -454,29 +467,50 @@ class Quorum:
             now_us + self._timeouts.check_quorum_us if self._peers else _NEVER,
             now_us if self._peers else _NEVER,
         )
-        self._actions.append(Emit(self._events.leads(candidate, self.voters, why)))
+        elected = trace.QuorumLeaderElected(
+            node=self._names(self.local_id),
+            controller_epoch=epoch,
+            cause=why,
+            voted_by=tuple(self._names(voter) for voter in self.voters if candidate.votes.get(voter)),
+            voters=len(self.voters),
+        )
+        self._actions.append(Emit(elected))
         self._become(role)
         self._log.append_leader_change(epoch, self.local_id, now_us)
         self.appended()
         self.tick(now_us)
 
-    def resign_for_good(self, now_us: int, why: str) -> None:
+    def resign_for_good(self, now_us: int) -> None:
         """Stop leading and say so, as a controller that shuts down does; it stands for no election any more."""
         assert isinstance(self.role, Leader), "only a leader resigns"
-        self._resign(self.role, now_us, why, _NEVER)
+        self._stop_leading(ResignationCause.SHUTDOWN)
+        self._resign(self.role, now_us, _NEVER)
 
-    def _resign(self, role: Leader, now_us: int, why: str, election_due_us: int | None = None) -> None:
+    def _resign(self, role: Leader, now_us: int, election_due_us: int | None = None) -> None:
         """Source: transitionToResigned, with nonLeaderVotersByDescendingFetchOffset"""
         if election_due_us is None:
             election_due_us = self._election_due_us(now_us)
-        self._stop_leading(why)
         peers = list(self._peers)
         self._become(Resigned(role.epoch, role.successors(peers), peers, election_due_us))
         self.tick(now_us)
 
-    def _stop_leading(self, why: str) -> None:
+    def _stop_leading(
+        self,
+        why: ResignationCause,
+        newer_epoch: ControllerEpoch | None = None,
+        other: str | None = None,
+        silent_us: int | None = None,
+    ) -> None:
         if isinstance(self.role, Leader):
-            self._actions.append(Emit(self._events.stops_leading(self.epoch, why)))
+            resigned = trace.ControllerResigned(
+                node=self._names(self.local_id),
+                controller_epoch=self.epoch,
+                cause=why,
+                newer_epoch=newer_epoch,
+                other=other,
+                silent_us=silent_us,
+            )
+            self._actions.append(Emit(resigned))
 
     def _become(self, role: Role) -> None:
         self.role = role

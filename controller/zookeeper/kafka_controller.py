@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from controller.election import Election
+from controller.election import Election, Occasion
 from controller.inputs import AlterPartition, AlterPartitionReply, ElectReply
 from controller.zookeeper import znodes
 from controller.zookeeper.controller_context import (
@@ -26,6 +26,7 @@ from controller.zookeeper.controller_context import (
 from controller.zookeeper.partition_changes import PartitionChanges
 from controller.zookeeper.registry import Create, Delete, GetChildren, GetData, Multi, Operation, RegistryError, SetData
 from controller.zookeeper.znodes import LiveBroker
+from replica.causes import FencingCause, OccasionKind, ResignationCause, UnfencingCause
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.rules import Rules
@@ -97,22 +98,21 @@ class KafkaController:
                     self._context.send()
             except ControllerMoved:
                 self._current = None
-                self._resign("a write of its epoch was refused, another controller was elected since")
+                self._resign(ResignationCause.WRITE_REFUSED)
                 self._events.appendleft(self.elect())
 
     def session_expired(self) -> None:
         """Waiting decisions are void, and this broker is not the controller any more. source: the Expire event"""
         self._current = None
         self._events.clear()
-        self._resign("its session with the registry is over")
+        self._resign(ResignationCause.SESSION_EXPIRED)
         self.active_controller = NO_BROKER
 
-    def _resign(self, why: str) -> None:
+    def _resign(self, why: ResignationCause, other: str | None = None) -> None:
         """source: onControllerResignation"""
         if self.is_active:
-            reason = f"{self._node} is no longer the controller: {why}"
             epoch = self._context.epoch
-            resigned = trace.ControllerResigned(node=self._node, controller_epoch=epoch, reason=reason)
+            resigned = trace.ControllerResigned(node=self._node, controller_epoch=epoch, cause=why, other=other)
             self._context.actions.append(Emit(resigned))
         self.active_controller = NO_BROKER
         self._context.clear()
@@ -151,7 +151,7 @@ class KafkaController:
 
     def _follow(self, controller: BrokerId) -> None:
         if self.is_active and controller != self._broker_id:
-            self._resign(f"{self._names(controller)} is")
+            self._resign(ResignationCause.OTHER_CONTROLLER, self._names(controller))
         self.active_controller = controller
 
     def controller_changed(self) -> Process:
@@ -161,7 +161,7 @@ class KafkaController:
             self._follow(znodes.controller_id(found.data))
             return
         if self.is_active:
-            self._resign(f"{znodes.CONTROLLER} is gone")
+            self._resign(ResignationCause.NODE_GONE)
         yield from self.elect()
 
     def _take_over(self) -> Process:
@@ -171,14 +171,14 @@ class KafkaController:
             yield Delete(path=f"{znodes.ISR_CHANGES}/{child}")
         self._context.live = yield from self._read_brokers()
         for broker_id in self._context.live:
-            self._tell_unfenced(broker_id, f"{self._node} finds it alive as it becomes the controller")
+            self._tell_unfenced(broker_id, UnfencingCause.FOUND_LIVE)
         yield from self._read_topics()
         for name in list(self._context.assignment):
             yield from self._refresh(name)
         yield GetChildren(path=znodes.ISR_CHANGES, watch=True)
         self._context.batch.update_metadata(self._context.live, {})
         self._context.send()
-        occasion = f" after {self._node} became the controller"
+        occasion = Occasion(OccasionKind.NEW_CONTROLLER)
         for name, registration in self._context.states.items():
             self._context.batch.leader_and_isr(self._context.live_of(registration.replicas), name, registration)
         self._context.batch.update_metadata(self._context.live, self._context.states)
@@ -257,7 +257,7 @@ class KafkaController:
         """source: onBrokerFailure, onReplicasBecomeOffline"""
         for broker_id in dead:
             self._context.shutting_down.pop(broker_id, None)
-        occasion = f" after {self._names.set_of(list(dead)).strip('{}')} left the registry"
+        occasion = Occasion(OccasionKind.LEFT_REGISTRY, tuple(dead))
         self._partitions.note_dead_leaders()
         yield from self._partitions.elect_leaderless(occasion)
         self._context.send()
@@ -269,7 +269,7 @@ class KafkaController:
     def _brokers_started(self, new: Sequence[BrokerId]) -> Process:
         """source: onBrokerStartup"""
         for broker_id in new:
-            self._tell_unfenced(broker_id, f"{self._names(broker_id)} is in the registry")
+            self._tell_unfenced(broker_id, UnfencingCause.IN_REGISTRY)
         self._context.batch.update_metadata([broker_id for broker_id in self._context.live if broker_id not in new], {})
         self._context.batch.update_metadata(new, self._context.states)
         self._context.send()
@@ -277,20 +277,18 @@ class KafkaController:
             hosts = [broker_id for broker_id in new if broker_id in registration.replicas]
             self._context.batch.leader_and_isr(hosts, name, registration)
         self._context.send()
-        who = self._names.set_of(list(new)).strip("{}")
-        yield from self._partitions.elect_leaderless(f" after {who} came")
+        yield from self._partitions.elect_leaderless(Occasion(OccasionKind.CAME, tuple(new)))
         self._context.send()
 
     def _tell_fenced(self, dead: Sequence[BrokerId]) -> None:
         """There is no fencing in this era; the event follows once the broker leads and follows nothing."""
         for broker_id in dead:
-            who = self._names(broker_id)
-            reason = f"{who} was fenced: it is not in the registry any more, so {self._node} has taken it offline"
-            self._context.actions.append(Emit(trace.BrokerFenced(node=self._node, broker=who, reason=reason)))
+            who, cause = self._names(broker_id), FencingCause.NOT_IN_REGISTRY
+            self._context.actions.append(Emit(trace.BrokerFenced(node=self._node, broker=who, cause=cause)))
 
-    def _tell_unfenced(self, broker_id: BrokerId, reason: str) -> None:
+    def _tell_unfenced(self, broker_id: BrokerId, cause: UnfencingCause) -> None:
         who = self._names(broker_id)
-        self._context.actions.append(Emit(trace.BrokerUnfenced(node=self._node, broker=who, reason=reason)))
+        self._context.actions.append(Emit(trace.BrokerUnfenced(node=self._node, broker=who, cause=cause)))
 
     # ------------------------------------------------------------------------------------------------ partition states
 
@@ -306,7 +304,7 @@ class KafkaController:
     def topic_config_changed(self) -> Process:
         """An unclean election may be allowed now. source: enableTopicUncleanLeaderElection"""
         if self.is_active:
-            yield from self._partitions.elect_leaderless("; the topic's configuration was changed")
+            yield from self._partitions.elect_leaderless(Occasion(OccasionKind.TOPIC_CONFIG))
 
     def isr_changed(self) -> Process:
         """Leaders have written ISRs and left a note of it. source: processIsrChangeNotification"""
@@ -355,7 +353,7 @@ class KafkaController:
             self._context.reply(answer, ControlledShutdownReply(error=ErrorCode.STALE_BROKER_EPOCH))
             return
         self._context.shutting_down[broker_id] = None
-        occasion = f" after {self._names(broker_id)} began a controlled shutdown"
+        occasion = Occasion(OccasionKind.CONTROLLED_SHUTDOWN, (broker_id,))
         hosted = [
             name
             for name, state in self._context.states.items()
@@ -383,13 +381,12 @@ class KafkaController:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.is_active else ErrorCode.NOT_CONTROLLER
             self._refuse_election(name, answer, error, f"{self._node} knows no partition {name}")
             return
-        wanted = f"{'an unclean' if unclean else 'a preferred'} election"
+        occasion = Occasion(OccasionKind.UNCLEAN_ASKED if unclean else OccasionKind.PREFERRED_ASKED)
         if desired is not None:
             # Simplified: the replicas are reordered by the same command; Kafka needs a reassignment for that.
             yield from self._reorder(name, desired)
-            wanted = f"{self._names(desired)} as leader"
+            occasion = Occasion(OccasionKind.LEADER_ASKED, (desired,))
         election = Election.UNCLEAN if unclean else Election.PREFERRED
-        occasion = f"; an operator asked for {wanted}"
         if (yield from self._partitions.elect(name, self._partitions.preferred(election, occasion))):
             self._context.reply(answer, ElectReply(error=ErrorCode.NONE))
             return
@@ -399,12 +396,9 @@ class KafkaController:
         why = "leads already" if led else "is not live and in the ISR"
         self._refuse_election(name, answer, error, f"{self._names(preferred)} {why}")
 
-    def _refuse_election(self, name: TopicPartition, answer: Answer, error: ErrorCode, reason: str) -> None:
-        refused = trace.ElectionRefused(
-            node=self._node, topic=name.topic, partition=name.partition, error=error.name, reason=reason
-        )
-        self._context.actions.append(Emit(refused))
-        self._context.reply(answer, ElectReply(error=error, message=reason))
+    def _refuse_election(self, name: TopicPartition, answer: Answer, error: ErrorCode, message: str) -> None:
+        self._context.actions.append(Emit(trace.ElectionRefused(self._node, *name, error=error.name, message=message)))
+        self._context.reply(answer, ElectReply(error=error, message=message))
 
     def _reorder(self, name: TopicPartition, desired: BrokerId) -> Process:
         replicas = self._context.assignment[name]
@@ -427,7 +421,5 @@ class KafkaController:
             elsewhere = [name for name in names if self._context.states[name].leader != broker_id]
             if broker_id in self._context.live and len(elsewhere) * 100 > len(names) * self._imbalance_percentage:
                 for name in elsewhere:
-                    plan = self._partitions.preferred(
-                        Election.PREFERRED, "; the periodic preferred-leader check found it"
-                    )
+                    plan = self._partitions.preferred(Election.PREFERRED, Occasion(OccasionKind.PREFERRED_CHECK))
                     yield from self._partitions.elect(name, plan)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
-from controller.election import Candidates, Choice, Election, elect
+from controller.election import Candidates, Choice, Election, Occasion, elect
 from controller.image import PartitionRegistration
 from controller.inputs import IsrProposal, IsrResult
 from controller.zookeeper import znodes
 from controller.zookeeper.controller_context import ControllerContext, ControllerMoved, Process, Results
 from controller.zookeeper.registry import CheckVersion, Create, GetData, Multi, Operation, RegistryError, SetData
+from replica.causes import ElectionCause, IsrCommitCause, PlacementCause
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
@@ -31,7 +32,7 @@ class Planned:
 
     after: PartitionRegistration
     choice: Choice
-    occasion: str
+    occasion: Occasion
     elects: bool = True
 
 
@@ -39,7 +40,7 @@ Plan = Callable[[PartitionRegistration], Planned | None]
 
 
 class PartitionChanges:
-    """Processes that change partitions of the context; each write carries its reason for the trace."""
+    """Processes that change partitions of the context; each write carries its cause for the trace."""
 
     def __init__(self, context: ControllerContext, *, node: str, names: Names, rules: Rules) -> None:
         self._context = context
@@ -47,7 +48,7 @@ class PartitionChanges:
         self._names = names
         self._rules = rules
 
-    def elect_leaderless(self, occasion: str) -> Process:
+    def elect_leaderless(self, occasion: Occasion) -> Process:
         """Partitions that are new or offline. source: triggerOnlinePartitionStateChange"""
         for name in sorted(self._context.assignment):
             if name not in self._context.states:
@@ -61,7 +62,7 @@ class PartitionChanges:
             if not self._context.is_online(state.leader):
                 self._context.offline[name] = None
 
-    def take_offline(self, dead: Sequence[BrokerId], occasion: str) -> Process:
+    def take_offline(self, dead: Sequence[BrokerId], occasion: Occasion) -> Process:
         """Out of every ISR, except as its last member. source: the OfflineReplica transition, removeReplicasFromIsr"""
         for name in sorted(self._context.states):
             for broker_id in dead:
@@ -83,14 +84,13 @@ class PartitionChanges:
         registration = PartitionRegistration(
             replicas=replicas, in_sync_replicas=live, leader=live[0], leader_epoch=0, partition_epoch=0
         )
-        why = f"replicas as assigned; {self._names(live[0])} leads, the first that is live"
-        data = znodes.state_data(registration, self._context.epoch)
-        results = yield from self._write(Create(path=znodes.state_path(name), data=data, note={"why": why}))
+        data, note = znodes.state_data(registration, self._context.epoch), {"cause": PlacementCause.ASSIGNED}
+        results = yield from self._write(Create(path=znodes.state_path(name), data=data, note=note))
         if results[-1].error is None:
             self._context.states[name] = registration
             self._announce(name)
 
-    def _elect_offline(self, name: TopicPartition, occasion: str) -> Process:
+    def _elect_offline(self, name: TopicPartition, occasion: Occasion) -> Process:
         """The elected broker leads in a new term, even if it led before: otherwise followers that heard of it while it
         was dead would never look for it again. source: OfflinePartitionLeaderElectionStrategy, leaderForOffline
         """
@@ -123,7 +123,7 @@ class PartitionChanges:
             return False
         return TopicConfig().with_own(znodes.config_of(found.data)).unclean_leader_election_enable
 
-    def remove_from_isr(self, name: TopicPartition, broker_id: BrokerId, occasion: str) -> Process:
+    def remove_from_isr(self, name: TopicPartition, broker_id: BrokerId, occasion: Occasion) -> Process:
         """The leader epoch rises although the leader may stay: a ZooKeeper controller has no other way to be heard."""
 
         def plan(before: PartitionRegistration) -> Planned | None:
@@ -134,10 +134,8 @@ class PartitionChanges:
             isr = rest if len(before.in_sync_replicas) > 1 else before.in_sync_replicas
             if leader == NO_BROKER and before.leader == NO_BROKER and isr == before.in_sync_replicas:
                 return None
-            why = f"{self._node} takes {self._names(broker_id)} offline"
-            if leader == NO_BROKER:
-                why = f"no leader: no member of the ISR {self._names.set_of(before.in_sync_replicas)} is live"
-            return Planned(_next_term(before, leader, isr), Choice(leader, True, why), occasion, elects=False)
+            cause = ElectionCause.NO_LIVE_MEMBER if leader == NO_BROKER else None
+            return Planned(_next_term(before, leader, isr), Choice(leader, True, cause), occasion, elects=False)
 
         yield from self.change(name, plan, without=broker_id)
 
@@ -147,7 +145,6 @@ class PartitionChanges:
             replicas=partition.replicas,
             in_sync_replicas=partition.in_sync_replicas,
             is_acceptable=is_acceptable,
-            names=self._names,
         )
 
     def change(
@@ -166,8 +163,14 @@ class PartitionChanges:
             if planned is None:
                 self._context.states[name] = before
                 return False
-            choice = planned.choice
-            note = {"why": choice.why, "clean": choice.clean, "occasion": planned.occasion, "elects": planned.elects}
+            choice, (kind, brokers, *_) = planned.choice, planned.occasion
+            note = {
+                "cause": choice.cause,
+                "clean": choice.clean,
+                "elects": planned.elects,
+                "occasion": kind,
+                "brokers": brokers,
+            }
             data = znodes.state_data(planned.after, self._context.epoch)
             path = znodes.state_path(name)
             results = yield from self._write(SetData(path=path, data=data, version=found.version, note=note))
@@ -205,7 +208,7 @@ class PartitionChanges:
             after = replace(known, in_sync_replicas=proposal.in_sync_replicas)
             data = znodes.state_data(after, self._context.epoch)
             leader = self._names(sender)
-            note = {"why": f"{leader} proposed it as leader", "proposed_by": leader}
+            note = {"cause": IsrCommitCause.PROPOSED, "proposed_by": leader}
             path = znodes.state_path(name)
             written = yield from self._write(SetData(path=path, data=data, version=known.partition_epoch, note=note))
             if written[-1].error is None:
@@ -230,24 +233,24 @@ class PartitionChanges:
         self, sender: BrokerId, proposal: IsrProposal, known: PartitionRegistration | None, error: ErrorCode
     ) -> None:
         at = "" if known is None else f"; it is at {known.leader_epoch}/{known.partition_epoch}"
-        reason = (
+        message = (
             f"{self._names(sender)} proposed at leader epoch {proposal.leader_epoch} and version "
             f"{proposal.partition_epoch}{at}"
         )
         event = trace.IsrRejected(
-            node=self._node,
+            self._node,
+            proposal.topic,
+            proposal.partition,
             broker=self._names(sender),
-            topic=proposal.topic,
-            partition=proposal.partition,
             leader_epoch=known.leader_epoch if known else proposal.leader_epoch,
             partition_epoch=known.partition_epoch if known else proposal.partition_epoch,
             isr=tuple(map(self._names, proposal.in_sync_replicas)),
             error=error.name,
-            reason=reason,
+            message=message,
         )
         self._context.actions.append(Emit(event))
 
-    def away_from_those_who_leave(self, occasion: str) -> Plan:
+    def away_from_those_who_leave(self, occasion: Occasion) -> Plan:
         """source: Election.leaderForControlledShutdown"""
 
         def plan(before: PartitionRegistration) -> Planned | None:
@@ -259,7 +262,7 @@ class PartitionChanges:
 
         return plan
 
-    def preferred(self, election: Election, occasion: str) -> Plan:
+    def preferred(self, election: Election, occasion: Occasion) -> Plan:
         """source: Election.leaderForPreferredReplica"""
 
         def plan(before: PartitionRegistration) -> Planned | None:

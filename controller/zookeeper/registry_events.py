@@ -1,6 +1,6 @@
 """Changes of the registry as events of the cluster: the registry decides the order.
 
-A writer puts the reason beside its write (`note`); the event bears the writer's name and the time of the write.
+A writer puts the cause beside its write (`note`); the event bears the writer's name and the time of the write.
 """
 
 from __future__ import annotations
@@ -8,10 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.changes import ChangeEvents
-from controller.election import Choice
+from controller.election import Choice, Occasion
 from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import Registry, Transaction
+from replica.causes import (
+    ActivationCause,
+    ConfigCause,
+    ElectionCause,
+    IsrCommitCause,
+    OccasionKind,
+    PlacementCause,
+    RegistrationCause,
+)
 from replica.config import TopicConfig
 from replica.ids import Names, TopicPartition
 from replica.trace import events as trace
@@ -34,15 +43,12 @@ class RegistryTeller:
                 node=self._node,
                 broker=writer,
                 broker_epoch=transaction.zxid,
-                reason=f"{writer} made {path}, which lives as long as its session",
+                cause=RegistrationCause.ZNODE,
+                path=path,
             )
         elif transaction.kind == "create" and path == znodes.CONTROLLER:
             epoch = int(self._registry.nodes[znodes.CONTROLLER_EPOCH].data)
-            yield trace.ControllerActivated(
-                node=writer,
-                controller_epoch=epoch,
-                reason=f"{writer} was the first to make {path} and is the controller of epoch {epoch}",
-            )
+            yield trace.ControllerActivated(node=writer, controller_epoch=epoch, cause=ActivationCause.ZNODE)
         elif transaction.kind == "create" and name is not None:
             yield self._created(name, transaction, writer)
         elif transaction.kind == "set" and name is not None:
@@ -55,16 +61,15 @@ class RegistryTeller:
         config = TopicConfig().with_own(znodes.config_of(self._registry.nodes[znodes.config_path(name.topic)].data))
         named = ChangeEvents(node=writer, names=self._names).named
         return trace.PartitionCreated(
-            node=writer,
-            topic=name.topic,
-            partition=name.partition,
+            writer,
+            *name,
             broker=self._names(state.leader),
             replicas=named(state.replicas),
             isr=named(state.in_sync_replicas),
             leader_epoch=state.leader_epoch,
             partition_epoch=state.partition_epoch,
             min_isr=config.min_insync_replicas,
-            reason=str(transaction.note.get("why", "")),
+            cause=PlacementCause(transaction.note["cause"]) if transaction.note else None,
         )
 
     def _configured(self, topic: str, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
@@ -72,14 +77,13 @@ class RegistryTeller:
         for key in sorted({*before, *after}):
             value = after.get(key)
             if value != before.get(key):
-                what = "back to its default" if value is None else f"to {value}"
                 yield trace.ConfigAltered(
                     node=writer,
                     topic=topic,
                     key=key,
                     value=value,
                     min_isr=TopicConfig().with_own(after).min_insync_replicas,
-                    reason=f"an operator sets {key} of topic {topic} {what}",
+                    cause=ConfigCause.OPERATOR,
                 )
 
     def _changed(self, name: TopicPartition, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
@@ -89,13 +93,17 @@ class RegistryTeller:
         before = self._registration(name, transaction.before, version - 1)
         after = self._registration(name, transaction.data, version)
         teller = ChangeEvents(node=writer, names=self._names)
-        why, occasion = str(transaction.note.get("why", "")), str(transaction.note.get("occasion", ""))
-        if after.leader != before.leader or transaction.note.get("elects", False):
-            choice = Choice(after.leader, bool(transaction.note.get("clean", True)), why)
-            yield from teller.events(name, before, after, choice, occasion)
+        note = transaction.note
+        occasion = Occasion(OccasionKind(note["occasion"]), tuple(note["brokers"])) if "occasion" in note else None
+        if after.leader != before.leader or note.get("elects", False):
+            cause = ElectionCause(note["cause"]) if note.get("cause") else None
+            yield from teller.events(
+                name, before, after, Choice(after.leader, note.get("clean", True), cause), occasion
+            )
         elif after.in_sync_replicas != before.in_sync_replicas:
-            reason = f"{teller.membership(before, after)}: {why}{occasion}"
-            yield teller.isr_committed(name, before, after, reason, transaction.note.get("proposed_by"))
+            proposed_by = note.get("proposed_by")
+            why = IsrCommitCause.TAKEN_OFFLINE if proposed_by is None else IsrCommitCause(note["cause"])
+            yield teller.isr_committed(name, before, after, why, occasion, proposed_by)
 
     def _registration(self, name: TopicPartition, data: str, version: int) -> PartitionRegistration:
         _, replicas = znodes.topic_of(self._registry.nodes[znodes.topic_path(name.topic)].data)

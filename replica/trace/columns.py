@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+from replica.causes import FencingCause, OccasionKind
 from replica.frozen import dataclass
+from replica.wording import listed
 
 Node = Annotated[str, "the node that states the event"]
 Topic = Annotated[str, "topic"]
@@ -78,6 +80,71 @@ class ControlEvent(TraceEvent):
 
     __slots__ = ()
     TABLE: ClassVar[str] = "control"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnOccasion(OnPartition, ControlEvent):
+    """What a controller decides about leader, ISR and ELR of a partition, and what for. An observer may not know."""
+
+    leader_epoch: Epoch
+    partition_epoch: PartitionEpoch
+    occasion: Annotated[OccasionKind | None, "what it was decided for, see OccasionKind"] = None
+    occasion_brokers: Annotated[tuple[str, ...], "the brokers of the occasion"] = ()
+    fencing_cause: Annotated[FencingCause | None, "why the broker of the occasion was fenced"] = None
+    occasion_amount: Annotated[int | None, "microseconds without a heartbeat, or how many log directories failed"] = (
+        None
+    )
+
+    def on_occasion(self) -> str:
+        """Ends a sentence: ` after b2 was fenced`; "" if no occasion is known."""
+        who, number = listed(self.occasion_brokers), self.occasion_amount
+        match self.occasion:
+            case None:
+                return ""
+            case OccasionKind.FENCED:
+                return f" after {was_fenced(who, self.fencing_cause, number)}"
+            case OccasionKind.DIRECTORY_FAILED:
+                return f" after {'a log directory' if number == 1 else f'{number} log directories'} of {who} failed"
+            case OccasionKind.LEFT_REGISTRY:
+                return f" after {', '.join(self.occasion_brokers)} left the registry"
+            case OccasionKind.CAME:
+                return f" after {', '.join(self.occasion_brokers)} came"
+        return _ON_OCCASION[self.occasion].format(who=who, node=self.node)
+
+
+_ON_OCCASION = {
+    OccasionKind.UNFENCED: " after {who} was unfenced",
+    OccasionKind.REGISTERED: " as {who} registered",
+    OccasionKind.NO_CLEAN_SHUTDOWN_FILE: " after {who} registered without a clean-shutdown file",
+    OccasionKind.OTHER_CLEAN_SHUTDOWN_FILE: " after {who} registered with the clean-shutdown file of another life",
+    OccasionKind.CONTROLLED_SHUTDOWN: " after {who} began a controlled shutdown",
+    OccasionKind.PREFERRED_ASKED: "; an operator asked for a preferred election",
+    OccasionKind.UNCLEAN_ASKED: "; an operator asked for an unclean election",
+    OccasionKind.LEADER_ASKED: "; an operator asked for {who} as leader",
+    OccasionKind.PREFERRED_CHECK: "; the periodic preferred-leader check found it",
+    OccasionKind.UNCLEAN_CHECK: "; the periodic unclean-election check found it",
+    OccasionKind.REASSIGNMENT: " as the replicas change",
+    OccasionKind.REASSIGNMENT_CANCELLED: " as the reassignment is cancelled",
+    OccasionKind.NEW_CONTROLLER: " after {node} became the controller",
+    OccasionKind.TOPIC_CONFIG: "; the topic's configuration was changed",
+}
+
+
+def was_fenced(who: str | None, cause: FencingCause | None, silent_us: int | None) -> str:
+    """silent_us: how long no heartbeat had come; None: not known"""
+    if cause is FencingCause.NOT_LISTED:
+        return f"{who} is no longer among the brokers that are listed: it is fenced, or has stopped"
+    silence = "in time" if silent_us is None else f"for {silent_us / 1_000_000:.1f} s"
+    return f"{who} was fenced" + ("" if cause is None else f": {_FENCED[cause].format(silence=silence)}")
+
+
+_FENCED = {
+    FencingCause.NO_HEARTBEAT: "no heartbeat {silence}",
+    FencingCause.ASKED: "it asked to be fenced",
+    FencingCause.SHUTDOWN: "it shuts down in order",
+    FencingCause.UNREGISTERED: "an operator unregistered it",
+    FencingCause.NOT_IN_REGISTRY: "it is not in the registry any more",
+}
 
 
 class GroupEvent(TraceEvent):

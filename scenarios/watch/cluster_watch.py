@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from replica.causes import FencingCause, UnfencingCause
 from replica.ids import UNKNOWN_OFFSET, BrokerId, Offset, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent, TraceLog
@@ -61,14 +62,13 @@ class ClusterWatch:
         for broker_id, address in listed_now.items():
             known = self._broker(broker_id)
             if not known.listed:
-                self._came(known, asked)
+                self._came(known)
             known.address, known.listed = address, True
         for known in self.brokers.values():
             if known.listed and known.broker_id not in listed_now:
                 known.listed = False
                 name = broker_name(known.broker_id)
-                reason = f"{name} is no longer among the brokers that {asked} lists: it is fenced, or has stopped"
-                self._emit(trace.BrokerFenced(node=CONTROLLER, broker=name, reason=reason))
+                self._emit(trace.BrokerFenced(node=CONTROLLER, broker=name, cause=FencingCause.NOT_LISTED))
 
     def may_describe(self, broker_id: BrokerId, listed: Sequence[ListedBroker] | None = None) -> bool:
         """Whether what a broker says of the cluster counts. Not if the others list it no more: it may be cut off from
@@ -85,13 +85,12 @@ class ClusterWatch:
             one.listed and one.answered_us is not None and one.silent_since_us is None for one in others
         )
 
-    def _came(self, known: WatchedBroker, asked: str) -> None:
+    def _came(self, known: WatchedBroker) -> None:
         name = broker_name(known.broker_id)
-        reason = f"{name} is among the brokers that {asked} lists"
         if known.address is None:
             self._emit(trace.NodeStarted(node=name, role="broker"))
-            self._emit(trace.BrokerRegistered(node=CONTROLLER, broker=name, broker_epoch=0, reason=reason))
-        self._emit(trace.BrokerUnfenced(node=CONTROLLER, broker=name, reason=reason))
+            self._emit(trace.BrokerRegistered(node=CONTROLLER, broker=name, broker_epoch=0))
+        self._emit(trace.BrokerUnfenced(node=CONTROLLER, broker=name, cause=UnfencingCause.LISTED))
 
     def _broker(self, broker_id: BrokerId) -> WatchedBroker:
         return self.brokers.setdefault(broker_id, WatchedBroker(broker_id))
@@ -139,18 +138,18 @@ class ClusterWatch:
 
     # ---------------------------------------------------------------------------------------------------- partitions
 
-    def cluster_answered(self, now_us: int, asked: str, answer: ClusterAnswer) -> None:
+    def cluster_answered(self, now_us: int, answer: ClusterAnswer) -> None:
         """All partitions, as one broker knows them."""
         self._enter(now_us)
         self.left_out = answer.left_out
         there = {one.name: one for one in answer.partitions}
-        self._forget(there, asked)
+        self._forget(there)
         for name, one in there.items():
             known = self.partitions.get(name)
             if known is None:
-                self._created(one, asked)
+                self._created(one)
             elif one != known.answer:
-                self._changed(known, one, asked)
+                self._changed(known, one)
 
     def min_isr_of(self, topic: str) -> int | None:
         """None: not known"""
@@ -175,11 +174,10 @@ class ClusterWatch:
                     key="min.insync.replicas",
                     value=str(value),
                     min_isr=value,
-                    reason=f"min.insync.replicas of {topic} is {value}",
                 )
             )
 
-    def _forget(self, there: Mapping[TopicPartition, PartitionAnswer], asked: str) -> None:
+    def _forget(self, there: Mapping[TopicPartition, PartitionAnswer]) -> None:
         """Topics that are gone, or that are others by the same name."""
         gone: dict[str, None] = {}
         for name, known in self.partitions.items():
@@ -191,33 +189,32 @@ class ClusterWatch:
                 self.holds.ended(name)
                 del self.partitions[name]
             self._min_isr.pop(topic, None)
-            reason = f"{topic} is gone, or another topic by that name has come, as {asked} describes it"
-            self._emit(trace.TopicDeleted(node=CONTROLLER, topic=topic, reason=reason))
+            self._emit(trace.TopicDeleted(node=CONTROLLER, topic=topic))
 
-    def _created(self, one: PartitionAnswer, asked: str) -> None:
+    def _created(self, one: PartitionAnswer) -> None:
         known = self.partitions[one.name] = WatchedPartition(one.name, one, max(one.leader_epoch, 0))
         known.configured_min_isr = self._min_isr.get(one.name.topic)
-        for event in decisions.created(known, asked):
+        for event in decisions.created(known):
             self._emit(event)
 
-    def _changed(self, known: WatchedPartition, one: PartitionAnswer, asked: str) -> None:
+    def _changed(self, known: WatchedPartition, one: PartitionAnswer) -> None:
         before = known.answer
         if 0 <= one.leader_epoch < known.leader_epoch:
             return  # A broker that has not heard yet.
         known.answer = one
         known.partition_epoch += 1
         if one.replicas != before.replicas:
-            self._emit(decisions.reassigned(known, before, asked))
+            self._emit(decisions.reassigned(known, before))
         if one.leader != before.leader or one.leader_epoch > known.leader_epoch:
             # Before Metadata 7 brokers do not tell the epoch: then changes are counted.
             known.leader_epoch = one.leader_epoch if one.leader_epoch >= 0 else known.leader_epoch + 1
             self.holds.ended(known.name)
             known.ends = LeaderEnds()
-            self._emit(decisions.elected(known, before, asked))
+            self._emit(decisions.elected(known, before))
         elif sorted(one.isr) != sorted(before.isr):
-            self._emit(decisions.isr_changed(known, before, asked))
+            self._emit(decisions.isr_changed(known, before))
         if one.elr is not None and sorted(one.elr) != sorted(before.elr or ()):
-            self._emit(decisions.elr_changed(known, before.elr or (), asked))
+            self._emit(decisions.elr_changed(known, before.elr or ()))
 
     # ------------------------------------------------------------------------------------------------------ replicas
 
@@ -291,8 +288,7 @@ class ClusterWatch:
         """The first events of the trace. how: the cluster is watched; its title is not known yet"""
         self._emit(trace.RunStarted(scenario="watch", variant=None, seed=0, profile=profile, title=how))
         self._emit(trace.NodeStarted(node=CONTROLLER, role="controller"))
-        reason = "the cluster's controller; it is not asked, what it decides is read from what brokers say"
-        self._emit(trace.ControllerActivated(node=CONTROLLER, controller_epoch=0, reason=reason))
+        self._emit(trace.ControllerActivated(node=CONTROLLER, controller_epoch=0))
 
     def finish(self, now_us: int) -> None:
         """The last events of the trace: every replica that has stated itself, as it was last seen."""

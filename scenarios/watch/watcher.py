@@ -209,7 +209,7 @@ class Watcher:
             topics = unknown if self._min_isr_readable else []
         await self._describe_min_isr(link, topics)
         self.watch.brokers_answered(self.now_us, asked, brokers)
-        self.watch.cluster_answered(self.now_us, asked, ClusterAnswer(brokers, tuple(partitions), left_out))
+        self.watch.cluster_answered(self.now_us, ClusterAnswer(brokers, tuple(partitions), left_out))
         return True
 
     async def _describe_min_isr(self, link: BrokerLink, topics: Sequence[str]) -> None:

@@ -288,7 +288,7 @@ def shown(action: Action) -> list[str]:
         case AppendRecord(offset=offset, record=record):
             return [f"#{offset} {encode_record(record).decode()}"]
         case EmitNumbered(event=event):
-            return [f"{type(event).__name__} {_event(event)}: {getattr(event, 'reason', '')}"]
+            return [f"{type(event).__name__} {_event(event)}: {event.sentence()}"]
         case RegistrationReply(error=error, broker_epoch=epoch, message=message):
             return [f"-> {error.name} broker_epoch={epoch}{_because(message)}"]
         case HeartbeatReply(error=error, message=message) if error:

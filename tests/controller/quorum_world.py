@@ -280,7 +280,7 @@ class QuorumWorld:
                     case SendTo():
                         self._send(voter, action)
                     case Emit():
-                        self.story.append(f"{self.now_us // MS:>6} ms  {action.event.reason}")  # type: ignore[attr-defined]
+                        self.story.append(f"{self.now_us // MS:>6} ms  {action.event.sentence()}")
                     case LogCommitted() | LeadershipChanged():
                         pass
             self._serve(voter)

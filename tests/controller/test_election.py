@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from controller_world import NAMES
 
 from controller.changes import PartitionChange, Target, build_change
 from controller.election import Candidates, Election, elect
 from controller.image import PartitionRegistration
+from replica.causes import ElectionCause
 from replica.ids import NO_BROKER, BrokerId, TopicPartition
 
 FOO = TopicPartition("foo", 0)
@@ -36,7 +36,6 @@ def change(
     return build_change(
         FOO,
         before,
-        names=NAMES,
         is_acceptable=lambda broker_id: broker_id in live,
         election=election,
         target=Target(in_sync_replicas=isr, recovering=recovering),
@@ -45,34 +44,40 @@ def change(
 
 # replicas (2, 1, 3), ISR (2, 1, 3), leader 1, as PartitionChangeBuilderTest.FOO
 @pytest.mark.parametrize(
-    ("election", "live", "isr", "leader", "clean"),
+    ("election", "live", "isr", "leader", "clean", "cause"),
     [
-        (Election.PREFERRED, (1, 2, 3), (2, 1, 3), 2, True),
-        (Election.PREFERRED, (1, 3), (2, 1, 3), 1, True),
-        (Election.PREFERRED, (3,), (2, 1, 3), 3, True),
-        (Election.PREFERRED, (1, 2, 3), (1, 3), 1, True),
-        (Election.PREFERRED, (2,), (1, 3), NO_BROKER, True),
-        (Election.ONLINE, (1, 2, 3), (2, 1, 3), 1, True),
-        (Election.ONLINE, (2, 3), (2, 1, 3), 2, True),
-        (Election.ONLINE, (2, 3), (1, 3), 3, True),
-        (Election.ONLINE, (2,), (1, 3), NO_BROKER, True),
-        (Election.ONLINE, (), (2, 1, 3), NO_BROKER, True),
-        (Election.UNCLEAN, (1, 2, 3), (2, 1, 3), 1, True),
-        (Election.UNCLEAN, (2, 3), (1, 3), 3, True),
-        (Election.UNCLEAN, (2,), (1, 3), 2, False),
-        (Election.UNCLEAN, (), (2, 1, 3), NO_BROKER, True),
+        (Election.PREFERRED, (1, 2, 3), (2, 1, 3), 2, True, ElectionCause.PREFERRED),
+        (Election.PREFERRED, (1, 3), (2, 1, 3), 1, True, ElectionCause.KEEPS_LEADERSHIP),
+        (Election.PREFERRED, (3,), (2, 1, 3), 3, True, ElectionCause.FIRST_LIVE),
+        (Election.PREFERRED, (1, 2, 3), (1, 3), 1, True, ElectionCause.KEEPS_LEADERSHIP),
+        (Election.PREFERRED, (2,), (1, 3), NO_BROKER, True, ElectionCause.NO_LIVE_MEMBER),
+        (Election.ONLINE, (1, 2, 3), (2, 1, 3), 1, True, ElectionCause.KEEPS_LEADERSHIP),
+        (Election.ONLINE, (2, 3), (2, 1, 3), 2, True, ElectionCause.FIRST_LIVE),
+        (Election.ONLINE, (2, 3), (1, 3), 3, True, ElectionCause.FIRST_LIVE),
+        (Election.ONLINE, (2,), (1, 3), NO_BROKER, True, ElectionCause.UNCLEAN_DISABLED),
+        (Election.ONLINE, (), (2, 1, 3), NO_BROKER, True, ElectionCause.UNCLEAN_DISABLED),
+        (Election.UNCLEAN, (1, 2, 3), (2, 1, 3), 1, True, ElectionCause.KEEPS_LEADERSHIP),
+        (Election.UNCLEAN, (2, 3), (1, 3), 3, True, ElectionCause.FIRST_LIVE),
+        (Election.UNCLEAN, (2,), (1, 3), 2, False, ElectionCause.UNCLEAN),
+        (Election.UNCLEAN, (), (2, 1, 3), NO_BROKER, True, ElectionCause.NO_LIVE_REPLICA),
     ],
 )
-def test_choice(election: Election, live: tuple[int, ...], isr: tuple[int, ...], leader: int, clean: bool) -> None:
+def test_choice(
+    election: Election,
+    live: tuple[int, ...],
+    isr: tuple[int, ...],
+    leader: int,
+    clean: bool,
+    cause: ElectionCause,
+) -> None:
     candidates = Candidates(
         partition=partition((2, 1, 3), (2, 1, 3), leader=1),
         replicas=(2, 1, 3),
         in_sync_replicas=isr,
         is_acceptable=lambda broker_id: broker_id in live,
-        names=NAMES,
     )
     choice = elect(election, candidates)
-    assert (choice.leader, choice.clean) == (leader, clean)
+    assert choice == (leader, clean, cause, ())
 
 
 def test_nothing_to_change_writes_nothing() -> None:

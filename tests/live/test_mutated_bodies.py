@@ -25,6 +25,7 @@ from test_hostile import framed, memory_kib, received
 
 from cluster.protocol.cold import decode_response, encode_request, request
 from cluster.protocol.versions import API_VERSIONS, VERSIONS
+from replica.causes import FencingCause
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
 from scenarios.observe.trace_writer import read_rows
@@ -184,7 +185,7 @@ def events(served: Served) -> list[TraceEvent]:
 def unregistered(told: Sequence[TraceEvent]) -> list[str]:
     """Brokers that a client had unregistered, as any may without rules: they stay fenced until they start again."""
     fenced = [event for event in told if isinstance(event, trace.BrokerFenced)]
-    return [event.broker for event in fenced if "unregistered" in event.reason]
+    return [event.broker for event in fenced if event.cause is FencingCause.UNREGISTERED]
 
 
 def storm_on_a_cluster(record: Path, frames: int, *words: str) -> None:

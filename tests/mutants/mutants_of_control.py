@@ -94,7 +94,7 @@ CONTROL: tuple[Mutant, ...] = (
         "fencing-keeps-leaders",
         "A fenced broker loses its leaderships and its places in the ISR (S19)",
         BROKERS,
-        '        self._partitions.remove_broker(broker.broker_id, f" after {what_happened}", cause)\n',
+        "        self._partitions.remove_broker(broker.broker_id, occasion, cause)\n",
         "",
         "acks1-leader-kill: S19",
     ),

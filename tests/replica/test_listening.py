@@ -99,7 +99,7 @@ def test_listeners_are_called_in_their_order_and_a_function_with_every_row() -> 
     said: list[str] = []
     log = TraceLog([lambda row: said.append(f"first {row.seq}"), Told(said), lambda row: said.append("last")])
     log.emit(STOPPED)
-    log.emit(trace.TopicDeleted(node="c1", topic="t", reason="deleted"))
+    log.emit(trace.TopicDeleted(node="c1", topic="t"))
     assert said == ["first 0", "Told.z 0", "Told.a 0", "last", "first 1", "last"]
 
 

@@ -56,7 +56,7 @@ class TraceScript(TraceBuilder):
             self.start(node, incarnation=1)
             self.register(node, number)
             self.unfence(node)
-        self.create(min_isr, "t-0 is created")
+        self.create(min_isr)
         self.leads(self.leader, 0, 0)
         for node in self.brokers[1:]:
             self.follows(node, self.leader, 0, 0)

@@ -81,7 +81,7 @@ def test_heartbeats_and_session_checks_fall_where_the_file_says() -> None:
     result = run_scenario(scenario, runs_dir=None, keep_rows=True)
     (fenced,) = ((row.at_us, row.event) for row in result.rows if isinstance(row.event, BrokerFenced))
     assert fenced[0] == pytest.approx(14_000_000, abs=5_000)
-    assert fenced[1].reason == "b1 was fenced: no heartbeat for 9.1 s"
+    assert fenced[1].sentence() == "b1 was fenced: no heartbeat for 9.1 s"
 
 
 @pytest.mark.parametrize("phases", ["random", "{b1: 250ms, b2: 599s}"])

@@ -27,7 +27,7 @@ class Story(TraceBuilder):
         )
         for node in self.brokers:
             self.start(node, incarnation=1)
-        self.create(self.min_isr, "the scenario assigns it")
+        self.create(self.min_isr)
         self._roles("the controller created the partition")
 
     def _roles(self, reason: str) -> None:
@@ -80,18 +80,18 @@ class Story(TraceBuilder):
         self.recover(node, self.ends[node], hw=self.high_watermarks[node])
         self._roles(f"{node} registered")
 
-    def change_leader(self, leader: str, isr: tuple[str, ...], reason: str, clean: bool = True) -> None:
+    def change_leader(self, leader: str, isr: tuple[str, ...], clean: bool = True) -> None:
         """The controller elects a leader and writes the ISR; all that run learn of it at once."""
         before = self.isr
-        self.elect(leader, *isr, clean=clean, reason=reason)
+        self.elect(leader, *isr, clean=clean)
         self.leader, self.epoch = leader, self.epoch + 1
-        self.commit_isr(*isr, partition_epoch=self.partition_epoch, previous=before, reason=reason)
+        self.commit_isr(*isr, partition_epoch=self.partition_epoch, previous=before)
         self._roles("the controller said so")
 
     def change_isr(self, isr: tuple[str, ...]) -> None:
         """The leader proposes; the controller, which does not know why, writes the ISR."""
         self.propose(isr)
-        self.commit_isr(*isr, by=self.leader, reason=f"{self.leader} proposed it as leader")
+        self.commit_isr(*isr, by=self.leader)
 
     def finish(self) -> None:
         for node in self.brokers:
@@ -126,9 +126,7 @@ def leader_kill(run_dir: Path) -> None:
     story.take_down("b1")
     story.at(6).send("r5")
     story.at(6.1).refuse("r5", "NETWORK_EXCEPTION", reason="the connection to b1 is gone")
-    story.at(14).change_leader(
-        "b2", ("b2", "b3"), "b1 was fenced; b2 is the first live replica of the ISR {b1, b2, b3}"
-    )
+    story.at(14).change_leader("b2", ("b2", "b3"))
     story.at(14.2)
     story.write("b2", "r5", 1)
     story.at(14.201).ack("r5", 3, "b2", latency_us=8_201_000)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_reports.tables as tables_module
-from replica.causes import IsrCause, LagCause
+from replica.causes import IsrCause, IsrCommitCause, LagCause
 from replica.trace import events as t
 from replica.trace.signs import SIGNS, sign_of
 from spark_reports.held import has_no_rows
@@ -46,16 +46,15 @@ def test_replica_timeline_follows_appends_truncation_and_stops(ask: Ask) -> None
 
 
 def test_isr_intervals_and_changes_carry_their_reasons(ask: Ask) -> None:
-    fenced = "b1 was fenced; b2 is the first live replica of the ISR {b1, b2, b3}"
     columns = ("from_us", "until_us", "standing", "reason")
     assert ask("isr_intervals", *columns, by="from_us", where=lambda row: row["node"] == "b1") == [
-        (0, 14_000_000, "leader", "the scenario assigns it"),
-        (14_000_000, 20_400_000, "out of sync", fenced),
+        (0, 14_000_000, "leader", "replicas as assigned; b1 leads, the first that is live"),
+        (14_000_000, 20_400_000, "out of sync", "b1 left the ISR"),
         (20_400_000, 30_000_000, "in sync", "b2 wants b1 in the ISR"),
     ]
     # The election and the ISR write that comes with it are one change.
     assert ask("isr_changes", "at_us", "left", "joined", "reason", by="seq") == [
-        (14_000_000, ["b1"], [], fenced),
+        (14_000_000, ["b1"], [], "b2 is the first live member of the ISR {b1, b2, b3}"),
         (20_400_000, [], ["b1"], "b2 wants b1 in the ISR"),
     ]
 
@@ -108,20 +107,18 @@ def test_time_to_recover_counts_from_the_first_loss_to_the_leader_that_knows(
     story.at(2).take_down("b1")
     place: dict[str, Any] = {"node": "c1", "topic": "t", "partition": 0, "partition_epoch": 0, "isr": ("b1",)}
     story.epoch += 1
-    story.at(5).emit(t.PartitionWentOffline(previous_leader="b1", leader_epoch=1, reason="nobody is live", **place))
+    story.at(5).emit(t.PartitionWentOffline(previous_leader="b1", leader_epoch=1, **place))
     story.elected = None
-    story.at(6).change_leader("b2", ("b2",), "unclean election", clean=False)
-    story.at(9).change_leader("b1", ("b1",), "unclean election", clean=False)
+    story.at(6).change_leader("b2", ("b2",), clean=False)
+    story.at(9).change_leader("b1", ("b1",), clean=False)
     story.at(10).restart("b1")
     story.at(11).produce("r0")
-    story.at(12).change_leader("b3", ("b1", "b3"), "b3 is preferred")
-    story.at(13).emit(t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
-    story.at(14).emit(
-        t.PartitionCreated(broker="b1", replicas=("b1",), leader_epoch=0, min_isr=1, reason="made anew", **place)
-    )
+    story.at(12).change_leader("b3", ("b1", "b3"))
+    story.at(13).emit(t.TopicDeleted(node="c1", topic="t"))
+    story.at(14).emit(t.PartitionCreated(broker="b1", replicas=("b1",), leader_epoch=0, min_isr=1, **place))
     story.at(15).restart("b2")
     story.epoch = 1
-    story.at(16).change_leader("b2", ("b2",), "b2 is preferred")
+    story.at(16).change_leader("b2", ("b2",))
     story.at(17).produce("other")
     story.at(20).finish()
     columns = ("leader", "at_us", "lost_us", "leading_us", "first_write_us", "write_us")
@@ -158,7 +155,7 @@ def test_more_in_sync_replicas_than_there_are_are_asked_for_before_kafka_3_7(
         (0, t.RunStarted(scenario="s", variant=None, seed=1, profile=profile, title="it was run")),
         (2, t.PartitionCreated(
             node="c1", topic="t", partition=0, broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0,
-            partition_epoch=0, min_isr=2, reason="made",
+            partition_epoch=0, min_isr=2,
         )),
         (10, t.RunFinished(lasted_us=0)),
     ]  # fmt: skip
@@ -202,7 +199,8 @@ def test_an_unanswered_proposal_does_not_explain_what_the_controller_did_itself(
 ) -> None:
     place: dict[str, Any] = {"topic": "t", "partition": 0, "leader_epoch": 0, "partition_epoch": 0}
     before, after = ("b1", "b2", "b3"), ("b1", "b2")
-    its, asked = {"node": "c1", "proposed_by": None, **place}, {"node": "c1", "proposed_by": "b1", **place}
+    its = {"node": "c1", "proposed_by": None, "cause": IsrCommitCause.DECIDED, **place}
+    asked = its | {"proposed_by": "b1", "cause": IsrCommitCause.PROPOSED}
     asks = t.IsrProposed(
         node="b1",
         isr=after,
@@ -214,16 +212,16 @@ def test_an_unanswered_proposal_does_not_explain_what_the_controller_did_itself(
     )
     facts: list[tuple[float, t.TraceEvent]] = [
         (1, asks),
-        (2, t.IsrCommitted(isr=after, previous_isr=before, reason="b3 was fenced", **its)),
-        (3, t.IsrCommitted(isr=before, previous_isr=after, reason="b1 proposed it as leader", **asked)),
+        (2, t.IsrCommitted(isr=after, previous_isr=before, **its)),
+        (3, t.IsrCommitted(isr=before, previous_isr=after, **asked)),
         (4, asks),
-        (5, t.IsrCommitted(isr=after, previous_isr=before, reason="b1 proposed it as leader", **asked)),
+        (5, t.IsrCommitted(isr=after, previous_isr=before, **asked)),
     ]
     control = with_the_leaders_reasons(read_trace(spark, [written("proposals", facts)]).control)
     told = control.filter("event = 'isr_committed'").orderBy("seq").collect()
     assert [row.reason for row in told] == [
-        "b3 was fenced",
-        "b1 proposed it as leader",
+        "b3 left the ISR",
+        "b3 joined the ISR: b1 proposed it as leader",
         "b1 wants b3 out of the ISR: b3 has not caught up since b1 leads",
     ]
 
@@ -244,14 +242,14 @@ def test_the_election_that_lost_a_record_is_that_of_a_leader_without_it(spark: S
     story.write("b2", "r0", 0)
     story.at(1.1).ack("r0", 0, latency_us=1000)
     story.at(2).take_down("b1")
-    story.at(5).change_leader("b2", ("b2", "b3"), "b2 is live")
+    story.at(5).change_leader("b2", ("b2", "b3"))
     story.at(6).write("b3", "other", 1)
     story.at(7).truncate("b3", 0, "what b3 had was another record")
     story.at(8).take_down("b2")
-    story.at(10).change_leader("b3", ("b3",), "unclean election", clean=False)
+    story.at(10).change_leader("b3", ("b3",), clean=False)
     story.at(11).restart("b2")
     story.truncate("b2", 0, "b3's log ends at 0")
-    story.at(12).change_leader("b2", ("b2", "b3"), "b2 is preferred")
+    story.at(12).change_leader("b2", ("b2", "b3"))
     story.at(20).finish()
     columns = ("held_by", "elected", "elected_clean", "elected_us", "erased_on", "erased_us", "erased_reason")
     (lost,) = ResultTables(read_trace(spark, [tmp_path / "two-elections"]))["lost_records"].select(*columns).collect()
@@ -265,7 +263,7 @@ def test_who_lost_a_record_with_its_disk_and_leads_again_leads_without_it(spark:
     story.at(2).take_down("b1", "power_off")
     story.lose("b1", reason="not flushed")
     story.at(3).restart("b1")
-    story.at(4).change_leader("b1", ("b1",), "b1 is alone in the ISR")
+    story.at(4).change_leader("b1", ("b1",))
     story.at(5).finish()
     columns = ("elected", "elected_us", "erased_us", "disk_lost_on")
     (lost,) = ResultTables(read_trace(spark, [tmp_path / "disk"]))["lost_records"].select(*columns).collect()
@@ -326,19 +324,17 @@ def test_the_minimum_follows_the_number_of_replicas(spark: SparkSession, written
     one, all_of_them = ("b1",), ("b1", "b2", "b3")
 
     def isr(epoch: int, before: tuple[str, ...], after: tuple[str, ...]) -> t.TraceEvent:
-        return t.IsrCommitted(
-            isr=after, previous_isr=before, proposed_by=None, partition_epoch=epoch, reason="changes", **place
-        )
+        return t.IsrCommitted(isr=after, previous_isr=before, proposed_by=None, partition_epoch=epoch, **place)
 
     facts: list[tuple[float, t.TraceEvent]] = [
-        (1, t.PartitionCreated(broker="b1", replicas=one, isr=one, partition_epoch=0, min_isr=2, reason="", **place)),
+        (1, t.PartitionCreated(broker="b1", replicas=one, isr=one, partition_epoch=0, min_isr=2, **place)),
         (5, t.ReassignmentBegan(
-            replicas=all_of_them, adding=("b2", "b3"), removing=(), partition_epoch=1, reason="grows", **place
+            replicas=all_of_them, adding=("b2", "b3"), removing=(), partition_epoch=1, **place
         )),
         (6, isr(2, one, all_of_them)),
-        (6, t.ReassignmentCompleted(replicas=all_of_them, partition_epoch=2, reason="has grown", **place)),
+        (6, t.ReassignmentCompleted(replicas=all_of_them, partition_epoch=2, **place)),
         (10, isr(3, all_of_them, one)),
-        (20, t.ReassignmentCompleted(replicas=one, partition_epoch=4, reason="has shrunk", **place)),
+        (20, t.ReassignmentCompleted(replicas=one, partition_epoch=4, **place)),
         (25, t.RunFinished(lasted_us=0)),
     ]  # fmt: skip
     tables = ResultTables(read_trace(spark, [written("factor", facts)]))

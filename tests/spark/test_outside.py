@@ -54,7 +54,6 @@ def group_reads(run_dir: Path) -> None:
         "leader_epoch": 0,
         "partition_epoch": 0,
         "isr": ("b1",),
-        "reason": "-",
         **OFFSETS,
     }
     story.emit(t.PartitionCreated(broker="b1", replicas=BROKERS, min_isr=1, **place))

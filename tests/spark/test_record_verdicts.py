@@ -90,8 +90,7 @@ def reset(offset: int, error: str | None) -> t.TraceEvent:
 
 
 UNHEARD = t.PartitionCreated(
-    node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1, reason="made",
-    **PLACE,
+    node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1, **PLACE,
 )  # fmt: skip
 MADE: list[t.TraceEvent] = [
     UNHEARD,
@@ -433,7 +432,7 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     ),
     "what was lost with the record that replaced it, before their topic was deleted": (
         [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), keyed("a", 0, "r0"), keyed("b", 1, "r1"), keyed("a", 2, "r2"),
-         compacted(0, 3), cut_to(2, 3), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
+         compacted(0, 3), cut_to(2, 3), t.TopicDeleted(node="c1", topic="t"),
          *found("b1", leader=True)],
         {("lost", "r0"), ("lost", "r2")},
     ),
@@ -444,20 +443,20 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         {("lost", "r2")},
     ),
     "a topic takes its records along, but not those of the next one of its name": (
-        [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"), *kept("r1", 0),
+        [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t"), *kept("r1", 0),
          *found("b1", leader=True)],
         {("lost", "r1")},
     ),
     "what a broker appends before it hears that its topic is gone goes with it": (
         [t.LeadershipBegan(node="b1", leader_epoch=0, partition_epoch=0, isr=("b1",), log_end_offset=0,
                            high_watermark=0, **PLACE),
-         t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"), *kept("r0", 0),
+         t.TopicDeleted(node="c1", topic="t"), *kept("r0", 0),
          t.ReplicaDeleted(node="b1", previous_log_end_offset=1, **PLACE), *kept("r1", 0),
          *found("b1", leader=True)],
         {("lost", "r1")},
     ),
     "a new disk has no log of the former topic": (
-        [*MADE, *kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"),
+        [*MADE, *kept("r0", 0), t.TopicDeleted(node="c1", topic="t"),
          t.DataLost(node="b1", size_bytes=-1, reason="with its disk", **PLACE), *MADE, *kept("r1", 0),
          *found("b1", leader=True)],
         {("lost", "r1")},
@@ -487,17 +486,17 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         {("lost", "r1")},
     ),
     "what was cut off before its topic was deleted is lost": (
-        [*kept("r0", 0), cut_to(0, 1), *kept("r1", 0), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
+        [*kept("r0", 0), cut_to(0, 1), *kept("r1", 0), t.TopicDeleted(node="c1", topic="t"),
          *found("b1", leader=True)],
         {("lost", "r0")},
     ),
     "what was emptied and fetched once more goes with its topic": (
         [*kept("r0", 0), cut_to(5, 1), cut_to(0, 5), *kept("r0", 0),
-         t.TopicDeleted(node="c1", topic="t", reason="by an operator"), *found("b1", leader=True)],
+         t.TopicDeleted(node="c1", topic="t"), *found("b1", leader=True)],
         set(),
     ),
     "what was sent again to the next topic of its name, and is not there either, is lost": (
-        [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="by an operator"), *kept("r0", 0), cut_to(0, 1),
+        [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t"), *kept("r0", 0), cut_to(0, 1),
          *found("b1", leader=True)],
         {("lost", "r0")},
     ),
@@ -516,13 +515,13 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         {("lost", "r1")},
     ),
     "the next topic of a name has a batch with the same bytes at the same offset": (
-        [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
+        [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t"),
          t.ReplicaDeleted(node="b1", previous_log_end_offset=1, **PLACE), *kept("r1", 0, TWIN),
          *found("b1", "r1", leader=True)],
         set(),
     ),
     "the next topic of a name has lost a batch with the same bytes at the same offset": (
-        [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
+        [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t"),
          t.ReplicaDeleted(node="b1", previous_log_end_offset=1, **PLACE), *kept("r1", 0, TWIN),
          cut_to(0, 1), *found("b1", leader=True)],
         {("lost", "r1")},

@@ -117,21 +117,19 @@ def test_settings_reassignments_and_deletions_change_what_a_partition_should_be(
     spark: SparkSession, written: Written
 ) -> None:
     def place(**more: Any) -> dict[str, Any]:
-        return {"node": "c1", "topic": "t", "partition": 0, "leader_epoch": 0, "partition_epoch": 0, "reason": "-",
-                **more}  # fmt: skip
+        return {"node": "c1", "topic": "t", "partition": 0, "leader_epoch": 0, "partition_epoch": 0, **more}
 
     created = t.PartitionCreated(broker="b1", replicas=BROKERS, isr=BROKERS, min_isr=2, **place())
     moving = place(replicas=("b4", *BROKERS), adding=("b4",), removing=("b3",))
     facts: list[Any] = [
                         (0, created),
                         (1, t.IsrCommitted(isr=("b1", "b2"), previous_isr=BROKERS, proposed_by=None, **place())),
-                        (2, t.ConfigAltered(node="c1", topic="t", key="min.insync.replicas", value="3", min_isr=3,
-                                            reason="-")),
+                        (2, t.ConfigAltered(node="c1", topic="t", key="min.insync.replicas", value="3", min_isr=3)),
                         (3, t.ReassignmentBegan(**moving)),
                         (4, t.IsrCommitted(isr=("b1", "b2", "b4"), previous_isr=("b1", "b2"), proposed_by=None,
                                            **place())),
                         (5, t.ReassignmentCompleted(**place(replicas=("b1", "b2", "b4")))),
-                        (6, t.TopicDeleted(node="c1", topic="t", reason="-")),
+                        (6, t.TopicDeleted(node="c1", topic="t")),
                         (8, created),
                         (9, t.RunFinished(lasted_us=0)),
     ]  # fmt: skip
@@ -158,14 +156,14 @@ def test_settings_of_a_topic_that_was_made_again_do_not_bring_back_a_partition_t
     def created(number: int) -> t.TraceEvent:
         return t.PartitionCreated(
             node="c1", topic="t", partition=number, broker="b1", replicas=BROKERS, isr=("b1",), leader_epoch=0,
-            partition_epoch=0, min_isr=2, reason="-",
+            partition_epoch=0, min_isr=2,
         )  # fmt: skip
 
     facts: list[Any] = [
         (0, created(0)), (0, created(1)),
-        (2, t.TopicDeleted(node="c1", topic="t", reason="-")),
+        (2, t.TopicDeleted(node="c1", topic="t")),
         (4, created(0)),
-        (5, t.ConfigAltered(node="c1", topic="t", key="retention.ms", value="9", min_isr=2, reason="-")),
+        (5, t.ConfigAltered(node="c1", topic="t", key="retention.ms", value="9", min_isr=2)),
         (9, t.RunFinished(lasted_us=0)),
     ]  # fmt: skip
     states = partition_states(read_trace(spark, [written("fewer-partitions", facts)]).control)
@@ -225,5 +223,5 @@ def test_a_follower_holds_the_high_watermark_while_it_is_in_the_isr_and_not_beyo
 def _isr_of(story: Story, *isr: str) -> t.TraceEvent:
     return t.IsrCommitted(
         node="c1", topic="t", partition=0, leader_epoch=0, partition_epoch=0, isr=isr or story.isr, previous_isr=(),
-        proposed_by=None, reason="-",
+        proposed_by=None,
     )  # fmt: skip

@@ -41,17 +41,20 @@ class ControllerEpochs:
         epoch, meant_for, now = int(request.controller_epoch), int(request.broker_epoch), self._broker_epoch()
         fencing = self._rules.control_fencing
         if fencing == "broker-epoch" and NO_BROKER_EPOCH != meant_for < now:
-            error = ErrorCode.STALE_BROKER_EPOCH
-            why = f"it is meant for broker epoch {meant_for}, this one is {now}"
+            error, stated, known = ErrorCode.STALE_BROKER_EPOCH, meant_for, now
         elif fencing != "none" and epoch < self.highest:
-            error = ErrorCode.STALE_CONTROLLER_EPOCH
-            why = f"it comes from controller epoch {epoch}, the latest known is {self.highest}"
+            error, stated, known = ErrorCode.STALE_CONTROLLER_EPOCH, epoch, self.highest
         else:
             self.highest = epoch
             return False
-        api = api_name(header.api_key)
-        reason = f"{self._identity.name} refuses {api} of {peer}: {why}"
-        refused = ControlRequestRefused(node=self._identity.name, peer=peer, api=api, error=error.name, reason=reason)
+        refused = ControlRequestRefused(
+            node=self._identity.name,
+            peer=peer,
+            api=api_name(header.api_key),
+            error=error.name,
+            request_epoch=stated,
+            known_epoch=known,
+        )
         self._recorder.emit(refused)
         self._answer(connection, header, error_code=error)
         return True

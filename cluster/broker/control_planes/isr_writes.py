@@ -15,6 +15,7 @@ from cluster.broker.replicas.partition import Partition
 from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import Create, GetData, RegistryError, Result, SetData
+from replica.causes import IsrCommitCause
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.inputs import IsrAccepted, IsrRefused, ProposeIsr
@@ -78,7 +79,7 @@ class IsrWrites:
                 self._skip(partition, proposal, result.version, now_us)
 
         leader = self._identity.name
-        note = {"why": f"{leader} wrote it as leader", "proposed_by": leader}
+        note = {"cause": IsrCommitCause.WRITTEN, "proposed_by": leader}
         write = SetData(path=path, data=data, version=proposal.partition_epoch, note=note)
         self._client.execute(write, written)
 
@@ -104,21 +105,20 @@ class IsrWrites:
         known = self._skipped.get(name)
         self._skipped[name] = proposal
         if known is None or known.in_sync_replicas != proposal.in_sync_replicas:
-            reason = (
+            message = (
                 f"cached zkVersion {proposal.partition_epoch} of {self._identity.name} is not equal to that in the "
                 f"registry, {version}: {self._identity.name} skips updating the ISR"
             )
             self._recorder.emit(
                 IsrRejected(
-                    node=self._identity.name,
+                    self._identity.name,
+                    *name,
                     broker=self._identity.name,
-                    topic=name.topic,
-                    partition=name.partition,
                     leader_epoch=proposal.leader_epoch,
                     partition_epoch=proposal.partition_epoch,
                     isr=tuple(map(self._names, proposal.in_sync_replicas)),
                     error=ErrorCode.INVALID_UPDATE_VERSION.name,
-                    reason=reason,
+                    message=message,
                 )
             )
         refused = IsrRefused(now_us=now_us, error=ErrorCode.OPERATION_NOT_ATTEMPTED, proposal=proposal)

@@ -28,6 +28,7 @@ from controller.metadata import (
     decode_record,
 )
 from controller.quorum.messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch
+from replica.causes import LoadingCause
 from replica.errors import ErrorCode
 from replica.ids import (
     METADATA_TOPIC,
@@ -248,8 +249,7 @@ class MetadataFollower:
                 offset=end.offset,
                 controller_epoch=end.epoch,
                 size_bytes=size_bytes,
-                reason=f"{me} has applied metadata up to offset {had}, and what follows {source} has cut off: it takes"
-                f" {source}'s snapshot",
+                had_offset=had,
             )
         )
         self._cache.image = after
@@ -258,7 +258,7 @@ class MetadataFollower:
                 node=me,
                 offset=end.offset,
                 controller_epoch=end.epoch,
-                reason=f"{me} replaces what it knew by the snapshot, and goes on from offset {end.offset}",
+                cause=LoadingCause.BEHIND,
             )
         )
         from controller.snapshot import changed_configs, changed_partitions

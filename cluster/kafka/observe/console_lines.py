@@ -92,11 +92,10 @@ class SaidException:
 
 @dataclass(frozen=True, slots=True)
 class SaidFencing:
-    """By a controller. broker_epoch: None up to 3.9, which does not name it"""
+    """By a controller: a session has timed out. broker_epoch: None up to 3.9, which does not name it"""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch | None
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,6 @@ class SaidExpiry:
     """By ZooKeeper, of one of its sessions."""
 
     session: int
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +226,7 @@ def _shrink(found: re.Match[str]) -> Said:
 
 def _fencing(found: re.Match[str]) -> Said:
     epoch = found["epoch"]
-    return SaidFencing(int(found["broker"]), None if epoch is None else int(epoch), found["why"])
+    return SaidFencing(int(found["broker"]), None if epoch is None else int(epoch))
 
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Said]], ...] = (
@@ -281,14 +279,12 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Said]], ...] =
         lambda found: SaidRefusal(_name(found)),
     ),
     (
-        re.compile(
-            r"Fencing broker (?P<broker>\d+)(?: at epoch (?P<epoch>\d+))? because (?P<why>.*?)\.?(?: \(\w+\))?$"
-        ),
+        re.compile(r"Fencing broker (?P<broker>\d+)(?: at epoch (?P<epoch>\d+))? because its session has timed out"),
         _fencing,
     ),
     (
-        re.compile(r"Expiring session 0x(?P<session>[0-9a-f]+), (?P<why>timeout of \d+ms exceeded)"),
-        lambda found: SaidExpiry(int(found["session"], 16), found["why"]),
+        re.compile(r"Expiring session 0x(?P<session>[0-9a-f]+), timeout of \d+ms exceeded"),
+        lambda found: SaidExpiry(int(found["session"], 16)),
     ),
     (
         re.compile(r"\[Controller id=\d+\] New broker startup callback for (?P<ids>[\d,]+)"),

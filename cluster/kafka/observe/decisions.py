@@ -87,8 +87,8 @@ class RegistryDecisions:
 
     def said(self, node: str, line: ConsoleLine) -> Iterable[Seen] | None:
         match line.said:
-            case SaidExpiry(session, why):
-                self._events.expiry_said(session, why)
+            case SaidExpiry(session):
+                self._events.expiry_said(session)
                 return ()
             case SaidLive() as said:
                 return self._events.live_said(node, said, line.wall_ms)

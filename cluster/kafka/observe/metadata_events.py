@@ -2,7 +2,7 @@
 
 The log says what was decided, not why. What a batch holds besides says something of it: a fencing and its partitions
 are one decision. A change of the ISR that comes alone was proposed by the leader, because a controller makes none of
-its own accord. The active controller's console may say why a broker was fenced; then the reason has those words.
+its own accord. The active controller's console says so if a broker was fenced because its session had timed out.
 
 Source: ReplicationControlManager (handleBrokerFenced, handleBrokerUnfenced, handleBrokerInControlledShutdown,
 handleUncleanBrokerShutdown, alterPartition)
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from cluster.kafka.observe.console_lines import SaidFencing
 from cluster.kafka.observe.observed import METADATA_LOG, Key, Seen, leader_key
 from controller.changes import ChangeEvents
-from controller.election import Choice
+from controller.election import Choice, Occasion
 from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import (
     BrokerConfigRecord,
@@ -34,6 +34,16 @@ from controller.metadata import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from replica.causes import (
+    ActivationCause,
+    ConfigCause,
+    ElrCause,
+    FencingCause,
+    IsrCommitCause,
+    OccasionKind,
+    RegistrationCause,
+    UnfencingCause,
+)
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, Offset, TopicPartition
 from replica.trace import events as trace
 from replica.wording import shown
@@ -47,22 +57,15 @@ class WrittenRecord(NamedTuple):
     record: MetadataRecord
 
 
-class Occasion(NamedTuple):
-    """What a controller changed partitions for. words: end the reasons     after: the event that it was"""
-
-    words: str
-    after: Key | None = None
-
-
 class MetadataEvents:
     """topic_defaults: the settings of a topic that brokers and controllers have in their own files
 
-    why_fenced: by broker and its epoch, as the console of a controller says it
+    timed_out: brokers and their epochs whose sessions have, as the console of a controller says
     """
 
     def __init__(self, names: Names, topic_defaults: Mapping[str, str]) -> None:
         self.image = MetadataImage()
-        self.why_fenced: dict[tuple[BrokerId, BrokerEpoch], str] = {}
+        self.timed_out: dict[tuple[BrokerId, BrokerEpoch], None] = {}
         self._names = names
         self._topic_defaults = dict(topic_defaults)
         self._teller = ChangeEvents(node="", names=names)
@@ -78,7 +81,7 @@ class MetadataEvents:
         known = self.image.brokers.get(said.broker_id)
         epoch = said.broker_epoch if said.broker_epoch is not None or known is None else known.broker_epoch
         if epoch is not None:
-            self.why_fenced[said.broker_id, epoch] = said.why
+            self.timed_out[said.broker_id, epoch] = None
 
     def decided(self, batch: Sequence[WrittenRecord]) -> Iterator[Seen]:
         """The events of one batch that is committed."""
@@ -100,8 +103,7 @@ class MetadataEvents:
                 self._apply(written, replace(record, config=self._topic_defaults))
             case RemoveTopicRecord():
                 self._apply(written)
-                words = f"topic {record.name} is deleted, and with it all its records"
-                yield self._seen(written, trace.TopicDeleted(node=self.controller, topic=record.name, reason=words))
+                yield self._seen(written, trace.TopicDeleted(node=self.controller, topic=record.name))
             case ConfigRecord():
                 yield from self._topic_configured(written, record)
             case BrokerConfigRecord():
@@ -136,22 +138,26 @@ class MetadataEvents:
         node, epoch = self._names(record.leader_id), record.controller_epoch
         self._teller = ChangeEvents(node=node, names=self._names)
         key = ("controller", epoch)
-        words = f"{node} leads the metadata log in epoch {epoch}"
-        yield self._seen(written, trace.QuorumLeaderElected(node=node, controller_epoch=epoch, reason=words), key=key)
-        words = f"{node} leads the metadata log and is the active controller"
-        yield self._seen(written, trace.ControllerActivated(node=node, controller_epoch=epoch, reason=words), after=key)
+        yield self._seen(written, trace.QuorumLeaderElected(node=node, controller_epoch=epoch), key=key)
+        active = trace.ControllerActivated(node=node, controller_epoch=epoch, cause=ActivationCause.COMMITTED)
+        yield self._seen(written, active, after=key)
 
     def _registered(self, written: WrittenRecord, record: RegisterBrokerRecord) -> Seen:
         who, known = self._names(record.broker_id), self.image.brokers.get(record.broker_id)
         if known is None:
-            words = f"{who} registered for the first time, with epoch {record.broker_epoch}"
+            cause = RegistrationCause.FIRST
         elif known.incarnation_id == record.incarnation_id:
-            words = f"{who} registered again with the same incarnation id and keeps epoch {known.broker_epoch}"
+            cause = RegistrationCause.SAME_INCARNATION
         else:
-            before = known.broker_epoch
-            words = f"{who} registered a new incarnation with epoch {record.broker_epoch}; the one before had {before}"
+            cause = RegistrationCause.NEW_INCARNATION
         self._apply(written)
-        event = trace.BrokerRegistered(node=self.controller, broker=who, broker_epoch=record.broker_epoch, reason=words)
+        event = trace.BrokerRegistered(
+            node=self.controller,
+            broker=who,
+            broker_epoch=record.broker_epoch,
+            cause=cause,
+            previous_epoch=known.broker_epoch if known and cause is RegistrationCause.NEW_INCARNATION else None,
+        )
         return self._seen(written, event)
 
     def _registration_changed(self, written: WrittenRecord, record: BrokerRegistrationChangeRecord) -> Iterator[Seen]:
@@ -161,21 +167,19 @@ class MetadataEvents:
         if record.fenced and not before.fenced:
             yield self._fenced(written, record)
         elif record.fenced is False and before.fenced:
-            words = f"{who} is unfenced: it has caught up with the metadata log"
-            event = trace.BrokerUnfenced(node=self.controller, broker=who, reason=words)
+            event = trace.BrokerUnfenced(node=self.controller, broker=who, cause=UnfencingCause.CAUGHT_UP)
             yield self._seen(written, event, key=_record_key(written))
         self._apply(written)
 
     def _fenced(self, written: WrittenRecord, record: BrokerRegistrationChangeRecord) -> Seen:
-        words = self._fencing(record)
-        event = trace.BrokerFenced(node=self.controller, broker=self._names(record.broker_id), reason=words)
+        who, cause = self._names(record.broker_id), self._fencing(record)
+        event = trace.BrokerFenced(node=self.controller, broker=who, cause=cause)
         return self._seen(written, event, key=_record_key(written))
 
-    def _fencing(self, record: BrokerRegistrationChangeRecord) -> str:
-        who, why = self._names(record.broker_id), self.why_fenced.get((record.broker_id, record.broker_epoch))
-        if why is None and self.image.brokers[record.broker_id].in_controlled_shutdown:
-            why = "it shuts down in order"
-        return f"{who} was fenced" if why is None else f"{who} was fenced: {why}"
+    def _fencing(self, record: BrokerRegistrationChangeRecord) -> FencingCause | None:
+        if (record.broker_id, record.broker_epoch) in self.timed_out:
+            return FencingCause.NO_HEARTBEAT
+        return FencingCause.SHUTDOWN if self.image.brokers[record.broker_id].in_controlled_shutdown else None
 
     def _fenced_with(self, batch: Sequence[WrittenRecord], place: int) -> Iterator[Seen]:
         """The partitions come first in the log, but the fencing is what they change for: its event comes first."""
@@ -201,7 +205,6 @@ class MetadataEvents:
             key=record.key,
             value=record.value,
             min_isr=topic.log_config.min_insync_replicas,
-            reason=setting(f"topic {record.topic}", record.key, record.value),
         )
         yield self._seen(written, event)
 
@@ -210,54 +213,42 @@ class MetadataEvents:
         self._apply(written)
         if not self.image.topics:
             return
-        who = "all brokers" if record.broker_id == NO_BROKER else self._names(record.broker_id)
         event = trace.ConfigAltered(
             node=self.controller,
-            broker=None if record.broker_id == NO_BROKER else who,
+            broker=None if record.broker_id == NO_BROKER else self._names(record.broker_id),
             key=record.key,
             value=record.value,
-            reason=setting(who, record.key, record.value),
         )
         yield self._seen(written, event)
 
     def _group_configured(self, written: WrittenRecord, record: GroupConfigRecord) -> Seen:
         self._apply(written)
         group = shown(record.group)
-        event = trace.ConfigAltered(
-            node=self.controller,
-            group=group,
-            key=record.key,
-            value=record.value,
-            reason=setting(f"group {group}", record.key, record.value),
-        )
-        return self._seen(written, event)
+        altered = trace.ConfigAltered(node=self.controller, group=group, key=record.key, value=record.value)
+        return self._seen(written, altered)
 
     def _feature_changed(self, written: WrittenRecord, record: FeatureLevelRecord) -> Iterator[Seen]:
         """As settings of brokers."""
         self._apply(written)
         if self.image.topics:
             level = str(record.feature_level)
-            words = f"the level of feature {record.name} is now {level}"
-            event = trace.ConfigAltered(node=self.controller, key=record.name, value=level, reason=words)
+            event = trace.ConfigAltered(node=self.controller, key=record.name, value=level, cause=ConfigCause.FEATURE)
             yield self._seen(written, event)
 
     # -------------------------------------------------------------------------------------------------- partitions
 
     def _created(self, written: WrittenRecord, record: PartitionRecord) -> Seen:
         self._apply(written)
-        topic, leader = self.image.topics[record.topic], self._names(record.leader)
-        words = f"{leader} is the first leader of {TopicPartition(record.topic, record.partition)}"
         event = trace.PartitionCreated(
-            node=self.controller,
-            topic=record.topic,
-            partition=record.partition,
-            broker=leader,
+            self.controller,
+            record.topic,
+            record.partition,
+            broker=self._names(record.leader),
             replicas=self._teller.named(record.replicas),
             isr=self._teller.named(record.in_sync_replicas),
             leader_epoch=record.leader_epoch,
             partition_epoch=record.partition_epoch,
-            min_isr=topic.log_config.min_insync_replicas,
-            reason=words,
+            min_isr=self.image.topics[record.topic].log_config.min_insync_replicas,
         )
         return self._seen(written, event, key=leader_key(record.topic, record.partition, record.leader_epoch))
 
@@ -269,11 +260,11 @@ class MetadataEvents:
         before = partitions[record.partition]
         self._apply(written)
         after = partitions[record.partition]
-        occasion = self._occasion(batch, place, before, after)
+        occasion, what_happened = self._occasion(batch, place, before, after)
         leads = leader_key(record.topic, record.partition, after.leader_epoch)
         for event in self._told(name, before, after, occasion):
             begins = isinstance(event, (trace.LeaderElected, trace.PartitionWentOffline))
-            yield self._seen(written, event, key=leads if begins else None, after=occasion and occasion.after)
+            yield self._seen(written, event, key=leads if begins else None, after=what_happened)
 
     def _told(
         self,
@@ -286,40 +277,34 @@ class MetadataEvents:
         if after.is_reassigning and not before.is_reassigning:
             yield self._reassignment(name, after)
         if occasion is not None or after.leader_epoch != before.leader_epoch or not after.has_leader:
-            choice = election_between(self._names, before, after)
-            yield from teller.events(name, before, after, choice, "" if occasion is None else occasion.words)
+            yield from teller.events(name, before, after, election_between(before, after), occasion)
             return
         if before.in_sync_replicas != after.in_sync_replicas or (before.recovering and not after.recovering):
             leader = self._names(after.leader)
-            reasons = [teller.membership(before, after)] if before.in_sync_replicas != after.in_sync_replicas else []
-            if before.recovering and not after.recovering:
-                reasons.append("the leader has recovered from its unclean election")
-            words = f"{' and '.join(reasons)}: {leader} proposed it as leader"
-            yield teller.isr_committed(name, before, after, words, proposed_by=leader)
-        eligibility = teller.eligibility(before, after)
-        if eligibility:
-            yield teller.elr_committed(name, before, after, eligibility)
+            yield teller.isr_committed(name, before, after, IsrCommitCause.PROPOSED, proposed_by=leader)
+        yield from teller.elr_committed(name, before, after)
         if before.is_reassigning and not after.is_reassigning:
             yield teller.reassigned(name, before, after)
 
     def _reassignment(self, name: TopicPartition, after: PartitionRegistration) -> trace.TraceEvent:
         named = self._teller.named
         return trace.ReassignmentBegan(
-            node=self.controller,
-            topic=name.topic,
-            partition=name.partition,
+            self.controller,
+            *name,
             leader_epoch=after.leader_epoch,
             partition_epoch=after.partition_epoch,
             replicas=named(after.replicas),
             adding=named(after.adding_replicas),
             removing=named(after.removing_replicas),
-            reason=f"the replicas of {name} are to change: {self._names.set_of(after.replicas)} are old and new ones",
         )
 
     def _occasion(
         self, batch: Sequence[WrittenRecord], place: int, before: PartitionRegistration, after: PartitionRegistration
-    ) -> Occasion | None:
-        """A batch may hold several decisions: one that has nothing to do with the partition is not its occasion."""
+    ) -> tuple[Occasion | None, Key | None]:
+        """A batch may hold several decisions: one that has nothing to do with the partition is not its occasion.
+
+        returns: also the event that the occasion was
+        """
         following = _next_that_is_no_change(batch, place)
         leaving = (*before.in_sync_replicas, *before.elr)
         staying = (*after.in_sync_replicas, *after.elr)
@@ -329,23 +314,22 @@ class MetadataEvents:
                 *leaving,
             ) and (after.leader != who or who not in staying):
                 assert following is not None
-                return Occasion(f" after {self._fencing(record)}", _record_key(following))
+                return Occasion(OccasionKind.FENCED, (who,), self._fencing(record)), _record_key(following)
             case RegisterBrokerRecord(broker_id=who) if who in leaving and who not in staying:
-                words = f" because {self._names(who)} registers and was not shut down in order"
-                return Occasion(words)
+                return Occasion(OccasionKind.REGISTERED, (who,)), None
         preceding = _last_that_is_no_change(batch, place)
         match preceding and preceding.record:
             case BrokerRegistrationChangeRecord(broker_id=who, fenced=False) if after.leader == who:
                 assert preceding is not None
-                return Occasion(f" after {self._names(who)} was unfenced", _record_key(preceding))
+                return Occasion(OccasionKind.UNFENCED, (who,)), _record_key(preceding)
             case BrokerRegistrationChangeRecord(broker_id=who, in_controlled_shutdown=True) if who in leaving:
-                return Occasion(f" after {self._names(who)} began a controlled shutdown")
+                return Occasion(OccasionKind.CONTROLLED_SHUTDOWN, (who,)), None
         departed = [who for who in before.in_sync_replicas if who not in after.in_sync_replicas]
         for who in departed:  # The record of its shutdown came in an earlier batch.
             broker = self.image.brokers.get(who)
             if broker is not None and broker.in_controlled_shutdown:
-                return Occasion(f" after {self._names(who)} began a controlled shutdown")
-        return None
+                return Occasion(OccasionKind.CONTROLLED_SHUTDOWN, (who,)), None
+        return None, None
 
     def _elr_cleared(self, written: WrittenRecord, record: ClearElrRecord) -> Iterator[Seen]:
         """Without a name it is about every topic."""
@@ -355,27 +339,16 @@ class MetadataEvents:
             for number, partition in sorted(before.items()):
                 after = self.image.topics[topic].partitions[number]
                 if after != partition:
-                    words = "min.insync.replicas was changed, which voids the ELR"
-                    event = self._teller.elr_committed(TopicPartition(topic, number), partition, after, words)
-                    yield self._seen(written, event)
+                    name, cause = TopicPartition(topic, number), ElrCause.MIN_ISR_CHANGED
+                    for event in self._teller.elr_committed(name, partition, after, cause=cause):
+                        yield self._seen(written, event)
 
 
-def election_between(names: Names, before: PartitionRegistration, after: PartitionRegistration) -> Choice:
+def election_between(before: PartitionRegistration, after: PartitionRegistration) -> Choice:
     """The election as it must have been, from the partition before and after it."""
-    who, isr = names(after.leader), names.set_of(before.in_sync_replicas)
-    if after.leader == NO_BROKER:
-        return Choice(NO_BROKER, True, f"no leader: no member of the ISR {isr} can lead")
-    if after.leader in before.in_sync_replicas:
-        return Choice(after.leader, True, f"{who} is elected from the ISR {isr}")
-    if after.leader in before.elr:
-        return Choice(after.leader, True, f"{who} is elected from the ELR {names.set_of(before.elr)}")
-    if len(after.in_sync_replicas) > 1:
-        return Choice(after.leader, True, f"{who} is elected, which has just joined the ISR")
-    return Choice(after.leader, False, f"unclean election: {who} leads and was not in the ISR {isr}")
-
-
-def setting(of_what: str, key: str, value: str | None) -> str:
-    return f"{key} of {of_what} is back to its default" if value is None else f"{key} of {of_what} is now {value}"
+    is_member = after.leader in (*before.in_sync_replicas, *before.elr)
+    clean = after.leader == NO_BROKER or is_member or len(after.in_sync_replicas) > 1
+    return Choice(after.leader, clean, None, () if after.leader in before.in_sync_replicas else before.elr)
 
 
 def _record_key(written: WrittenRecord) -> Key:

@@ -14,12 +14,21 @@ import json
 from collections.abc import Iterator, Mapping
 
 from cluster.kafka.observe.console_lines import SaidLive
-from cluster.kafka.observe.metadata_events import election_between, setting
+from cluster.kafka.observe.metadata_events import election_between
 from cluster.kafka.observe.observed import CONSOLE, REGISTRY_LOG, Key, Seen, leader_key
 from cluster.kafka.observe.registry_log import RegistryTransaction, Write
 from controller.changes import ChangeEvents
+from controller.election import Occasion
 from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
+from replica.causes import (
+    ActivationCause,
+    FencingCause,
+    IsrCommitCause,
+    OccasionKind,
+    RegistrationCause,
+    UnfencingCause,
+)
 from replica.config import TopicConfig
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.trace import events as trace
@@ -38,8 +47,8 @@ class RegistryEvents:
         """Of ephemeral files: the session that made each."""
         self._writers: dict[int, str] = {}
         """Brokers by their sessions."""
-        self._expired: dict[int, str] = {}
-        """Sessions that the registry has given up, and its words."""
+        self._expired: dict[int, None] = {}
+        """Sessions that the registry has given up."""
         self._replicas: dict[str, dict[int, tuple[BrokerId, ...]]] = {}
         self._configs: dict[str, dict[str, str]] = {}
         self._online: dict[BrokerId, None] = {}
@@ -47,8 +56,8 @@ class RegistryEvents:
         self._activations: list[tuple[int, str]] = []
         """When each controller was elected, in order: wall_ms, node."""
 
-    def expiry_said(self, session: int, why: str) -> None:
-        self._expired[session] = why
+    def expiry_said(self, session: int) -> None:
+        self._expired[session] = None
 
     # ------------------------------------------------------------------------------------------------ transactions
 
@@ -66,11 +75,11 @@ class RegistryEvents:
 
     def _closed(self, transaction: RegistryTransaction) -> Iterator[Seen]:
         session = transaction.session
-        why, who = self._expired.pop(session, None), self._writers.pop(session, None)
+        who, has_expired = self._writers.pop(session, None), session in self._expired
+        self._expired.pop(session, None)
         self._owners = {path: owner for path, owner in self._owners.items() if owner != session}
-        if who is not None and why is not None:
-            words = f"the session of {who} with {self._registry} has expired: {why}"
-            event = trace.SessionExpired(node=self._registry, broker=who, reason=words)
+        if who is not None and has_expired:
+            event = trace.SessionExpired(node=self._registry, broker=who)
             yield self._seen(transaction, event, key=("gone", who))
 
     def _written(self, transaction: RegistryTransaction, write: Write) -> Iterator[Seen]:
@@ -100,7 +109,8 @@ class RegistryEvents:
             node=self._registry,
             broker=who,
             broker_epoch=transaction.zxid,
-            reason=f"{who} made {path}, which lives as long as its session",
+            cause=RegistrationCause.ZNODE,
+            path=path,
         )
         return self._seen(transaction, event)
 
@@ -109,11 +119,7 @@ class RegistryEvents:
         who = self.controller = self._names(znodes.controller_id(data.decode()))
         self._activations.append((transaction.wall_ms, who))
         epoch = next(int(write.data or b"0") for write in transaction.writes if write.path == znodes.CONTROLLER_EPOCH)
-        event = trace.ControllerActivated(
-            node=who,
-            controller_epoch=epoch,
-            reason=f"{who} was the first to make {znodes.CONTROLLER} and is the controller of epoch {epoch}",
-        )
+        event = trace.ControllerActivated(node=who, controller_epoch=epoch, cause=ActivationCause.ZNODE)
         return self._seen(transaction, event, key=("controller", epoch))
 
     def _deleted(self, transaction: RegistryTransaction, path: str) -> Iterator[Seen]:
@@ -121,8 +127,7 @@ class RegistryEvents:
         if topic in self._replicas:
             del self._replicas[topic]
             self.partitions = {name: state for name, state in self.partitions.items() if name.topic != topic}
-            words = f"topic {topic} is deleted, and with it all its records"
-            yield self._seen(transaction, trace.TopicDeleted(node=self.controller, topic=topic, reason=words))
+            yield self._seen(transaction, trace.TopicDeleted(node=self.controller, topic=topic))
 
     # ---------------------------------------------------------------------------------------------------- settings
 
@@ -140,7 +145,6 @@ class RegistryEvents:
                 key=key,
                 value=value,
                 min_isr=self._min_isr(topic),
-                reason=setting(f"topic {topic}", key, value),
             )
             yield self._seen(transaction, event)
 
@@ -166,18 +170,15 @@ class RegistryEvents:
             yield self._seen(transaction, event, key=leads if begins else None, after=gone)
 
     def _created(self, teller: ChangeEvents, name: TopicPartition, after: PartitionRegistration) -> trace.TraceEvent:
-        leader = self._names(after.leader)
         return trace.PartitionCreated(
-            node=teller.node,
-            topic=name.topic,
-            partition=name.partition,
-            broker=leader,
+            teller.node,
+            *name,
+            broker=self._names(after.leader),
             replicas=teller.named(after.replicas),
             isr=teller.named(after.in_sync_replicas),
             leader_epoch=after.leader_epoch,
             partition_epoch=after.partition_epoch,
             min_isr=self._min_isr(name.topic),
-            reason=f"{leader} is the first leader of {name}",
         )
 
     def _told(
@@ -186,28 +187,28 @@ class RegistryEvents:
         name: TopicPartition,
         before: PartitionRegistration,
         after: PartitionRegistration,
-        occasion: str,
+        occasion: Occasion | None,
     ) -> Iterator[trace.TraceEvent]:
         """A controller raises the leader epoch also where it takes a member out of the ISR: that is no election."""
         if after.leader != before.leader:
-            yield from teller.events(name, before, after, election_between(self._names, before, after), occasion)
+            yield from teller.events(name, before, after, election_between(before, after), occasion)
         elif after.in_sync_replicas == before.in_sync_replicas:
             return  # The same leader in a new epoch: a partition that was offline only in the controller's own memory.
         elif after.leader_epoch != before.leader_epoch:
-            words = f"{teller.membership(before, after)}: {teller.node} takes it offline{occasion}"
-            yield teller.isr_committed(name, before, after, words)
+            yield teller.isr_committed(name, before, after, IsrCommitCause.TAKEN_OFFLINE, occasion)
         else:
             leader = self._names(after.leader)
-            words = f"{teller.membership(before, after)}: {leader} proposed it as leader"
-            yield teller.isr_committed(name, before, after, words, proposed_by=leader)
+            yield teller.isr_committed(name, before, after, IsrCommitCause.PROPOSED, proposed_by=leader)
 
-    def _occasion(self, before: PartitionRegistration, after: PartitionRegistration) -> tuple[Key | None, str]:
+    def _occasion(
+        self, before: PartitionRegistration, after: PartitionRegistration
+    ) -> tuple[Key | None, Occasion | None]:
         """A replica that led or was in sync and is not in the registry any more."""
         for who in (before.leader, *before.in_sync_replicas):
             leaves = who != after.leader if who == before.leader else who not in after.in_sync_replicas
             if leaves and who >= 0 and znodes.broker_path(who) not in self._owners:
-                return ("gone", self._names(who)), f" after {self._names(who)} left the registry"
-        return None, ""
+                return ("gone", self._names(who)), Occasion(OccasionKind.LEFT_REGISTRY, (who,))
+        return None, None
 
     # -------------------------------------------------------------------------------------------------------- consoles
 
@@ -228,12 +229,11 @@ class RegistryEvents:
             self._online = {who: None for who in (*self._online, *came) if who not in gone}
         for who in gone:
             name = self._names(who)
-            reason = f"{name} was fenced: it is not in the registry any more, so {node} has taken it offline"
-            fenced = trace.BrokerFenced(node=node, broker=name, reason=reason)
+            fenced = trace.BrokerFenced(node=node, broker=name, cause=FencingCause.NOT_IN_REGISTRY)
             yield Seen(fenced, CONSOLE, wall_ms, after=("gone", name))
         for who in came:
-            reason = f"{self._names(who)} is in the registry"
-            yield Seen(trace.BrokerUnfenced(node=node, broker=self._names(who), reason=reason), CONSOLE, wall_ms)
+            unfenced = trace.BrokerUnfenced(node=node, broker=self._names(who), cause=UnfencingCause.IN_REGISTRY)
+            yield Seen(unfenced, CONSOLE, wall_ms)
 
     def _controller_at(self, wall_ms: int) -> str | None:
         """None before the first."""

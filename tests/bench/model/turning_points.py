@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from replica.causes import IsrCause
+from replica.causes import ElectionCause, FencingCause, IsrCause, IsrCommitCause, OccasionKind, PlacementCause
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
 from tests.bench.model.rounds import (
@@ -41,7 +41,7 @@ def beginning() -> Rare:
         events.append(
             trace.PartitionCreated(
                 node="c1", topic=TOPIC, partition=partition, broker=BROKERS[0], replicas=BROKERS, isr=BROKERS,
-                leader_epoch=0, partition_epoch=0, min_isr=MIN_ISR, reason="replicas as assigned; b1 leads",
+                leader_epoch=0, partition_epoch=0, min_isr=MIN_ISR, cause=PlacementCause.ASSIGNED,
             )
         )  # fmt: skip
     events += _roles(0, BROKERS, BROKERS, 0)
@@ -80,28 +80,27 @@ def turning_points(number: int) -> Rare:
         (killed_us, trace.FaultEnded(**held, effect="released")),
     ]
     fenced_us = killed_us + FENCED_AFTER_US
-    fenced = f"{old} was fenced: no heartbeat for 9.0 s"
-    events.append((fenced_us, trace.BrokerFenced(node="c1", broker=old, reason=fenced)))
-    events += [(fenced_us, event) for event in _elections(number + 1, old, new, other, fenced)]
+    silent: dict[str, Any] = {"cause": FencingCause.NO_HEARTBEAT, "silent_us": FENCED_AFTER_US}
+    events.append((fenced_us, trace.BrokerFenced(node="c1", broker=old, **silent)))
+    events += [(fenced_us, event) for event in _elections(number + 1, old, new, other)]
     events += [(fenced_us + 1_000, event) for event in _roles(number + 1, (new, other), (new, other), 2 * number + 1)]
     events += _return(number, old, new, other, killed_us + RESTARTED_AFTER_US)
     return events
 
 
-def _elections(epoch: int, old: str, new: str, other: str, why: str) -> list[TraceEvent]:
+def _elections(epoch: int, old: str, new: str, other: str) -> list[TraceEvent]:
     events: list[TraceEvent] = []
     before = _isr_before(epoch)
     for partition in range(PARTITIONS):
         where: dict[str, Any] = {
             "node": "c1", "topic": TOPIC, "partition": partition, "leader_epoch": epoch,
-            "partition_epoch": 2 * epoch - 1, "isr": (new, other),
+            "partition_epoch": 2 * epoch - 1, "isr": (new, other), "previous_isr": before,
+            "occasion": OccasionKind.FENCED, "occasion_brokers": (old,),
+            "fencing_cause": FencingCause.NO_HEARTBEAT, "occasion_amount": FENCED_AFTER_US,
         }  # fmt: skip
-        first = f"{new} is the first live member of the ISR after {why}"
         events += [
-            trace.LeaderElected(**where, broker=new, previous_leader=old, clean=True, reason=first),
-            trace.IsrCommitted(
-                **where, previous_isr=before, proposed_by=None, reason=f"{old} left the ISR after {why}"
-            ),
+            trace.LeaderElected(**where, broker=new, previous_leader=old, clean=True, cause=ElectionCause.FIRST_LIVE),
+            trace.IsrCommitted(**where, proposed_by=None, cause=IsrCommitCause.DECIDED),
         ]
     return events
 
@@ -136,7 +135,7 @@ def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rar
                 cause=IsrCause.CAUGHT_UP, caught_up_to=kept, high_watermark=kept)),
             (started_us + JOINED_AFTER_US - RESTARTED_AFTER_US, trace.IsrCommitted(
                 node="c1", **term, partition_epoch=2 * number + 2, **isr, proposed_by=new,
-                reason=f"{old} joined the ISR")),
+                cause=IsrCommitCause.PROPOSED)),
         ]  # fmt: skip
     return events
 

@@ -54,7 +54,7 @@ def event_line(seen: Seen) -> str:
         value = getattr(event, name, None)
         if value is not None:
             words.append(f"{name}={','.join(value) if isinstance(value, tuple) else value}")
-    return f"{' '.join(words)}\n    {event.reason}"  # type: ignore[attr-defined]
+    return f"{' '.join(words)}\n    {event.sentence()}"
 
 
 def test_decisions(tmp_path: Path, request: pytest.FixtureRequest) -> None:

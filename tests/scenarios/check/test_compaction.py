@@ -165,6 +165,6 @@ def test_a_topic_that_is_deleted_settles_what_compaction_had_taken() -> None:
     for node in script.brokers:
         compact(script, node, 3, 0)
     cut_the_last(script, to=2)
-    script.emit(trace.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
+    script.emit(trace.TopicDeleted(node="c1", topic="t"))
     assert script.verdict().records["lost"] == ("r0", "r2")
     assert script.verdict().records["deleted"] == ("r1",)

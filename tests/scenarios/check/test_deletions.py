@@ -82,7 +82,7 @@ def test_a_deleted_topic_takes_its_records_along_and_is_not_judged_again() -> No
     script = TraceScript()
     script.replicate("r0", "r1", acks=-1)
     script.end_offset(2)
-    script.emit(trace.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
+    script.emit(trace.TopicDeleted(node="c1", topic="t"))
     script.append("b1", 2, "r2")
     for node in ("b1", "b2", "b3"):
         script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=2))
@@ -90,8 +90,8 @@ def test_a_deleted_topic_takes_its_records_along_and_is_not_judged_again() -> No
     script.emit(
         trace.PartitionCreated(
             node="c1", **HERE, broker="b2", replicas=("b2", "b3"), isr=("b2", "b3"), leader_epoch=0, partition_epoch=0,
-            min_isr=1, reason="t is made again",
-        )
+            min_isr=1,
+    )
     )  # fmt: skip
     script.isr = ("b2", "b3")
     script.leads("b2", 0, 0)
@@ -104,8 +104,8 @@ def test_a_deleted_topic_takes_its_records_along_and_is_not_judged_again() -> No
 
 def make_again(script: TraceScript) -> None:
     """t, with other records; no broker but the controllers has heard of it so far."""
-    script.emit(trace.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
-    script.create(1, "t is made again")
+    script.emit(trace.TopicDeleted(node="c1", topic="t"))
+    script.create(1)
 
 
 def hear(script: TraceScript) -> None:

@@ -29,7 +29,7 @@ def repeat(script: TraceScript, after_s: float) -> None:
 
 def shorten(script: TraceScript, seconds: int) -> None:
     key, value = "producer.id.expiration.ms", str(seconds * 1000)
-    script.emit(trace.ConfigAltered(node="c1", broker="b1", key=key, value=value, reason="an operator sets it"))
+    script.emit(trace.ConfigAltered(node="c1", broker="b1", key=key, value=value))
 
 
 @pytest.mark.parametrize(

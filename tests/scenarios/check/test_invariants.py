@@ -94,7 +94,7 @@ def everybody_loses_power(script: TraceScript) -> None:
     for node in ("b1", "b2", "b3"):
         script.start(node)
         script.recover(node, 1)
-    script.emit(trace.BrokerUnfenced(node="c1", broker="b1", reason="is back"))
+    script.emit(trace.BrokerUnfenced(node="c1", broker="b1"))
     script.elect("b1", "b1")
     script.leads("b1", 1, hw=0)
     script.follows("b2", "b1", 1)
@@ -142,7 +142,11 @@ def removed_before_its_leader_knows(script: TraceScript) -> None:
         script.fetch(follower, 2)
     script.elect("b1", "b1", "b2")
     script.state(
-        trace.ReassignmentCompleted, node="c1", leader_epoch=1, replicas=("b1", "b2"), reason="b3 is moved away"
+        trace.ReassignmentCompleted,
+        node="c1",
+        leader_epoch=1,
+        replicas=("b1", "b2"),
+        previous_replicas=("b1", "b2", "b3"),
     )
     script.emit(trace.ReplicaDeleted(node="b3", **HERE, previous_log_end_offset=2))
     script.advance(2, node="b1", epoch=0)
@@ -292,8 +296,8 @@ def s12(script: TraceScript) -> None:
 
 
 def s12_controllers(script: TraceScript) -> None:
-    script.emit(trace.QuorumLeaderElected(node="c1", controller_epoch=3, reason=""))
-    script.emit(trace.QuorumLeaderElected(node="c2", controller_epoch=3, reason=""))
+    script.emit(trace.QuorumLeaderElected(node="c1", controller_epoch=3))
+    script.emit(trace.QuorumLeaderElected(node="c2", controller_epoch=3))
 
 
 def s13_controller(script: TraceScript) -> None:
@@ -372,9 +376,7 @@ def s19(script: TraceScript) -> None:
 
 def s19_empty(script: TraceScript) -> None:
     script.emit(
-        trace.PartitionWentOffline(
-            node="c1", previous_leader="b1", **HERE, leader_epoch=1, partition_epoch=1, isr=(), reason="nobody is left"
-        )
+        trace.PartitionWentOffline(node="c1", previous_leader="b1", **HERE, leader_epoch=1, partition_epoch=1, isr=())
     )
 
 
@@ -560,7 +562,7 @@ def test_a_leader_in_another_process_may_not_know_a_larger_minimum_for_a_moment(
     script = TraceScript(min_isr=1)
     script.at(10)
     key = "min.insync.replicas"
-    script.emit(trace.ConfigAltered(node="c1", topic="t", key=key, value="2", min_isr=2, reason="larger"))
+    script.emit(trace.ConfigAltered(node="c1", topic="t", key=key, value="2", min_isr=2))
     s25_min_isr(script, 10 + after_s)
     assert [one.invariant for one in script.checker.violations] == ["S25 min-isr"] * promised
 

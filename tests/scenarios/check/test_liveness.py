@@ -35,7 +35,7 @@ def test_a_quiet_end_with_everything_in_place_is_fine() -> None:
 
 
 def l1(script: TraceScript) -> None:
-    script.emit(trace.BrokerRegistered(node="c1", broker="b2", broker_epoch=9, reason="again"))
+    script.emit(trace.BrokerRegistered(node="c1", broker="b2", broker_epoch=9))
 
 
 def l2(script: TraceScript) -> None:
@@ -309,12 +309,12 @@ def test_replicas_that_an_operator_throttles_may_take_as_long_as_they_need(
 
     def rate(value: str | None) -> trace.ConfigAltered:
         name = "follower.replication.throttled.rate"
-        return trace.ConfigAltered(node="c1", broker="b3", key=name, value=value, reason="throttles")
+        return trace.ConfigAltered(node="c1", broker="b3", key=name, value=value)
 
     script = TraceScript()
     script.replicate("r0")
     script.emit(rate("1000"))
-    script.emit(trace.ConfigAltered(node="c1", topic=topic, key=key, value="*", reason="which"))
+    script.emit(trace.ConfigAltered(node="c1", topic=topic, key=key, value="*"))
     script.commit_isr("b1", "b2")
     if is_taken_back:
         script.emit(rate(None))

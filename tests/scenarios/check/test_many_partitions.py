@@ -67,7 +67,7 @@ class Told:
             self.log.emit(trace.NodeStarted(node=node, role=role, incarnation=1))
         start_brokers(self.state, 1, 2, 3)
         for node in ("b1", "b2", "b3"):
-            self.log.emit(trace.BrokerUnfenced(node="c1", broker=node, reason="it has caught up"))
+            self.log.emit(trace.BrokerUnfenced(node="c1", broker=node))
 
     def create(self, partitions: int) -> None:
         self._tell(
@@ -125,7 +125,7 @@ def test_a_fenced_broker_that_stays_in_isrs_is_found_in_each_of_them() -> None:
     told = Told()
     told.create(FEW)
     told.log.at_us = 2_000_000
-    told.log.emit(trace.BrokerFenced(node="c1", broker="b1", reason="it was silent"))
+    told.log.emit(trace.BrokerFenced(node="c1", broker="b1"))
     told.log.at_us += 1
     told.checker.end()
     violations = told.checker.violations

@@ -92,10 +92,10 @@ def seen(*events: Any) -> list[str]:
 
 def test_a_broker_returns_unfenced_if_nothing_was_said_of_its_former_life() -> None:
     def registered(epoch: int) -> trace.BrokerRegistered:
-        return trace.BrokerRegistered(node="c2", broker="b1", broker_epoch=epoch, reason="")
+        return trace.BrokerRegistered(node="c2", broker="b1", broker_epoch=epoch)
 
-    unfenced = trace.BrokerUnfenced(node="c1", broker="b1", reason="")
-    fenced = trace.BrokerFenced(node="c1", broker="b1", reason="")
+    unfenced = trace.BrokerUnfenced(node="c1", broker="b1")
+    fenced = trace.BrokerFenced(node="c1", broker="b1")
     assert seen(registered(1), unfenced, registered(2)) == [RETURNED_UNFENCED]
     assert seen(registered(1), unfenced, fenced, registered(2)) == []
     assert seen(registered(1), registered(2), unfenced) == []

@@ -475,8 +475,8 @@ def made_again(*read_before: int) -> TraceScript:
     script = ledger_only()
     for offset in read_before:
         script.read(f"r{offset}", offset)
-    script.state(TopicDeleted, node="c1", reason="an operator deletes topic t")
-    script.create(1, "t-0 is made again")
+    script.state(TopicDeleted, node="c1")
+    script.create(1)
     script.leads("b1", 0, 0)
     return script
 

@@ -91,7 +91,7 @@ class Session:
         self.ends[topic] = 0
         self._emit(
             trace.PartitionCreated, topic, node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0,
-            partition_epoch=0, min_isr=1, reason="made",
+            partition_epoch=0, min_isr=1,
         )  # fmt: skip
         self._emit(
             trace.LeadershipBegan, topic, node="b1", leader_epoch=0, partition_epoch=0, isr=("b1",), log_end_offset=0,
@@ -193,7 +193,7 @@ class Session:
 
     def _delete(self, topic: str) -> None:
         end = self.ends.pop(topic)
-        self.log.emit(trace.TopicDeleted(node="c1", topic=topic, reason="by an operator"))
+        self.log.emit(trace.TopicDeleted(node="c1", topic=topic))
         self._emit(trace.ReplicaDeleted, topic, node="b1", previous_log_end_offset=end, reason="its topic is gone")
 
 

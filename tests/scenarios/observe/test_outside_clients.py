@@ -119,7 +119,7 @@ class World:
         )  # fmt: skip
 
     def deletes_topic(self, *gone_on: str) -> None:
-        self.log.emit(trace.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
+        self.log.emit(trace.TopicDeleted(node="c1", topic="t"))
         for node in gone_on:
             self.gone(node)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from trace_script import HERE, TraceScript
 
+from replica.causes import FencingCause
 from replica.trace import events as trace
 from scenarios.observe.story import Story
 from scenarios.view.sentences import sentence_of
@@ -23,3 +24,8 @@ def test_a_refusal_names_its_error_once(why: str, line: str) -> None:
     script.emit(refused)
     assert line in [said.text for said in Story.of(script.view, script.rows).lines]
     assert sentence_of(refused, ()) == line
+
+
+def test_an_event_that_makes_its_sentence_is_told_by_it() -> None:
+    fenced = trace.BrokerFenced(node="c1", broker="b2", cause=FencingCause.NO_HEARTBEAT, silent_us=9_100_000)
+    assert sentence_of(fenced, ()) == "b2 was fenced: no heartbeat for 9.1 s"

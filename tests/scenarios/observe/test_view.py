@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from replica.ids import TopicPartition
@@ -27,14 +25,14 @@ def test_what_a_replaced_controller_says_of_brokers_does_not_count_in_the_zookee
     """It finishes the event that it is in before it learns that another one was elected."""
     view = ClusterView(("b1", "b2", "b4"), (), registration_fences=False)
     trace = TraceLog([view])
-    trace.emit(ControllerActivated(node="b1", controller_epoch=1, reason="was elected"))
-    trace.emit(BrokerUnfenced(node="b1", broker="b4", reason="it is there"))
-    trace.emit(ControllerActivated(node="b2", controller_epoch=2, reason="was elected"))
-    trace.emit(BrokerFenced(node="b1", broker="b4", reason="its session is over"))
+    trace.emit(ControllerActivated(node="b1", controller_epoch=1))
+    trace.emit(BrokerUnfenced(node="b1", broker="b4"))
+    trace.emit(ControllerActivated(node="b2", controller_epoch=2))
+    trace.emit(BrokerFenced(node="b1", broker="b4"))
     assert not view.nodes["b4"].fenced
-    trace.emit(BrokerFenced(node="b2", broker="b4", reason="its session is over"))
+    trace.emit(BrokerFenced(node="b2", broker="b4"))
     assert view.nodes["b4"].fenced
-    trace.emit(BrokerUnfenced(node="b1", broker="b4", reason="it is there"))
+    trace.emit(BrokerUnfenced(node="b1", broker="b4"))
     assert view.nodes["b4"].fenced
 
 
@@ -42,15 +40,15 @@ def test_a_late_copy_of_a_registration_changes_nothing() -> None:
     """Neither fences the broker, nor makes anyone forget that this life of it has ended in disorder."""
     view = ClusterView(("b1",))
     trace = TraceLog([view])
-    registered = BrokerRegistered(node="c1", broker="b1", broker_epoch=59, reason="b1 registered")
+    registered = BrokerRegistered(node="c1", broker="b1", broker_epoch=59)
     trace.emit(registered)
-    trace.emit(BrokerUnfenced(node="c1", broker="b1", reason="it is caught up"))
+    trace.emit(BrokerUnfenced(node="c1", broker="b1"))
     trace.emit(registered)
     assert not view.nodes["b1"].fenced
     trace.emit(NodeStopped(node="b1", how="kill"))
     trace.emit(registered)
-    trace.emit(NodeStarted(node="b1", role="broker", incarnation=2))
-    trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=70, reason="b1 registered a new incarnation"))
+    trace.emit(NodeStarted(node="b1", role="broker"))
+    trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=70))
     assert view.nodes["b1"].fenced
     assert view.nodes["b1"].came_in_disorder
 
@@ -65,10 +63,10 @@ def test_a_registration_says_nothing_of_how_its_own_life_has_ended(is_back: bool
     trace.emit(NodeStopped(node="b1", how="kill"))
     if is_back:
         trace.emit(started)
-    trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=70, reason="b1 registered"), sent_seq)
+    trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=70), sent_seq)
     assert not view.nodes["b1"].came_in_disorder
     sent_seq = trace.emit(started)
-    trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=80, reason="b1 registered"), sent_seq)
+    trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=80), sent_seq)
     assert view.nodes["b1"].came_in_disorder
     assert not view.nodes["b1"].in_disorder
 
@@ -76,9 +74,16 @@ def test_a_registration_says_nothing_of_how_its_own_life_has_ended(is_back: bool
 def test_what_brokers_say_before_they_hear_that_a_topic_is_deleted_brings_no_partition_back() -> None:
     view = ClusterView(("b1",))
     trace = TraceLog([view])
-    place: dict[str, Any] = {"topic": "t", "partition": 0, "reason": "-"}
     created = PartitionCreated(
-        node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1, **place
+        node="c1",
+        broker="b1",
+        replicas=("b1",),
+        isr=("b1",),
+        leader_epoch=0,
+        partition_epoch=0,
+        min_isr=1,
+        topic="t",
+        partition=0,
     )
     moved = HighWatermarkAdvanced(
         node="b1",
@@ -91,7 +96,7 @@ def test_what_brokers_say_before_they_hear_that_a_topic_is_deleted_brings_no_par
         partition=0,
     )
     trace.emit(created)
-    trace.emit(TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
+    trace.emit(TopicDeleted(node="c1", topic="t"))
     trace.emit(moved)
     trace.emit(ReplicaDeleted("b1", "t", 0, previous_log_end_offset=1))
     assert not view.partitions

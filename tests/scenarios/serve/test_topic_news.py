@@ -28,13 +28,13 @@ class Cluster:
             self.log.emit(
                 PartitionCreated(
                     node="c1", topic=topic, partition=number, broker=leader, replicas=(leader, "b9"), isr=(leader,),
-                    leader_epoch=0, partition_epoch=0, min_isr=1, reason="placed",
-                )
+                    leader_epoch=0, partition_epoch=0, min_isr=1,
+            )
             )  # fmt: skip
 
     def delete(self, topic: str, *, at_us: int = 0) -> None:
         self.log.at_us = at_us
-        self.log.emit(TopicDeleted(node="c1", topic=topic, reason=f"an operator deletes {topic}"))
+        self.log.emit(TopicDeleted(node="c1", topic=topic))
 
     def said(self, now_us: int) -> list[str]:
         return [line.text for line in self.news.among([], now_us)]
@@ -84,7 +84,7 @@ def test_within_a_second_the_changes_of_one_topic_keep_their_order() -> None:
         StoryLine(100, "note", "2 topics are made: t, u; 2 partitions"),
         StoryLine(200, "note", "2 topics are deleted, with all their records: t, u"),
         StoryLine(300, "note", "topic t is made: 2 partitions, RF 2; b2 leads t-0; b3 leads t-1"),
-        StoryLine(600, "note", "an operator deletes t"),
+        StoryLine(600, "note", "an operator deletes topic t, and with it all its records"),
     ]
 
 
@@ -121,7 +121,7 @@ def test_a_deletion_is_told_here_and_not_by_the_story() -> None:
     cluster.make("first")
     assert len(cluster.said(0)) == 1
     cluster.delete("gone", at_us=7)
-    line = StoryLine(7, "note", "an operator deletes gone")
+    line = StoryLine(7, "note", "an operator deletes topic gone, and with it all its records")
     assert cluster.news.among([line], 8) == []
     assert cluster.news.among([], 1_000_000) == [line]
 
@@ -133,7 +133,7 @@ def test_what_waits_is_told_before_a_later_line_of_the_story() -> None:
     cluster.make("second", at_us=10)
     cluster.delete("second", at_us=30)
     earlier, later = StoryLine(20, "down", "b2 is killed"), StoryLine(40, "up", "b2 is back")
-    deleted = StoryLine(30, "note", "an operator deletes second")
+    deleted = StoryLine(30, "note", "an operator deletes topic second, and with it all its records")
     made = StoryLine(10, "note", "topic second is made: 1 partition, RF 2; b1 leads")
     assert cluster.news.among([earlier, deleted, later], 50) == [made, earlier, deleted, later]
     cluster.make("third", at_us=60)
@@ -149,7 +149,10 @@ def test_topics_of_the_scenario_and_of_coordinators_are_no_news() -> None:
     assert cluster.said(5) == []
     cluster.delete("orders")
     cluster.make("orders", ["b3"])
-    assert cluster.said(6) == ["an operator deletes orders", "topic orders is made: 1 partition, RF 2; b3 leads"]
+    assert cluster.said(6) == [
+        "an operator deletes topic orders, and with it all its records",
+        "topic orders is made: 1 partition, RF 2; b3 leads",
+    ]
 
 
 class Coordinator(Cluster):
@@ -211,4 +214,7 @@ def test_a_deleted_internal_topic_is_told_with_what_went_with_it() -> None:
         "2 topics are deleted, with all their records: __consumer_offsets, __transaction_state"
     ]
     cluster.delete("__consumer_offsets", at_us=9_000_000)
-    assert cluster.said(9_000_000) == ["an operator deletes __consumer_offsets; the offsets of all groups went with it"]
+    assert cluster.said(9_000_000) == [
+        "an operator deletes topic __consumer_offsets, and with it all its records; "
+        "the offsets of all groups went with it"
+    ]

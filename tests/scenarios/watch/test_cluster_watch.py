@@ -46,7 +46,7 @@ class Watched:
         addresses = tuple(ListedBroker(broker_id, "h", 9092) for broker_id in brokers)
         one = PartitionAnswer(ORDERS, leader, epoch, replicas, isr, elr, UUID(int=topic_id))
         self._watch.brokers_answered(at, "b1", addresses)
-        self._watch.cluster_answered(at, "b1", ClusterAnswer(addresses, (one,)))
+        self._watch.cluster_answered(at, ClusterAnswer(addresses, (one,)))
         return self._news()
 
     def ends(self, broker: int, leo: int, hw: int, at: int) -> list[str]:
@@ -82,8 +82,8 @@ class Watched:
 
 
 def _words(event: trace.TraceEvent) -> str:
-    if sentence := event.sentence():
-        return sentence
+    if "reason" in [column.name for column in trace.columns_of_event(type(event))]:
+        return event.sentence()
     shown = ("node", "peer", "fetch_offset", "high_watermark", "log_end_offset", "in_isr")
     return " ".join(f"{name}={getattr(event, name)}" for name in shown if hasattr(event, name))
 
@@ -100,7 +100,7 @@ def described(watch: ClusterWatch, at: int, asked: int, brokers: Ids, isr: Ids) 
     if watch.may_describe(asked) and watch.may_describe(asked, addresses):
         watch.brokers_answered(at, f"b{asked}", addresses)
         one = PartitionAnswer(ORDERS, 1, 5, (1, 2, 3), isr, (), UUID(int=1))
-        watch.cluster_answered(at, f"b{asked}", ClusterAnswer(addresses, (one,)))
+        watch.cluster_answered(at, ClusterAnswer(addresses, (one,)))
 
 
 def test_a_broker_that_is_cut_off_does_not_bring_back_what_was_before() -> None:
@@ -138,7 +138,7 @@ def test_a_screen_of_ten_thousand_partitions_shows_the_worst() -> None:
     without = names[7_777]
     watch.brokers_answered(0, "b1", addresses)
     partitions = tuple(PartitionAnswer(name, -1 if name == without else 1, 0, (1, 2, 3), (1, 3)) for name in names)
-    watch.cluster_answered(0, "b1", ClusterAnswer(addresses, partitions, 12))
+    watch.cluster_answered(0, ClusterAnswer(addresses, partitions, 12))
     watch.replicas_answered(1, 1, [ReplicaAnswer(name, 10**15, 10**15 - 5) for name in names])
     watch.silent(2, 2, 0, "z" * 500)
     lines = screen_lines(watch, 3, Style(plain=True, width=80), ["n" * 300], 40)

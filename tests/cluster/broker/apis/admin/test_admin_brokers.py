@@ -43,7 +43,7 @@ def test_a_broker_that_is_forgotten_leads_nothing_and_is_in_no_isr(world):
     assert partition is not None
     assert (partition.leader, partition.in_sync_replicas, partition.replicas) == (B1, (B1,), (B2, B1))
     assert list(image.brokers) == [B1]
-    assert [event.reason for event in world.events(BrokerFenced)] == ["b2 was fenced: an operator unregistered it"]
+    assert [event.sentence() for event in world.events(BrokerFenced)] == ["b2 was fenced: an operator unregistered it"]
     brokers = world.call("c").ask(DESCRIBE_CLUSTER, 2, endpoint_type=1, include_fenced_brokers=True).brokers
     assert [broker.broker_id for broker in brokers] == [B1]
     assert list(snapshot_of(image, OffsetAndEpoch(epoch=1, offset=image.offset + 1), 0).image().brokers) == [B1]
