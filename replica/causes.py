@@ -51,3 +51,52 @@ class HighWatermarkCause(Cause):
     LOG_START = "log_start", "the leader's is before the start of the follower's log"
     CUT = "cut", "the follower has cut its log back"
     STARTED_ANEW = "started_anew", "the follower has dropped its log, and starts where the leader's does"
+
+
+# ---------------------------------------------------------------------------------------------------- consumer groups
+
+
+class JoinCause(Cause):
+    """Why a group takes a member in."""
+
+    NEW = "new", "it is new"
+    STATIC_RETURNED = "static_returned", "a static member has come back, in the place of its earlier process"
+
+
+class LeaveCause(Cause):
+    """Why a member is no longer part of its group."""
+
+    LEAVE_REQUEST = "leave_request", "it leaves"
+    OPERATOR = "operator", "an operator removes it"
+    SESSION_TIMEOUT = "session_timeout", "no heartbeat, and nothing else, came in time"
+    JOIN_TIMEOUT = "join_timeout", "it did not join again in time"
+    SYNC_TIMEOUT = "sync_timeout", "it did not ask for its assignment in time"
+    REVOCATION_TIMEOUT = "revocation_timeout", "it did not give up its partitions in time"
+    GROUP_FULL = "group_full", "the group has as many members as group.max.size allows"
+
+
+class RebalanceCause(Cause):
+    """Why the members of a group are to join again."""
+
+    MEMBER_JOINED = "member_joined", "a new member has joined"
+    MEMBER_LEFT = "member_left", "a member is gone"
+    MEMBER_REJOINED = "member_rejoined", "a member has joined again"
+    LEADER_REJOINED = "leader_rejoined", "the member that assigns has joined again"
+    OTHER_PROTOCOLS = "other_protocols", "a member has joined again with other protocols"
+    STATIC_RETURNED = "static_returned", "a static member has come back while its assignment was awaited"
+    PROTOCOL_CHANGED = "protocol_changed", "a static member has come back, and another protocol is chosen now"
+    SYNC_TIMEOUT = "sync_timeout", "members are out that did not ask for their assignment in time"
+    NOT_WRITTEN = "not_written", "the assignment could not be written"
+    GROUP_TOO_LARGE = "group_too_large", "the group has more members than group.max.size allows"
+    UPGRADE_FAILED = "upgrade_failed", "its change to a consumer group could not be written"
+    DOWNGRADED = "downgraded", "its last member of KIP-848 is gone"
+
+
+class RemovalCause(Cause):
+    """Why a group, or an offset that it has committed, is gone."""
+
+    OPERATOR = "operator", "an operator has deleted it"
+    TOPIC_DELETED = "topic_deleted", "the topic is deleted"
+    NOT_USED = "not_used", "it was not used for offsets.retention.minutes"
+    NOT_COMMITTED = "not_committed", "nothing was committed for offsets.retention.minutes"
+    EMPTY = "empty", "it has neither members nor offsets any more"
