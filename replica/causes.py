@@ -100,3 +100,19 @@ class RemovalCause(Cause):
     NOT_USED = "not_used", "it was not used for offsets.retention.minutes"
     NOT_COMMITTED = "not_committed", "nothing was committed for offsets.retention.minutes"
     EMPTY = "empty", "it has neither members nor offsets any more"
+
+
+# ------------------------------------------------------------------------------------------------------- transactions
+
+
+class TransactionCause(Cause):
+    """Why a transactional.id has come to another state."""
+
+    INITIALIZED = "initialized", "an instance of its producer begins; all earlier ones are fenced"
+    PARTITIONS_ADDED = "partitions_added", "partitions joined the transaction"
+    COMMIT = "commit", "the producer commits"
+    ABORT = "abort", "the producer aborts"
+    NEW_INSTANCE = "new_instance", "a new instance of the producer has come, so what the old one left open is aborted"
+    TIMEOUT = "timeout", "it was open for longer than transaction.timeout.ms, so it is aborted"
+    MARKERS_WRITTEN = "markers_written", "every partition of the transaction has its marker"
+    EXPIRED = "expired", "it was not used for transactional.id.expiration.ms"

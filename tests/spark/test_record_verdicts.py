@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from replica.causes import TransactionCause
 from replica.trace import events as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.tables import ResultTables
@@ -180,7 +181,7 @@ def in_transaction(record: str, offset: int, producer_id: int = 7) -> list[t.Tra
 def changed(state: str, producer_id: int = 7) -> t.TraceEvent:
     return t.TransactionStateChanged(
         node="b1", transactional_id=f"orders.{producer_id}", previous_state="-", state=state, producer_id=producer_id,
-        producer_epoch=0, partitions=("t-0",), fences=False, reason="-",
+        producer_epoch=0, partitions=("t-0",), fences=False, cause=TransactionCause.COMMIT,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from trace_script import T0, TraceScript
 
+from replica.causes import TransactionCause
 from replica.trace.events import (
     AbortedBatchFound,
     LogEntryFound,
@@ -241,7 +242,8 @@ class Orders:
         self.script.emit(
             TransactionStateChanged(
                 node="b2", transactional_id=f"orders.{producer_id}", previous_state=previous, state=state,
-                producer_id=producer_id, producer_epoch=0, partitions=partitions, fences=False, reason="so it is",
+                producer_id=producer_id, producer_epoch=0, partitions=partitions, fences=False,
+                cause=TransactionCause.COMMIT,
             )
         )  # fmt: skip
 

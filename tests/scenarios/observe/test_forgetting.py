@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replica.causes import JoinCause, LeaveCause, RemovalCause
+from replica.causes import JoinCause, LeaveCause, RemovalCause, TransactionCause
 from replica.ids import TopicPartition
 from replica.rules import PROFILES
 from replica.trace import events as trace
@@ -128,8 +128,8 @@ class Session:
     def _change(self, name: dict[str, Any], before: str, state: str, partitions: tuple[str, ...]) -> None:
         self.log.emit(
             trace.TransactionStateChanged(
-                node="b1", previous_state=before, state=state, partitions=partitions, fences=False, reason="asked",
-                **name,
+                node="b1", previous_state=before, state=state, partitions=partitions, fences=False,
+                cause=TransactionCause.COMMIT, **name,
             )
         )  # fmt: skip
 
