@@ -116,3 +116,42 @@ class TransactionCause(Cause):
     TIMEOUT = "timeout", "it was open for longer than transaction.timeout.ms, so it is aborted"
     MARKERS_WRITTEN = "markers_written", "every partition of the transaction has its marker"
     EXPIRED = "expired", "it was not used for transactional.id.expiration.ms"
+
+
+# ------------------------------------------------------------------------------------------------------------ clients
+
+
+class FailureCause(Cause):
+    """Why a request, a record or a transaction of a client has failed."""
+
+    ERROR = "error", "the answer has an error"
+    REQUEST_TIMEOUT = "request_timeout", "no answer came within request.timeout.ms"
+    SETUP_TIMEOUT = "setup_timeout", "the connection was not there within socket.connection.setup.timeout.ms"
+    IDLE = "idle", "the connection was idle for longer than connections.max.idle.ms"
+    CONNECTION_LOST = "connection_lost", "the connection has ended"
+    BAD_ANSWER = "bad_answer", "what came was no answer, so the client has closed the connection"
+    NO_VERSION = "no_version", "the broker offers no version of the request that the client can send"
+    DELIVERY_TIMEOUT = "delivery_timeout", "delivery.timeout.ms passed before the batch was acknowledged"
+    NO_METADATA = "no_metadata", "the partition was not known within max.block.ms"
+    NO_MEMORY = "no_memory", "buffer.memory had no room within max.block.ms"
+    TOO_LARGE = "too_large", "the record is larger than max.request.size or buffer.memory"
+    NOT_SERIALIZED = "not_serialized", "the serializer has refused the record"
+    CLOSED = "closed", "the producer was closed before the record was acknowledged"
+    ABORTED = "aborted", "the transaction is aborted"
+    SEQUENCES_LOST = "sequences_lost", "some sent records were never acknowledged, and cannot be sent again"
+    NO_COORDINATOR = "no_coordinator", "FindCoordinator was answered with an error"
+
+
+class ResetCause(Cause):
+    """Why the position of a consumer moved other than by reading."""
+
+    SEEK = "seek", "the application asked for this offset, or for the earliest or latest one"
+    COMMITTED_OFFSET = "committed_offset", "the group has committed it"
+    NO_COMMITTED_OFFSET = "no_committed_offset", "the group has committed none"
+    NO_POSITION = "no_position", "the consumer has none yet"
+    OUT_OF_RANGE = "out_of_range", "the leader does not have the offset"
+    TRUNCATED = "truncated", "the leader's log parts from what was read"
+    UNKNOWN_EPOCH = "unknown_epoch", "the leader's log was truncated: it knows no leader epoch that was read"
+    FETCHES_ELSEWHERE = "fetches_elsewhere", "of a client from outside: it fetches from there"
+    STATED_AGAIN = "stated_again", "of a client from outside: events about what it read over and over were left out"
+    UNREADABLE_BATCH = "unreadable_batch", "of a client from outside: a batch claims more records than it can hold"

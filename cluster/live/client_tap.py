@@ -29,6 +29,7 @@ from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believa
 from cluster.live.sequenced_batches import SequencedBatches
 from cluster.server.accepted_connections import EventLimit
 from cluster.slices import paced
+from replica.causes import FailureCause, ResetCause
 from replica.errors import INDEFINITE, RETRIABLE, ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.log.batches.records import BatchHeader
@@ -176,7 +177,7 @@ class ClientStory:
         produced, self._produced = self._produced, deque()
         for request in produced:
             for sent in paced(request.values()):
-                self._refused(sent, ErrorCode.NETWORK_EXCEPTION, f"{self.client} gets no answer: {reason}")
+                self._refused(sent, ErrorCode.NETWORK_EXCEPTION, FailureCause.CONNECTION_LOST, reason)
         for acked in self._latest:
             for batch in paced(acked):
                 self.shared.names.may_come_again(batch)
@@ -296,8 +297,8 @@ class ClientStory:
 
         Their names are kept: a producer splits a batch that is too large, and numbers one anew that is out of order.
         """
-        reason = part.message or f"{self.node} refuses the batch: {part.error.name}"
-        seq = self._refused(sent, part.error, reason)
+        message = part.message or None
+        seq = self._refused(sent, part.error, FailureCause.ERROR, message)
         if part.error in RETRIABLE:
             return
         self.shared.names.refused(sent.batch)
@@ -313,12 +314,14 @@ class ClientStory:
                     error=part.error.name,
                     definite=name in sent.batch.new and part.error not in INDEFINITE,
                     latency_us=left_us - sent.sent_us,
-                    reason=reason,
+                    cause=FailureCause.ERROR,
+                    peer=self.node,
+                    message=message,
                 ),
                 seq,
             )
 
-    def _refused(self, sent: SentBatch, error: ErrorCode, reason: str) -> int:
+    def _refused(self, sent: SentBatch, error: ErrorCode, cause: FailureCause, message: str | None) -> int:
         topic, partition = sent.batch.topic_partition
         return self.shared.recorder.emit(
             trace.BatchRefused(
@@ -331,7 +334,8 @@ class ClientStory:
                 attempt=sent.attempt,
                 error=error.name,
                 will_retry=error in RETRIABLE,
-                reason=reason,
+                cause=cause,
+                message=message,
             ),
             sent.sent_seq,
         )
@@ -348,11 +352,16 @@ class ClientStory:
         if not self._may_repeat(1):
             position.is_left_out = True
             return
-        reason = f"{self.client} goes on from {offset} of {partition}, not from {position.read + 1}"
-        self._position_reset(partition, position, offset, error, reason)
+        self._position_reset(partition, position, offset, ResetCause.FETCHES_ELSEWHERE, error)
 
     def _position_reset(
-        self, partition: TopicPartition, position: Position, offset: Offset, error: str | None, reason: str
+        self,
+        partition: TopicPartition,
+        position: Position,
+        offset: Offset,
+        cause: ResetCause,
+        error: str | None = None,
+        count: int | None = None,
     ) -> None:
         self.shared.recorder.emit(
             trace.PositionReset(
@@ -363,7 +372,8 @@ class ClientStory:
                 offset=offset,
                 previous_offset=position.read + 1,
                 error=error,
-                reason=reason,
+                cause=cause,
+                count=count,
             )
         )
 
@@ -411,8 +421,7 @@ class ClientStory:
             position.is_left_out = True
         elif position.is_left_out:
             position.is_left_out = False
-            reason = f"what {self.client} reads of {partition} is stated again from {first} on"
-            self._position_reset(partition, position, first, None, reason)
+            self._position_reset(partition, position, first, ResetCause.STATED_AGAIN)
         if not position.is_left_out:
             self._tell_read(partition, position, header, first)
         position.read = max(header.last_offset, position.asked - 1)
@@ -420,8 +429,8 @@ class ClientStory:
     def _tell_read(self, partition: TopicPartition, position: Position, header: BatchHeader, first: Offset) -> None:
         names = self.shared.sent.records(partition, header.base_offset, header.crc)
         if not names and not is_believable(header):
-            reason = f"{self.client} reads a batch of {partition} that claims to hold {header.record_count:,} records"
-            self._position_reset(partition, position, header.last_offset + 1, None, reason)
+            cause, end = ResetCause.UNREADABLE_BATCH, header.last_offset + 1
+            self._position_reset(partition, position, end, cause, count=header.record_count)
             return
         gone = self.shared.sent.gone(partition, header.base_offset, header.crc)
         for offset in paced(range(first, header.base_offset + (len(names) or header.record_count))):

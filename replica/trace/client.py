@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+from replica.causes import FailureCause, ResetCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import TraceEvent
+from replica.trace.columns import ClientFailure, TraceEvent
 
 _LATENCY = "from the send call to the ack"
 # Of a client from outside, which states nothing: from the arrival of its request at the broker to the answer's leaving.
@@ -44,7 +45,7 @@ class BatchSent(TraceEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRefused(TraceEvent):
+class BatchRefused(ClientFailure):
     """One attempt failed: an error in the answer, or no answer (NETWORK_EXCEPTION, REQUEST_TIMED_OUT)."""
 
     TABLE: ClassVar[str] = "produce"
@@ -57,7 +58,6 @@ class BatchRefused(TraceEvent):
     attempt: Annotated[int, "1 for the first time"]
     error: column.Error
     will_retry: Annotated[bool, "the producer will send the batch again"]
-    reason: column.Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class RecordHandedOver(TraceEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFailed(TraceEvent):
+class RecordFailed(ClientFailure):
     """The producer gave up on a record; unless `definite`, it may be in the log all the same."""
 
     TABLE: ClassVar[str] = "produce"
@@ -102,7 +102,12 @@ class RecordFailed(TraceEvent):
     error: column.Error
     definite: Annotated[bool, "no attempt can have been written"]
     latency_us: Latency
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        if self.cause is not FailureCause.NO_METADATA:
+            return ClientFailure.sentence(self)
+        what = f"topic {self.topic}" if self.partition < 0 else f"partition {self.topic}-{self.partition}"
+        return f"no metadata of {what} within max.block.ms of {self.timeout_ms}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +132,14 @@ class OutputPromised(TraceEvent):
     topic: Annotated[str, "where the output belongs"]
     partition: Annotated[int, "-1: its producer chooses"]
     record: Annotated[str, "the output's name"]
-    reason: column.Reason
+    input: Annotated[str, "name of the record that was read"]
+    input_partition: Annotated[str, "where it was read, as topic-number"]
+    offset: Annotated[int, "offset of the input"]
+    committed_offset: Annotated[int, "where the group goes on"]
+
+    def sentence(self) -> str:
+        read = f"{self.client} has read {self.input} at offset {self.offset} of {self.input_partition}"
+        return f"{read}, and its group has committed offset {self.committed_offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +154,39 @@ class PositionReset(TraceEvent):
     offset: Annotated[int, "new position"]
     previous_offset: Annotated[int, "old position, -1 at the start"]
     error: Annotated[str | None, "what made it move"]
-    reason: column.Reason
+    cause: Annotated[ResetCause, "why it moved"]
+    policy: Annotated[str | None, "auto.offset.reset, or what the application asked for"] = None
+    leader: Annotated[str | None, "who said that the old position is not in its log, where it is not `peer`"] = None
+    leader_epoch: Annotated[int | None, "the last one that was read, or the one that ends at the new position"] = None
+    count: Annotated[int | None, "records that a batch claims to hold"] = None
+
+    def sentence(self) -> str:
+        partition, leader = f"{self.topic}-{self.partition}", self.leader or self.peer
+        policy = "" if self.policy is None else f"; auto.offset.reset={self.policy}"
+        match self.cause:
+            case ResetCause.SEEK:
+                return f"the application asked for {'this offset' if self.policy is None else f'the {self.policy}'}"
+            case ResetCause.COMMITTED_OFFSET:
+                return "the group goes on from here"
+            case ResetCause.NO_COMMITTED_OFFSET:
+                return f"the group has no committed offset{policy}"
+            case ResetCause.NO_POSITION:
+                return f"the consumer has no position yet{policy}"
+            case ResetCause.OUT_OF_RANGE:
+                return f"{leader} has no offset {self.previous_offset}{policy}"
+            case ResetCause.UNKNOWN_EPOCH:
+                return f"the log was truncated: {leader} knows no leader epoch up to {self.leader_epoch}{policy}"
+            case ResetCause.TRUNCATED:
+                if self.leader_epoch is None:
+                    return f"the log of {leader} parts from what was read at {self.offset}"
+                ends = f"epoch {self.leader_epoch} ends at {self.offset}, before {self.previous_offset}"
+                return f"the log was truncated: on {leader} {ends}"
+            case ResetCause.FETCHES_ELSEWHERE:
+                return f"{self.client} goes on from {self.offset} of {partition}, not from {self.previous_offset}"
+            case ResetCause.STATED_AGAIN:
+                return f"what {self.client} reads of {partition} is stated again from {self.offset} on"
+            case ResetCause.UNREADABLE_BATCH:
+                return f"{self.client} reads a batch of {partition} that claims to hold {self.count or 0:,} records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,14 @@ class RecordIntercepted(PipelineEvent):
     outcome: _Outcome
     calls: _Calls
     took_us: _TookUs
-    reason: column.Reason
+    offset: Annotated[int | None, "onAcknowledgement: of the ack"] = None
+    error: Annotated[str | None, "onAcknowledgement: why the record failed"] = None
+
+    def sentence(self) -> str:
+        if self.hook != "onAcknowledgement":
+            return _called(self, self.record)
+        became = "is handed over" if self.offset is None else f"is acked at offset {self.offset}"
+        return _called(self, f"{self.record}, which {became if self.error is None else f'failed: {self.error}'}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +81,11 @@ class DeserializationFailed(PipelineEvent):
     record: column.Record
     key_format: _KeyFormat
     value_format: _ValueFormat
-    reason: column.Reason
+    message: Annotated[str, "what the deserializer says"]
+
+    def sentence(self) -> str:
+        where = f"offset {self.offset} of {self.topic}-{self.partition}"
+        return f"{self.message}; {self.client} stays at {where} until its application seeks past it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,4 +102,20 @@ class PositionIntercepted(PipelineEvent):
     outcome: _Outcome
     calls: _Calls
     took_us: _TookUs
-    reason: column.Reason
+    first_offset: Annotated[int | None, "onConsume: of the first record"] = None
+
+    def sentence(self) -> str:
+        first, last = self.first_offset, self.offset - 1
+        what = f"offset {self.offset if first is None else first}"
+        if first is not None and first != last:
+            what = f"offsets {first} to {last}"
+        return _called(self, f"{what} of {self.topic}-{self.partition}")
+
+
+def _called(event: RecordIntercepted | PositionIntercepted, what: str) -> str:
+    match event.outcome:
+        case "changed":
+            return f"{event.interceptor} changes the value of {what} in {event.hook}"
+        case "threw":
+            return f"{event.interceptor} throws in {event.hook} of {what}; the client logs it and goes on"
+    return f"{event.interceptor} counts {event.hook} of {what}: call {event.calls}"

@@ -10,7 +10,7 @@ from typing import Annotated
 from replica.causes import TransactionCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import OnPartition, TransactionEvent
+from replica.trace.columns import ClientFailure, OnPartition, TransactionEvent
 
 TransactionalId = Annotated[str, "transactional.id"]
 ProducerId = Annotated[int, "producer id of the transactional.id"]
@@ -187,7 +187,7 @@ class TransactionEnded(TransactionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionFailed(TransactionEvent):
+class TransactionFailed(ClientFailure, TransactionEvent):
     """A producer can only abort its transaction, or can do no more at all."""
 
     client: column.Client
@@ -195,4 +195,3 @@ class TransactionFailed(TransactionEvent):
     number: Number
     error: column.Error
     fatal: Annotated[bool, "the producer can only be closed, as if it had been replaced by another one"]
-    reason: column.Reason

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from replica.causes import JoinCause
+from replica.causes import JoinCause, ResetCause
 from replica.trace import events as t
 from replica.trace.signs import SIGNS, sign_of
 from scenarios.terminal.style import Style
@@ -75,7 +75,7 @@ def group_reads(run_dir: Path) -> None:
         story.at(2).read("r0", 0, by=client)
     story.emit(
         t.PositionReset(client="client/kcat", peer="b1", topic="t", partition=0, offset=0, previous_offset=1,
-                        error=None, reason="-")
+                        error=None, cause=ResetCause.SEEK)
     )  # fmt: skip
     commit(3, "r1")
     story.at(4).emit(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from replica.causes import TransactionCause
+from replica.causes import ResetCause, TransactionCause
 from replica.trace import events as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.tables import ResultTables
@@ -36,8 +36,7 @@ def acked(record: str, offset: int, by: str = "b1") -> t.TraceEvent:
 
 def failed(record: str, definite: bool) -> t.TraceEvent:
     return t.RecordFailed(
-        client="p1", record=record, acks=-1, error="REQUEST_TIMED_OUT", definite=definite, latency_us=10, reason="-",
-        **PLACE,
+        client="p1", record=record, acks=-1, error="REQUEST_TIMED_OUT", definite=definite, latency_us=10, **PLACE,
     )  # fmt: skip
 
 
@@ -80,12 +79,17 @@ def read(offset: int, record: str) -> t.TraceEvent:
     return t.RecordRead(client="c1", peer="b1", offset=offset, record=record, leader_epoch=0, **PLACE)
 
 
+INPUT: dict[str, Any] = {"input": "i0", "input_partition": "i-0", "offset": 0, "committed_offset": 1}
+
+
 def promised(record: str) -> t.TraceEvent:
-    return t.OutputPromised(client="t1", topic="t", partition=-1, record=record, reason="-")
+    return t.OutputPromised(client="t1", topic="t", partition=-1, record=record, **INPUT)
 
 
 def reset(offset: int, error: str | None) -> t.TraceEvent:
-    return t.PositionReset(client="c1", peer="b1", offset=offset, previous_offset=0, error=error, reason="-", **PLACE)
+    return t.PositionReset(
+        client="c1", peer="b1", offset=offset, previous_offset=0, error=error, cause=ResetCause.SEEK, **PLACE
+    )
 
 
 UNHEARD = t.PartitionCreated(

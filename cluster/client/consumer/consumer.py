@@ -20,7 +20,7 @@ from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
 from cluster.client.consumer.offsets import OffsetLookups
-from cluster.client.consumer.positions import PartitionPosition, PositionState
+from cluster.client.consumer.positions import PartitionPosition, PositionState, Reset
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
@@ -29,6 +29,7 @@ from cluster.clocks import Timer, Timers
 from cluster.config import CONSUMER, ConsumerConfig, GroupConsumerConfig
 from cluster.node import Action, EndProcess
 from cluster.topic_pattern import TopicPattern
+from replica.causes import ResetCause
 from replica.config import NEVER
 from replica.errors import NO_OFFSET_FOR_PARTITION, ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Names, TopicPartition
@@ -157,10 +158,10 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             leader = self._metadata.leader(tp)
             position.move_to(target, UNDEFINED_EPOCH, leader)
             peer = self._connections.name(leader.leader)
-            self._events.position_reset(tp, peer, target, previous, None, "the application asked for this offset")
+            self._events.position_reset(tp, peer, target, previous, None, Reset(ResetCause.SEEK))
         else:
             to = "earliest" if target == "beginning" else "latest"
-            position.await_reset(to, None, f"the application asked for the {target}")
+            position.await_reset(to, None, Reset(ResetCause.SEEK, target))
         return self._run(now_us)
 
     def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
@@ -297,8 +298,8 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             self._events.fetch_failed(tp, self._connections.name(NO_BROKER), position.offset, NO_OFFSET_FOR_PARTITION)
             position.stop()
         else:
-            whose = "consumer has no position yet" if error is None else "group has no committed offset"
-            position.await_reset(policy, error, f"the {whose}; auto.offset.reset={policy}")
+            cause = ResetCause.NO_POSITION if error is None else ResetCause.NO_COMMITTED_OFFSET
+            position.await_reset(policy, error, Reset(cause, policy))
 
     def _go_on_from(self, committed: Mapping[TopicPartition, int]) -> None:
         """The group's offsets are known. source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded"""
@@ -310,7 +311,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             previous, leader = position.offset, self._metadata.leader(tp)
             position.move_to(offset, UNDEFINED_EPOCH, leader)
             peer = self._connections.name(leader.leader)
-            self._events.position_reset(tp, peer, offset, previous, None, "the group goes on from here")
+            self._events.position_reset(tp, peer, offset, previous, None, Reset(ResetCause.COMMITTED_OFFSET))
 
     def _give_up(self, revoked: Sequence[TopicPartition]) -> None:
         for tp in revoked:

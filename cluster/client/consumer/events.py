@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster.client.consumer.positions import Reset
 from cluster.client.events import ClientEvents, record_name
 from cluster.client.interceptors import Interception
 from cluster.protocol.versions import OFFSET_COMMIT, api_name
@@ -38,7 +39,7 @@ class ConsumerEvents(ClientEvents):
         offset: int,
         previous_offset: int,
         error: str | None,
-        reason: str,
+        reset: Reset,
         cause: int | None = None,
     ) -> None:
         self._emit(
@@ -50,7 +51,7 @@ class ConsumerEvents(ClientEvents):
                 offset=offset,
                 previous_offset=previous_offset,
                 error=error,
-                reason=reason,
+                **reset._asdict(),
             ),
             cause,
         )
@@ -110,10 +111,9 @@ class ConsumerEvents(ClientEvents):
         )
 
     def deserialization_failed(
-        self, tp: TopicPartition, peer: str, offset: int, record: str, formats: Formats, why: str
+        self, tp: TopicPartition, peer: str, offset: int, record: str, formats: Formats, message: str
     ) -> None:
         cause = self.fetch_failed(tp, peer, offset, RECORD_DESERIALIZATION)
-        reason = f"{why}; {self._client} stays at offset {offset} of {tp} until its application seeks past it"
         self._emit(
             trace.DeserializationFailed(
                 client=self._client,
@@ -123,18 +123,21 @@ class ConsumerEvents(ClientEvents):
                 record=record,
                 key_format=formats[0],
                 value_format=formats[1],
-                reason=reason,
+                message=message,
             ),
             cause,
         )
 
-    def position_intercepted(self, tp: TopicPartition, offset: int, call: Interception) -> None:
+    def position_intercepted(
+        self, tp: TopicPartition, offset: int, call: Interception, first_offset: int | None = None
+    ) -> None:
         self._emit(
             trace.PositionIntercepted(
                 client=self._client,
                 topic=tp.topic,
                 partition=tp.partition,
                 offset=offset,
+                first_offset=first_offset,
                 **call._asdict(),
             )
         )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from cluster.client.connection_states import ClientResponse
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
-from cluster.client.consumer.positions import PartitionPosition, PositionState
+from cluster.client.consumer.positions import PartitionPosition, PositionState, Reset
 from cluster.client.node import ExponentialBackoff
 from cluster.config import ConsumerConfig
 from cluster.protocol.api_01_fetch import (
@@ -33,6 +33,7 @@ from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.fetch_session_handler import FetchSessionHandler, SessionFetch, Wanted
 from cluster.protocol.leaders import NodeEndpoint
 from cluster.protocol.versions import FETCH
+from replica.causes import ResetCause
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
 from replica.frozen import dataclass
@@ -428,8 +429,7 @@ class ConsumerFetcher:
             if policy == "none":
                 position.stop()
                 return
-            reason = f"{peer} has no offset {position.offset}; auto.offset.reset={policy}"
-            position.await_reset(policy, error.name, reason, cause)
+            position.await_reset(policy, error.name, Reset(ResetCause.OUT_OF_RANGE, policy, peer), cause)
             return
         # Differs from Kafka: the Java consumer asks again at once, this one after retry.backoff.ms; a corrupt batch is
         # an exception to its application there, which would poll again. Nothing is ever skipped.

@@ -11,11 +11,12 @@ from typing import Any
 from cluster.client.api_versions import SPOKEN, Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
-from cluster.client.consumer.positions import PartitionPosition, PositionState
+from cluster.client.consumer.positions import PartitionPosition, PositionState, Reset
 from cluster.client.metadata_cache import LeaderAndEpoch
 from cluster.client.node import ExponentialBackoff
 from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from replica.causes import ResetCause
 from replica.config import NEVER
 from replica.errors import LOG_TRUNCATION, ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Offset, TopicPartition
@@ -143,9 +144,7 @@ class OffsetLookups:
         if epoch != UNDEFINED_EPOCH:
             self._metadata.epoch_seen(tp, epoch)
         peer = self._connections.name(node_id)
-        self._events.position_reset(
-            tp, peer, offset, previous, position.reset_error, position.reset_reason, position.cause
-        )
+        self._events.position_reset(tp, peer, offset, previous, position.reset_error, position.reset, position.cause)
 
     def _try_again(self, position: PartitionPosition, now_us: int) -> None:
         position.awaits_answer = False
@@ -219,20 +218,18 @@ class OffsetLookups:
         if not undefined and end_offset >= position.offset:
             position.move_to(position.offset, position.offset_epoch, position.leader)
             return
-        if undefined:
-            lost = f"the log was truncated: {peer} knows no leader epoch up to {position.offset_epoch}"
-        else:
-            lost = f"the log was truncated: on {peer} epoch {epoch} ends at {end_offset}, before {position.offset}"
         if self._reset_policy == "none":
             self._events.fetch_failed(tp, peer, position.offset, LOG_TRUNCATION)
             position.stop()
         elif undefined:
-            reason = f"{lost}; auto.offset.reset={self._reset_policy}"
-            position.await_reset(self._reset_policy, LOG_TRUNCATION, reason)
+            policy = self._reset_policy
+            reset = Reset(ResetCause.UNKNOWN_EPOCH, policy, peer, position.offset_epoch)
+            position.await_reset(policy, LOG_TRUNCATION, reset)
         else:
             previous = position.offset
             position.move_to(end_offset, epoch, position.leader)
-            self._events.position_reset(tp, peer, end_offset, previous, LOG_TRUNCATION, lost)
+            reset = Reset(ResetCause.TRUNCATED, leader_epoch=epoch)
+            self._events.position_reset(tp, peer, end_offset, previous, LOG_TRUNCATION, reset)
 
     # -------------------------------------------------------------------------------------------------- end offsets
 

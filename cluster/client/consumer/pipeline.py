@@ -58,19 +58,15 @@ class ConsumerPipeline:
 
     def on_consume(self, tp: TopicPartition, first: Offset, end: Offset) -> None:
         """With the records from `first` to before `end`, of which there is at least one."""
-        what = f"offset {first}" if end == first + 1 else f"offsets {first} to {end - 1}"
         took_us = self._cpu.interceptor_us
         for name in self._chain.names:
-            self._called(name, ON_CONSUME, tp, end, f"{what} of {tp}", took_us)
+            self._events.position_intercepted(tp, end, self._chain.called(name, ON_CONSUME, took_us), first)
 
     def on_commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """The group goes on from these offsets now."""
         for name in self._chain.names:
             for tp, offset in offsets.items():
-                self._called(name, ON_COMMIT, tp, offset, f"offset {offset} of {tp}", 0)
-
-    def _called(self, name: str, hook: str, tp: TopicPartition, offset: Offset, what: str, took_us: int) -> None:
-        self._events.position_intercepted(tp, offset, self._chain.called(name, hook, what, took_us))
+                self._events.position_intercepted(tp, offset, self._chain.called(name, ON_COMMIT, 0))
 
 
 def pipeline_of(config: ConsumerConfig, cpu: ClientCpuTimes, events: ConsumerEvents) -> ConsumerPipeline | None:

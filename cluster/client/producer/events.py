@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster.client.connection_states import Failure
 from cluster.client.events import CausalRecorder, ClientEvents
 from cluster.client.interceptors import Interception
 from cluster.client.producer.batch import PendingRecord, ProducerBatch
@@ -24,13 +25,22 @@ class ProducerEvents(ClientEvents):
             )
         )
 
-    def record_intercepted(self, pending: PendingRecord, partition: int, call: Interception) -> None:
+    def record_intercepted(
+        self,
+        pending: PendingRecord,
+        partition: int,
+        call: Interception,
+        offset: int | None = None,
+        error: str | None = None,
+    ) -> None:
         self._emit(
             trace.RecordIntercepted(
                 client=self._client,
                 topic=pending.record.topic,
                 partition=partition,
                 record=pending.record.name,
+                offset=offset,
+                error=error,
                 **call._asdict(),
             ),
             pending.sent_seq,
@@ -107,7 +117,9 @@ class ProducerEvents(ClientEvents):
             )
         )
 
-    def transaction_failed(self, transactional_id: str, number: int, error: str, *, fatal: bool, reason: str) -> None:
+    def transaction_failed(
+        self, transactional_id: str, number: int, error: str, failure: Failure, *, fatal: bool
+    ) -> None:
         self._emit(
             trace.TransactionFailed(
                 client=self._client,
@@ -115,18 +127,17 @@ class ProducerEvents(ClientEvents):
                 number=number,
                 error=error,
                 fatal=fatal,
-                reason=reason,
+                **failure._asdict(),
             )
         )
 
     def batch_refused(
-        self, batch: ProducerBatch, crc: int, peer: str, error: str, will_retry: bool, reason: str
+        self, batch: ProducerBatch, crc: int, peer: str, error: str, will_retry: bool, failure: Failure
     ) -> int:
         tp = batch.topic_partition
         return self._emit(
             trace.BatchRefused(
                 client=self._client,
-                peer=peer,
                 topic=tp.topic,
                 partition=tp.partition,
                 records=batch.names,
@@ -134,7 +145,7 @@ class ProducerEvents(ClientEvents):
                 attempt=batch.sends,
                 error=error,
                 will_retry=will_retry,
-                reason=reason,
+                **failure._replace(peer=peer)._asdict(),
             ),
             batch.last_seq,
         )
@@ -176,7 +187,7 @@ class ProducerEvents(ClientEvents):
         pending: PendingRecord,
         error: str,
         definite: bool,
-        reason: str,
+        failure: Failure,
         now_us: int,
         cause: int = -1,
     ) -> None:
@@ -191,7 +202,7 @@ class ProducerEvents(ClientEvents):
                 error=error,
                 definite=definite,
                 latency_us=now_us - pending.sent_us,
-                reason=reason,
+                **failure._asdict(),
             ),
             cause if cause >= 0 else pending.sent_seq,
         )

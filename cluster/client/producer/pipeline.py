@@ -15,7 +15,6 @@ from cluster.client.interceptors import (
     ON_ACKNOWLEDGEMENT,
     ON_SEND,
     ClientCpuTimes,
-    Interception,
     InterceptorChain,
 )
 from cluster.client.producer.batch import PendingRecord, ProducerRecord
@@ -56,8 +55,9 @@ class ProducerPipeline:
             record = self._stamped(pending.record) if name == STAMP else pending.record
             changes = record is not pending.record
             took_us = self._cpu.interceptor_us
-            call = self._chain.called(name, ON_SEND, pending.record.name, took_us, changes=changes)
-            self._called(pending, pending.record.partition, call)
+            call = self._chain.called(name, ON_SEND, took_us, changes=changes)
+            partition = pending.record.partition
+            self._events.record_intercepted(pending, -1 if partition is None else partition, call)
             if changes:
                 pending = replace(pending, record=record)
         return pending
@@ -85,14 +85,13 @@ class ProducerPipeline:
         named = replace(record, key=key, value=value, is_named_apart=self._serializers.names_apart)
         return replace(pending, record=named)
 
-    def on_acknowledgement(self, tp: TopicPartition, pending: PendingRecord, outcome: str) -> None:
-        """outcome: what became of the record, as a clause"""
+    def on_acknowledgement(
+        self, tp: TopicPartition, pending: PendingRecord, offset: int | None, error: str | None = None
+    ) -> None:
+        """offset: None: it is handed over, or failed"""
         for name in self._chain.names:
-            call = self._chain.called(name, ON_ACKNOWLEDGEMENT, f"{pending.record.name}, which {outcome}", 0)
-            self._called(pending, tp.partition, call)
-
-    def _called(self, pending: PendingRecord, partition: int | None, call: Interception) -> None:
-        self._events.record_intercepted(pending, -1 if partition is None else partition, call)
+            call = self._chain.called(name, ON_ACKNOWLEDGEMENT, 0)
+            self._events.record_intercepted(pending, tp.partition, call, offset, error)
 
 
 def pipeline_of(config: ProducerConfig, cpu: ClientCpuTimes, events: ProducerEvents) -> ProducerPipeline | None:

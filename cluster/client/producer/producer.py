@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from cluster.client.connection_states import Failure
 from cluster.client.connections import ClientConnections
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
@@ -30,9 +31,11 @@ from cluster.client.producer.sender import Sender
 from cluster.clocks import Timer, Timers, WallClock
 from cluster.config import ProducerConfig
 from cluster.node import Action, EndProcess
+from replica.causes import FailureCause
 from replica.config import NEVER
 from replica.errors import SERIALIZATION, ErrorCode, NotConvertible
 from replica.ids import Names, TopicPartition
+from replica.trace.columns import ClientFailure
 
 if TYPE_CHECKING:
     from cluster.client.producer.pipeline import ProducerPipeline
@@ -196,7 +199,8 @@ class ProducerCore(ClientNode[ProducerEvents]):
         transactions = self._transactions
         if transactions is None or transactions.state is not ProducerState.FATAL_ERROR:
             return ""
-        return f"{transactions.error.name}: {transactions.reason}"
+        error = transactions.error.name
+        return f"{error}: {ClientFailure(error=error, **transactions.failure._asdict()).sentence()}"
 
     @property
     def failed_records(self) -> int:
@@ -282,12 +286,12 @@ class ProducerCore(ClientNode[ProducerEvents]):
         self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
 
     def _close_now(self, now_us: int) -> None:
-        reason = "the producer was closed before the record was acknowledged"
+        closed = Failure(FailureCause.CLOSED)
         for waiting in self._waiting:
             if isinstance(waiting, WaitingSend):
-                self._fail(waiting, ErrorCode.UNKNOWN_SERVER_ERROR, reason, now_us)
+                self._fail(waiting, ErrorCode.UNKNOWN_SERVER_ERROR, closed, now_us)
         self._waiting.clear()
-        self._sender.abort(reason, now_us)
+        self._sender.abort(closed, now_us)
         self._is_forced = True
 
     # ------------------------------------------------------------------------------------------------------ sending
@@ -355,7 +359,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
             if not waiting.records:
                 return True
         if self._transactions is not None and self._transactions.has_failed:
-            self._fail(waiting, self._transactions.error, self._transactions.reason, now_us)
+            self._fail(waiting, self._transactions.error, self._transactions.failure, now_us)
             return True
         first = waiting.records[0].record
         if waiting.partition is None:
@@ -367,7 +371,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
             waiting.waits_for_memory = True
         if now_us < waiting.deadline_us:
             return False
-        self._fail(waiting, ErrorCode.REQUEST_TIMED_OUT, self._why_blocked(waiting, tp), now_us)
+        self._fail(waiting, ErrorCode.REQUEST_TIMED_OUT, self._why_blocked(waiting), now_us)
         return True
 
     def _run_pipeline(self, pipeline: ProducerPipeline, waiting: WaitingSend, now_us: int) -> bool:
@@ -402,7 +406,8 @@ class ProducerCore(ClientNode[ProducerEvents]):
             try:
                 kept.append(pipeline.serialize(pending))
             except NotConvertible as why:
-                self._report_failed(waiting, pending, SERIALIZATION, f"{why}; it never came to the accumulator", now_us)
+                failure = Failure(FailureCause.NOT_SERIALIZED, message=str(why))
+                self._report_failed(waiting, pending, SERIALIZATION, failure, now_us)
         waiting.records = kept
 
     def _append(self, tp: TopicPartition, waiting: WaitingSend, now_us: int) -> bool:
@@ -422,30 +427,29 @@ class ProducerCore(ClientNode[ProducerEvents]):
         limit_bytes = min(self._config.max_request_size, self._config.buffer_memory)
         if size_bytes <= limit_bytes:
             return False
-        reason = f"the record takes {size_bytes} bytes; max.request.size and buffer.memory allow {limit_bytes}"
-        self._fail(waiting, ErrorCode.MESSAGE_TOO_LARGE, reason, now_us)
+        failure = Failure(FailureCause.TOO_LARGE, size_bytes=size_bytes, limit_bytes=limit_bytes)
+        self._fail(waiting, ErrorCode.MESSAGE_TOO_LARGE, failure, now_us)
         return True
 
-    def _why_blocked(self, waiting: WaitingSend, tp: TopicPartition) -> str:
-        after = f"within max.block.ms of {self._config.max_block_ms}"
+    def _why_blocked(self, waiting: WaitingSend) -> Failure:
+        block_ms = self._config.max_block_ms
         if waiting.waits_for_memory:
-            return f"no room in buffer.memory of {self._config.buffer_memory} bytes {after}"
-        what = f"topic {tp.topic}" if tp.partition == UNKNOWN_PARTITION else f"partition {tp}"
-        return f"no metadata of {what} {after}"
+            return Failure(FailureCause.NO_MEMORY, timeout_ms=block_ms, limit_bytes=self._config.buffer_memory)
+        return Failure(FailureCause.NO_METADATA, timeout_ms=block_ms)
 
-    def _fail(self, waiting: WaitingSend, error: ErrorCode, reason: str, now_us: int) -> None:
+    def _fail(self, waiting: WaitingSend, error: ErrorCode, failure: Failure, now_us: int) -> None:
         for pending in waiting.records:
-            self._report_failed(waiting, pending, error.name, reason, now_us)
+            self._report_failed(waiting, pending, error.name, failure, now_us)
 
     def _report_failed(
-        self, waiting: WaitingSend, pending: PendingRecord, error: str, reason: str, now_us: int
+        self, waiting: WaitingSend, pending: PendingRecord, error: str, failure: Failure, now_us: int
     ) -> None:
         """Of a record that no broker has seen. source: ProducerInterceptors.onSendError"""
         partition = UNKNOWN_PARTITION if waiting.partition is None else waiting.partition
         tp = TopicPartition(pending.record.topic, partition)
-        self._events.record_failed(tp, pending, error, True, reason, now_us)
+        self._events.record_failed(tp, pending, error, True, failure, now_us)
         if self._pipeline is not None:
-            self._pipeline.on_acknowledgement(tp, pending, f"failed: {error}")
+            self._pipeline.on_acknowledgement(tp, pending, None, error)
 
     # ------------------------------------------------------------------------------------------------- partitioning
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cluster.client.connection_states import ClientResponse
+from cluster.client.connection_states import ClientResponse, Failure
 from cluster.client.connections import ClientConnections
 from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import ProducerBatch
@@ -23,6 +23,7 @@ from cluster.protocol.api_00_produce import (
     encode_produce_request,
 )
 from cluster.protocol.versions import INIT_PRODUCER_ID, PRODUCE
+from replica.causes import FailureCause
 from replica.config import NEVER
 from replica.errors import INDEFINITE, INVALID_METADATA, RETRIABLE, ErrorCode, PeerViolation
 from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, TopicPartition
@@ -137,10 +138,10 @@ class Sender:
         """
         if transactions.gives_up_unsent:
             error = transactions.error if transactions.has_failed else ErrorCode.TRANSACTION_ABORTABLE
-            reason = transactions.reason or "the transaction is aborted"
+            failure = transactions.failure
             is_over = transactions.state is ProducerState.FATAL_ERROR
             for batch in self._accumulator.take_all() if is_over else self._accumulator.take_unsent():
-                self._fail(batch, error, reason, now_us, adjust_sequences=False)
+                self._fail(batch, error, failure, now_us, adjust_sequences=False)
         has_incomplete = self._accumulator.has_undrained or bool(self._in_flight)
         if transactions.is_ending:
             self._accumulator.flushing = True
@@ -223,10 +224,8 @@ class Sender:
             return
         if answer.frame is None:
             for batch, crc in sent:
-                lost = ProducePartitionResponse(
-                    batch.topic_partition.partition, answer.error, error_message=answer.reason
-                )
-                self._complete(batch, crc, lost, peer, now_us)
+                lost = ProducePartitionResponse(batch.topic_partition.partition, answer.error)
+                self._complete(batch, crc, lost, peer, now_us, answer.failure)
             return
         response = decode_produce_response(answer.version, answer.frame)
         if response.throttle_time_ms:
@@ -243,29 +242,42 @@ class Sender:
     # ------------------------------------------------------------------------------------------------------ answers
 
     def _complete(
-        self, batch: ProducerBatch, crc: int, result: ProducePartitionResponse, peer: str, now_us: int
+        self,
+        batch: ProducerBatch,
+        crc: int,
+        result: ProducePartitionResponse,
+        peer: str,
+        now_us: int,
+        failure: Failure | None = None,
     ) -> None:
         """Ack, retry, split or fail one batch. Source: Sender.completeBatch"""
         error = result.error
         if error is ErrorCode.NONE or error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._ack(batch, result.base_offset, peer, now_us)
         else:
-            self._refused(batch, crc, result, peer, now_us)
+            message = result.error_message or None
+            failure = failure or Failure(FailureCause.ERROR, peer, answered=error.name, message=message)
+            self._refused(batch, crc, result, peer, failure, now_us)
             if error in INVALID_METADATA:
                 self._metadata.request_update()
         if self._keeps_order_by_muting:
             self._accumulator.unmute(batch.topic_partition)
 
     def _refused(
-        self, batch: ProducerBatch, crc: int, result: ProducePartitionResponse, peer: str, now_us: int
+        self,
+        batch: ProducerBatch,
+        crc: int,
+        result: ProducePartitionResponse,
+        peer: str,
+        failure: Failure,
+        now_us: int,
     ) -> None:
         error = result.error
         batch.maybe_written |= may_be_written(error, self._acks)
-        reason = result.error_message or f"{peer} answered {error.name}"
         splits = error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.done
         will_retry = splits or self._can_retry(batch, result, now_us)
         if not batch.done:
-            batch.last_seq = self._events.batch_refused(batch, crc, peer, error.name, will_retry, reason)
+            batch.last_seq = self._events.batch_refused(batch, crc, peer, error.name, will_retry, failure)
         if splits:
             self._split(batch)
         elif will_retry:
@@ -275,8 +287,8 @@ class Sender:
             # A batch out of retries may have used its sequence; only a clear refusal frees it.
             adjust = batch.attempts < self._config.retries
             if self._transactions is not None and not batch.done:
-                self._transactions.batch_failed(error, reason)
-            self._fail(batch, error, reason, now_us, adjust_sequences=adjust)
+                self._transactions.batch_failed(error, failure)
+            self._fail(batch, error, failure, now_us, adjust_sequences=adjust)
 
     def _can_retry(self, batch: ProducerBatch, result: ProducePartitionResponse, now_us: int) -> bool:
         if batch.done or batch.attempts >= self._config.retries:
@@ -303,20 +315,20 @@ class Sender:
             offset = base_offset + index if base_offset != UNKNOWN_OFFSET else UNKNOWN_OFFSET
             self._events.record_acked(batch, pending, peer, offset, now_us)
             if self._pipeline is not None:
-                self._pipeline.on_acknowledgement(batch.topic_partition, pending, f"is acked at offset {offset}")
+                self._pipeline.on_acknowledgement(batch.topic_partition, pending, offset)
         self._release(batch)
 
     def _hand_over(self, batch: ProducerBatch, peer: str, now_us: int) -> None:
         for pending in batch.records:
             self._events.record_handed_over(batch, pending, peer, now_us)
             if self._pipeline is not None:
-                self._pipeline.on_acknowledgement(batch.topic_partition, pending, "is handed over")
+                self._pipeline.on_acknowledgement(batch.topic_partition, pending, None)
         self._release(batch)
         if self._keeps_order_by_muting:
             self._accumulator.unmute(batch.topic_partition)
 
     def _fail(
-        self, batch: ProducerBatch, error: ErrorCode, reason: str, now_us: int, *, adjust_sequences: bool
+        self, batch: ProducerBatch, error: ErrorCode, failure: Failure, now_us: int, *, adjust_sequences: bool
     ) -> None:
         """Report to the application that the batch's records failed, once."""
         if batch.done:
@@ -325,10 +337,10 @@ class Sender:
             self._idempotence.batch_failed(batch, error, adjust_sequences=adjust_sequences)
         for pending in batch.records:
             self._events.record_failed(
-                batch.topic_partition, pending, error.name, not batch.maybe_written, reason, now_us, batch.last_seq
+                batch.topic_partition, pending, error.name, not batch.maybe_written, failure, now_us, batch.last_seq
             )
             if self._pipeline is not None:
-                self._pipeline.on_acknowledgement(batch.topic_partition, pending, f"failed: {error.name}")
+                self._pipeline.on_acknowledgement(batch.topic_partition, pending, None, error.name)
         self._release(batch)
 
     def _release(self, batch: ProducerBatch) -> None:
@@ -359,10 +371,10 @@ class Sender:
         return bool(expired)
 
     def _fail_expired(self, batch: ProducerBatch, now_us: int) -> None:
-        reason = f"delivery.timeout.ms of {self._config.delivery_timeout_ms} passed before the batch was acknowledged"
+        failure = Failure(FailureCause.DELIVERY_TIMEOUT, timeout_ms=self._config.delivery_timeout_ms)
         if self._transactions is not None:
-            self._transactions.batch_failed(ErrorCode.REQUEST_TIMED_OUT, reason)
-        self._fail(batch, ErrorCode.REQUEST_TIMED_OUT, reason, now_us, adjust_sequences=False)
+            self._transactions.batch_failed(ErrorCode.REQUEST_TIMED_OUT, failure)
+        self._fail(batch, ErrorCode.REQUEST_TIMED_OUT, failure, now_us, adjust_sequences=False)
         if self._idempotence is not None and batch.in_retry:
             self._idempotence.mark_unresolved(batch)
 
@@ -371,13 +383,13 @@ class Sender:
         in_flight_us = min(oldest) + self._delivery_timeout_us if oldest else NEVER
         return min(in_flight_us, self._accumulator.next_expiry_us)
 
-    def abort(self, reason: str, now_us: int) -> None:
+    def abort(self, failure: Failure, now_us: int) -> None:
         """Fail everything that is not acked yet: the producer was closed and its time is up."""
         in_flight = [batch for batches in self._in_flight.values() for batch in batches]
         for batch in in_flight:
             batch.maybe_written |= batch.sends > 0
         for batch in in_flight + self._accumulator.take_all():
-            self._fail(batch, ErrorCode.UNKNOWN_SERVER_ERROR, reason, now_us, adjust_sequences=False)
+            self._fail(batch, ErrorCode.UNKNOWN_SERVER_ERROR, failure, now_us, adjust_sequences=False)
 
 
 def _results(response: ProduceResponse) -> dict[TopicPartition, ProducePartitionResponse]:

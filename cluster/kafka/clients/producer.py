@@ -17,6 +17,7 @@ from cluster.kafka.clients.orders import Order, producer_settings, record_order
 from cluster.kafka.clients.sight import AnswerSeen, BatchSeen, ObservedClient
 from cluster.node import Action
 from cluster.operated import ClientOrder
+from replica.causes import FailureCause
 from replica.errors import INDEFINITE, RETRIABLE, ErrorCode
 from replica.trace import events as trace
 from replica.trace.events import TraceLog
@@ -162,7 +163,7 @@ class JavaProducer(ObservedClient):
                 error=event["error"],
                 definite=not (sent.may_be_written or sent.unanswered),
                 latency_us=event["micros"],
-                reason=event["message"],
+                message=event["message"],
             ),
             sent.latest,
         )
@@ -202,14 +203,15 @@ class JavaProducer(ObservedClient):
                 record.unanswered -= 1
                 record.latest, record.peer = sending.seq, peer
             return
-        reason = answer.message or f"{peer} refuses the batch: {answer.error.name}"
-        self._refused(peer, sending, answer.error, reason)
+        self._refused(peer, sending, answer.error, FailureCause.ERROR, answer.message)
 
     def batch_unanswered(self, peer: str, sending: object, reason: str) -> None:
         assert isinstance(sending, BatchAttempt)
-        self._refused(peer, sending, ErrorCode.NETWORK_EXCEPTION, f"{self._name} gets no answer: {reason}")
+        self._refused(peer, sending, ErrorCode.NETWORK_EXCEPTION, FailureCause.CONNECTION_LOST, reason)
 
-    def _refused(self, peer: str, sending: BatchAttempt, error: ErrorCode, reason: str) -> None:
+    def _refused(
+        self, peer: str, sending: BatchAttempt, error: ErrorCode, cause: FailureCause, message: str | None
+    ) -> None:
         known = self._known(sending)
         topic, partition = sending.batch.topic_partition
         seq = self._recorder.emit(
@@ -223,7 +225,8 @@ class JavaProducer(ObservedClient):
                 attempt=sending.attempt,
                 error=error.name,
                 will_retry=bool(known) and error in RETRIABLE,
-                reason=reason,
+                cause=cause,
+                message=message,
             ),
             sending.seq,
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replica.causes import JoinCause, LeaveCause, RemovalCause, TransactionCause
+from replica.causes import JoinCause, LeaveCause, RemovalCause, ResetCause, TransactionCause
 from replica.ids import TopicPartition
 from replica.rules import PROFILES
 from replica.trace import events as trace
@@ -147,7 +147,7 @@ class Session:
             members[member["member"]] = (member["client_id"], instance)
         while members and self.random.random() < 0.9:
             name, (client_id, instance) = members.popitem()
-            about = {"client_id": client_id, "instance": instance, "cause": LeaveCause.LEAVE_REQUEST}
+            about: dict[str, Any] = {"client_id": client_id, "instance": instance, "cause": LeaveCause.LEAVE_REQUEST}
             self.log.emit(trace.GroupMemberLeft(member=name, **about, **here))
         if not members:
             del self.groups[group]
@@ -190,7 +190,7 @@ class Session:
         if self.random.random() < 0.3:
             self._emit(
                 trace.PositionReset, topic, client=client, peer="b1", offset=0, previous_offset=offset + 1, error=None,
-                reason="seeks",
+                cause=ResetCause.SEEK,
             )  # fmt: skip
 
     def _delete(self, topic: str) -> None:
