@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from cluster.client.events import ClientEvents
 from cluster.clocks import Timers
@@ -13,13 +13,11 @@ from cluster.node import Action, ConnectionId
 if TYPE_CHECKING:
     from cluster.client.connections import ClientConnections
 
-EventsT = TypeVar("EventsT", bound=ClientEvents)
 
-
-class ClientNode(ABC, Generic[EventsT]):
+class ClientNode(ABC):
     """A cluster.node.NodeCore that only opens connections; a subclass sets the four attributes and says what to do."""
 
-    _events: EventsT
+    _events: ClientEvents
     _connections: ClientConnections
     _timers: Timers[Action]
     _running: bool

@@ -222,10 +222,10 @@ class ClientStory:
         attempt = 1 if named.new else 2
         seq = recorder.emit(
             trace.BatchSent(
-                client=producer,
+                producer,
+                topic,
+                partition,
                 peer=self.node,
-                topic=topic,
-                partition=partition,
                 records=named.names,
                 crc=batch.crc,
                 attempt=attempt,
@@ -244,10 +244,10 @@ class ClientStory:
         for name in paced(sent.batch.names):
             self.shared.recorder.emit(
                 trace.RecordHandedOver(
-                    client=sent.producer,
+                    sent.producer,
+                    topic,
+                    partition,
                     peer=self.node,
-                    topic=topic,
-                    partition=partition,
                     record=name,
                     acks=sent.acks,
                     latency_us=None,
@@ -278,10 +278,10 @@ class ClientStory:
         for place, name in enumerate(paced(names)):
             shared.recorder.emit(
                 trace.RecordAcked(
-                    client=sent.producer,
+                    sent.producer,
+                    topic,
+                    partition,
                     peer=self.node,
-                    topic=topic,
-                    partition=partition,
                     record=name,
                     offset=base_offset + place if base_offset >= 0 else base_offset,
                     acks=sent.acks,
@@ -365,10 +365,9 @@ class ClientStory:
     ) -> None:
         self.shared.recorder.emit(
             trace.PositionReset(
-                client=self.client,
+                self.client,
+                *partition,
                 peer=self.node,
-                topic=partition.topic,
-                partition=partition.partition,
                 offset=offset,
                 previous_offset=position.read + 1,
                 error=error,
@@ -399,10 +398,9 @@ class ClientStory:
             if is_stated and self._may_repeat(1):
                 self.shared.recorder.emit(
                     trace.FetchFailed(
-                        client=self.client,
+                        self.client,
+                        *partition,
                         peer=self.node,
-                        topic=partition.topic,
-                        partition=partition.partition,
                         offset=max(position.asked, 0),
                         error=error.name,
                     )
@@ -439,10 +437,9 @@ class ClientStory:
             place = offset - header.base_offset
             self.shared.recorder.emit(
                 trace.RecordRead(
-                    client=self.client,
+                    self.client,
+                    *partition,
                     peer=self.node,
-                    topic=partition.topic,
-                    partition=partition.partition,
                     offset=offset,
                     record=names[place] if names else f"?{offset}",
                     leader_epoch=header.leader_epoch,

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from replica.causes import FailureCause, ResetCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import ClientFailure, TraceEvent
+from replica.trace.columns import ClientFailure, OfClient, TraceEvent
 
 _LATENCY = "from the send call to the ack"
 # Of a client from outside, which states nothing: from the arrival of its request at the broker to the answer's leaving.
@@ -16,26 +16,20 @@ LatencyIfAny = Annotated[int | None, _LATENCY]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSent(TraceEvent):
+class RecordSent(OfClient):
     """The application handed a record to its producer."""
 
     TABLE: ClassVar[str] = "produce"
-    client: column.Client
-    topic: column.Topic
-    partition: column.Partition
     record: column.Record
     acks: column.Acks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSent(TraceEvent):
+class BatchSent(OfClient):
     """A producer put a batch on the wire; `crc` finds it again in the `log` table."""
 
     TABLE: ClassVar[str] = "produce"
-    client: column.Client
     peer: column.Peer
-    topic: column.Topic
-    partition: column.Partition
     records: column.Records
     crc: column.Crc
     attempt: Annotated[int, "1 for the first time"]
@@ -61,14 +55,11 @@ class BatchRefused(ClientFailure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordAcked(TraceEvent):
+class RecordAcked(OfClient):
     """The producer got the answer that the record is written."""
 
     TABLE: ClassVar[str] = "produce"
-    client: column.Client
     peer: column.Peer
-    topic: column.Topic
-    partition: column.Partition
     record: column.Record
     offset: column.Offset
     acks: column.Acks
@@ -76,14 +67,11 @@ class RecordAcked(TraceEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordHandedOver(TraceEvent):
+class RecordHandedOver(OfClient):
     """acks=0: the record is in the socket buffer; the send succeeds, nothing is promised, the offset is -1."""
 
     TABLE: ClassVar[str] = "produce"
-    client: column.Client
     peer: column.Peer
-    topic: column.Topic
-    partition: column.Partition
     record: column.Record
     acks: column.Acks
     latency_us: LatencyIfAny
@@ -111,12 +99,9 @@ class RecordFailed(ClientFailure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordRead(TraceEvent):
+class RecordRead(OfClient):
     TABLE: ClassVar[str] = "consume"
-    client: column.Client
     peer: column.Peer
-    topic: column.Topic
-    partition: column.Partition
     offset: column.Offset
     record: column.Record
     leader_epoch: Annotated[int, "leader epoch stamped on the record's batch"]
@@ -143,14 +128,11 @@ class OutputPromised(TraceEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PositionReset(TraceEvent):
+class PositionReset(OfClient):
     """The consumer's position moved other than by reading."""
 
     TABLE: ClassVar[str] = "consume"
-    client: column.Client
     peer: column.Peer
-    topic: column.Topic
-    partition: column.Partition
     offset: Annotated[int, "new position"]
     previous_offset: Annotated[int, "old position, -1 at the start"]
     error: Annotated[str | None, "what made it move"]
@@ -190,26 +172,20 @@ class PositionReset(TraceEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndOffsetSeen(TraceEvent):
+class EndOffsetSeen(OfClient):
     """A client asked for the end of the partition (ListOffsets latest); `error` instead of an offset if refused."""
 
     TABLE: ClassVar[str] = "consume"
-    client: column.Client
     peer: column.Peer
-    topic: column.Topic
-    partition: column.Partition
     offset: Annotated[int, "the end offset, -1 if refused"]
     error: Annotated[str | None, "what made it move"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchFailed(TraceEvent):
+class FetchFailed(OfClient):
     """A consumer's fetch was answered with an error, or with what its application cannot read."""
 
     TABLE: ClassVar[str] = "consume"
-    client: column.Client
     peer: column.Peer
-    topic: column.Topic
-    partition: column.Partition
     offset: Annotated[int, "position of the consumer"]
     error: column.Error

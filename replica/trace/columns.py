@@ -73,6 +73,15 @@ class OnPartition(TraceEvent):
         return f"{self.topic}-{self.partition}"
 
 
+@dataclass(frozen=True, slots=True)
+class OfClient(TraceEvent):
+    """An event of a client about a partition; the three are given by position."""
+
+    client: Client
+    topic: Topic
+    partition: Partition
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFailure(TraceEvent):
     """A request, a record or a transaction of a client has failed."""

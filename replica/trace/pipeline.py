@@ -6,7 +6,7 @@ from typing import Annotated
 
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import PipelineEvent
+from replica.trace.columns import OfClient, PipelineEvent
 
 _Interceptor = Annotated[str, "one of interceptor.classes"]
 _Hook = Annotated[str, "its method: onSend, onAcknowledgement, onConsume or onCommit"]
@@ -56,12 +56,9 @@ class RecordSerialized(PipelineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordDeserialized(PipelineEvent):
+class RecordDeserialized(OfClient, PipelineEvent):
     """Key and value of a fetched record were read; the application gets it."""
 
-    client: column.Client
-    topic: column.Topic
-    partition: column.Partition
     offset: column.Offset
     record: column.Record
     key_format: _KeyFormat
@@ -70,13 +67,10 @@ class RecordDeserialized(PipelineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeserializationFailed(PipelineEvent):
+class DeserializationFailed(OfClient, PipelineEvent):
     """A fetched record cannot be read (RecordDeserializationException): every poll throws until the application seeks
     past it."""
 
-    client: column.Client
-    topic: column.Topic
-    partition: column.Partition
     offset: column.Offset
     record: column.Record
     key_format: _KeyFormat
@@ -89,13 +83,10 @@ class DeserializationFailed(PipelineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PositionIntercepted(PipelineEvent):
+class PositionIntercepted(OfClient, PipelineEvent):
     """An interceptor of a consumer was called: with the records of a partition up to an offset, or with the offset
     that was committed."""
 
-    client: column.Client
-    topic: column.Topic
-    partition: column.Partition
     offset: Annotated[int, "behind the last record, or the one that was committed"]
     interceptor: _Interceptor
     hook: _Hook

@@ -10,8 +10,8 @@ from typing import Any
 
 from cluster.client.api_versions import SPOKEN, Allowed
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.positions import PartitionPosition, PositionState, Reset
+from cluster.client.events import ClientEvents
 from cluster.client.metadata_cache import LeaderAndEpoch
 from cluster.client.node import ExponentialBackoff
 from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
@@ -20,6 +20,7 @@ from replica.causes import ResetCause
 from replica.config import NEVER
 from replica.errors import LOG_TRUNCATION, ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Offset, TopicPartition
+from replica.trace.events import EndOffsetSeen, FetchFailed, PositionReset
 
 READS_COMMITTED = Allowed(2, SPOKEN[LIST_OFFSETS].latest)
 """Older versions of ListOffsets know no isolation level. source: ListOffsetsRequest.Builder.forConsumer"""
@@ -38,7 +39,7 @@ class OffsetLookups:
         self,
         positions: dict[TopicPartition, PartitionPosition],
         connections: ClientConnections,
-        events: ConsumerEvents,
+        events: ClientEvents,
         backoff: ExponentialBackoff,
         reset_policy: str,
         isolation_level: str,
@@ -144,7 +145,27 @@ class OffsetLookups:
         if epoch != UNDEFINED_EPOCH:
             self._metadata.epoch_seen(tp, epoch)
         peer = self._connections.name(node_id)
-        self._events.position_reset(tp, peer, offset, previous, position.reset_error, position.reset, position.cause)
+        self.tell_reset(position, peer, previous, position.reset_error, position.reset, position.cause)
+
+    def tell_reset(
+        self,
+        position: PartitionPosition,
+        peer: str,
+        previous: Offset,
+        error: str | None,
+        reset: Reset,
+        cause: int | None = None,
+    ) -> None:
+        moved = PositionReset(
+            self._events.client,
+            *position.topic_partition,
+            peer=peer,
+            offset=position.offset,
+            previous_offset=previous,
+            error=error,
+            **reset._asdict(),
+        )
+        self._events.emit(moved, cause)
 
     def _try_again(self, position: PartitionPosition, now_us: int) -> None:
         position.awaits_answer = False
@@ -219,7 +240,8 @@ class OffsetLookups:
             position.move_to(position.offset, position.offset_epoch, position.leader)
             return
         if self._reset_policy == "none":
-            self._events.fetch_failed(tp, peer, position.offset, LOG_TRUNCATION)
+            failed = FetchFailed(self._events.client, *tp, peer=peer, offset=position.offset, error=LOG_TRUNCATION)
+            self._events.emit(failed)
             position.stop()
         elif undefined:
             policy = self._reset_policy
@@ -229,7 +251,7 @@ class OffsetLookups:
             previous = position.offset
             position.move_to(end_offset, epoch, position.leader)
             reset = Reset(ResetCause.TRUNCATED, leader_epoch=epoch)
-            self._events.position_reset(tp, peer, end_offset, previous, LOG_TRUNCATION, reset)
+            self.tell_reset(position, peer, previous, LOG_TRUNCATION, reset)
 
     # -------------------------------------------------------------------------------------------------- end offsets
 
@@ -258,10 +280,16 @@ class OffsetLookups:
     def _end_offset_answered(self, tp: TopicPartition, peer: str, result: Any, error: ErrorCode) -> None:
         if result is not None:
             error = result.error_code
-        if error is ErrorCode.NONE:
-            self._events.end_offset_seen(tp, peer, int(result.offset), None)
-        else:
-            self._events.end_offset_seen(tp, peer, UNKNOWN_OFFSET, error.name)
+        has_failed = error is not ErrorCode.NONE
+        seen = EndOffsetSeen(
+            self._events.client,
+            *tp,
+            peer=peer,
+            offset=UNKNOWN_OFFSET if has_failed else int(result.offset),
+            error=error.name if has_failed else None,
+        )
+        self._events.emit(seen)
+        if has_failed:
             self._metadata.request_update()
 
     # ------------------------------------------------------------------------------------------------------ requests

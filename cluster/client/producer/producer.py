@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 
 from cluster.client.connection_states import Failure
 from cluster.client.connections import ClientConnections
-from cluster.client.events import CausalRecorder
+from cluster.client.events import CausalRecorder, ClientEvents
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientNode, ExponentialBackoff
 from cluster.client.producer.accumulator import BufferPool, RecordAccumulator, StickyPartitioner, partition_for_key
 from cluster.client.producer.batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
 from cluster.client.producer.config import producer_config_from
-from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import NO_GROUP, GroupMetadata, IdempotenceState, ProducerState
 from cluster.client.producer.sender import Sender
 from cluster.clocks import Timer, Timers, WallClock
@@ -36,6 +35,7 @@ from replica.config import NEVER
 from replica.errors import SERIALIZATION, ErrorCode, NotConvertible
 from replica.ids import Names, TopicPartition
 from replica.trace.columns import ClientFailure
+from replica.trace.events import RecordSent
 
 if TYPE_CHECKING:
     from cluster.client.producer.pipeline import ProducerPipeline
@@ -82,7 +82,7 @@ class WaitingCall:
     group: GroupMetadata = NO_GROUP
 
 
-class ProducerCore(ClientNode[ProducerEvents]):
+class ProducerCore(ClientNode):
     """One producer. Implements cluster.node.NodeCore; `send`, `flush` and `close` are for the application."""
 
     def __init__(
@@ -131,7 +131,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         idempotence = IdempotenceState(transactional=is_transactional) if config.enable_idempotence else None
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._pool = BufferPool(config.buffer_memory)
-        self._events = ProducerEvents(name, config.required_acks, recorder)
+        self._events = ClientEvents(name, recorder)
         self._pipeline: ProducerPipeline | None = None
         if cpu != NO_TIME or not config.takes_records_as_they_are:
             from cluster.client.producer.pipeline import pipeline_of
@@ -205,7 +205,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
     @property
     def failed_records(self) -> int:
         """How many the application learned to have failed, since the process began."""
-        return self._events.failed_records
+        return self._sender.failed_records
 
     def flush(self, now_us: int) -> list[Action]:
         """Send what is waiting now, without lingering; until the accumulator is empty everything is ready."""
@@ -303,9 +303,10 @@ class ProducerCore(ClientNode[ProducerEvents]):
         partition = self._partition_of(first) if self._pipeline is None else first.partition
         tp = TopicPartition(first.topic, UNKNOWN_PARTITION if partition is None else partition)
         ahead_us = self._clock.offset_us
-        pending = [
-            PendingRecord(record, now_us, self._events.record_sent(tp, record.name), ahead_us) for record in records
-        ]
+        pending = []
+        for record in records:
+            sent = RecordSent(self._events.client, *tp, record=record.name, acks=self._config.required_acks)
+            pending.append(PendingRecord(record, now_us, self._events.emit(sent), ahead_us))
         self._metadata.add_topic(first.topic)
         deadline_us = now_us + self._config.max_block_ms * 1000
         self._waiting.append(WaitingSend(pending, partition, own_batch, whole, deadline_us))
@@ -447,9 +448,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         """Of a record that no broker has seen. source: ProducerInterceptors.onSendError"""
         partition = UNKNOWN_PARTITION if waiting.partition is None else waiting.partition
         tp = TopicPartition(pending.record.topic, partition)
-        self._events.record_failed(tp, pending, error, True, failure, now_us)
-        if self._pipeline is not None:
-            self._pipeline.on_acknowledgement(tp, pending, None, error)
+        self._sender.record_failed(tp, pending, error, True, failure, now_us)
 
     # ------------------------------------------------------------------------------------------------- partitioning
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from cluster.client.connection_states import ClientResponse, Failure
 from cluster.client.connections import ClientConnections
+from cluster.client.events import ClientEvents
 from cluster.client.producer.accumulator import RecordAccumulator
-from cluster.client.producer.batch import ProducerBatch
-from cluster.client.producer.events import ProducerEvents
+from cluster.client.producer.batch import PendingRecord, ProducerBatch
 from cluster.client.producer.idempotence import IdempotenceState, ProducerState
 from cluster.config import ProducerConfig
 from cluster.protocol.api_00_produce import (
@@ -28,6 +28,7 @@ from replica.config import NEVER
 from replica.errors import INDEFINITE, INVALID_METADATA, RETRIABLE, ErrorCode, PeerViolation
 from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, TopicPartition
 from replica.log.batches.records import crc_of
+from replica.trace import events as trace
 
 if TYPE_CHECKING:
     from cluster.client.producer.pipeline import ProducerPipeline
@@ -55,11 +56,12 @@ class Sender:
         config: ProducerConfig,
         accumulator: RecordAccumulator,
         connections: ClientConnections,
-        events: ProducerEvents,
+        events: ClientEvents,
         idempotence: IdempotenceState | None,
         transactions: TransactionManager | None = None,
         pipeline: ProducerPipeline | None = None,
     ) -> None:
+        self.failed_records = 0
         self._pipeline = pipeline
         self._config = config
         self._acks = config.required_acks
@@ -197,8 +199,23 @@ class Sender:
             batch.sends += 1
             crc = crc_of(records)
             sent.append((batch, crc))
-            batch.last_seq = self._events.batch_sent(batch, crc, peer)
             tp = batch.topic_partition
+            # It follows from the sends of its records, or from the refusal of its last attempt.
+            own = (batch.last_seq,) if batch.sends > 1 else tuple(pending.sent_seq for pending in batch.records)
+            batch.last_seq = self._events.emit(
+                trace.BatchSent(
+                    self._events.client,
+                    *tp,
+                    peer=peer,
+                    records=batch.names,
+                    crc=crc,
+                    attempt=batch.sends,
+                    acks=self._acks,
+                    producer_id=batch.producer_id,
+                    base_sequence=batch.base_sequence,
+                ),
+                *own,
+            )
             by_topic.setdefault(tp.topic, []).append((tp.partition, records))
         transactional_id = None if self._transactions is None else self._transactions.transactional_id
         produce = ProduceRequest(transactional_id, self._acks, self._config.request_timeout_ms, list(by_topic.items()))
@@ -277,7 +294,18 @@ class Sender:
         splits = error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.done
         will_retry = splits or self._can_retry(batch, result, now_us)
         if not batch.done:
-            batch.last_seq = self._events.batch_refused(batch, crc, peer, error.name, will_retry, failure)
+            refused = trace.BatchRefused(
+                client=self._events.client,
+                topic=batch.topic_partition.topic,
+                partition=batch.topic_partition.partition,
+                records=batch.names,
+                crc=crc,
+                attempt=batch.sends,
+                error=error.name,
+                will_retry=will_retry,
+                **failure._replace(peer=peer)._asdict(),
+            )
+            batch.last_seq = self._events.emit(refused, batch.last_seq)
         if splits:
             self._split(batch)
         elif will_retry:
@@ -313,14 +341,31 @@ class Sender:
             return
         for index, pending in enumerate(batch.records):
             offset = base_offset + index if base_offset != UNKNOWN_OFFSET else UNKNOWN_OFFSET
-            self._events.record_acked(batch, pending, peer, offset, now_us)
+            acked = trace.RecordAcked(
+                self._events.client,
+                *batch.topic_partition,
+                peer=peer,
+                record=pending.record.name,
+                offset=offset,
+                acks=self._acks,
+                latency_us=now_us - pending.sent_us,
+            )
+            self._events.emit(acked, batch.last_seq)
             if self._pipeline is not None:
                 self._pipeline.on_acknowledgement(batch.topic_partition, pending, offset)
         self._release(batch)
 
     def _hand_over(self, batch: ProducerBatch, peer: str, now_us: int) -> None:
         for pending in batch.records:
-            self._events.record_handed_over(batch, pending, peer, now_us)
+            handed_over = trace.RecordHandedOver(
+                self._events.client,
+                *batch.topic_partition,
+                peer=peer,
+                record=pending.record.name,
+                acks=self._acks,
+                latency_us=now_us - pending.sent_us,
+            )
+            self._events.emit(handed_over, batch.last_seq)
             if self._pipeline is not None:
                 self._pipeline.on_acknowledgement(batch.topic_partition, pending, None)
         self._release(batch)
@@ -336,12 +381,37 @@ class Sender:
         if self._idempotence is not None:
             self._idempotence.batch_failed(batch, error, adjust_sequences=adjust_sequences)
         for pending in batch.records:
-            self._events.record_failed(
+            self.record_failed(
                 batch.topic_partition, pending, error.name, not batch.maybe_written, failure, now_us, batch.last_seq
             )
-            if self._pipeline is not None:
-                self._pipeline.on_acknowledgement(batch.topic_partition, pending, None, error.name)
         self._release(batch)
+
+    def record_failed(
+        self,
+        tp: TopicPartition,
+        pending: PendingRecord,
+        error: str,
+        definite: bool,
+        failure: Failure,
+        now_us: int,
+        cause: int = -1,
+    ) -> None:
+        """Report to the application that a record failed. cause: the batch's last event, -1 if it is in none"""
+        self.failed_records += 1
+        failed = trace.RecordFailed(
+            client=self._events.client,
+            topic=tp.topic,
+            partition=tp.partition,
+            record=pending.record.name,
+            acks=self._acks,
+            error=error,
+            definite=definite,
+            latency_us=now_us - pending.sent_us,
+            **failure._asdict(),
+        )
+        self._events.emit(failed, cause if cause >= 0 else pending.sent_seq)
+        if self._pipeline is not None:
+            self._pipeline.on_acknowledgement(tp, pending, None, error)
 
     def _release(self, batch: ProducerBatch) -> None:
         batch.done = True

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from cluster.client.connection_states import Failure
 from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, TRANSACTION, Coordinator, CoordinatorRequests
-from cluster.client.producer.events import ProducerEvents
+from cluster.client.events import ClientEvents
 from cluster.client.producer.idempotence import GroupMetadata, IdempotenceState, ProducerState
 from cluster.client.producer.transaction_level import TransactionLevel
 from cluster.config import ProducerConfig
@@ -32,7 +32,8 @@ from replica.config import NEVER
 from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from replica.trace.events import TransactionEndAsked, TransactionEnded
+from replica.trace.columns import TransactionEvent
+from replica.trace.events import TransactionBegan, TransactionEndAsked, TransactionEnded, TransactionFailed
 
 ASK_AGAIN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -73,7 +74,7 @@ class TransactionManager:
         self,
         config: ProducerConfig,
         connections: ClientConnections,
-        events: ProducerEvents,
+        events: ClientEvents,
         idempotence: IdempotenceState,
     ) -> None:
         self.state = ProducerState.INITIALIZING
@@ -108,9 +109,7 @@ class TransactionManager:
         self._count += 1
         self._new_partitions.clear()
         self._partitions.clear()
-        self._events.transaction_began(
-            self.transactional_id, self._count, self._idempotence.producer_id, self._idempotence.producer_epoch
-        )
+        self._tell(TransactionBegan, **self._producer)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
         """The next offset to be read of each partition. source: sendOffsetsToTransaction"""
@@ -127,7 +126,7 @@ class TransactionManager:
     def end(self, *, commit: bool) -> None:
         """What was sent is delivered first, or given up. source: beginCompletingTransaction"""
         self.state = ProducerState.COMMITTING if commit else ProducerState.ABORTING
-        self._tell_end(TransactionEndAsked)
+        self._tell(TransactionEndAsked, **self._producer, committed=commit)
         # The first transaction of the new kind begins with an epoch of its own.
         self._needs_epoch = self.level.end() or self._needs_epoch
 
@@ -354,21 +353,22 @@ class TransactionManager:
 
     def _ended(self) -> None:
         self.has_committed = self.state is ProducerState.COMMITTING
-        self._tell_end(TransactionEnded)
+        self._tell(TransactionEnded, **self._producer, committed=self.has_committed)
         self.state = ProducerState.INITIALIZING if self._needs_epoch else ProducerState.READY
         self._partitions.clear()
         self._new_partitions.clear()
         self._offsets, self._group_is_part = None, False
 
-    def _tell_end(self, event: type[TransactionEndAsked | TransactionEnded]) -> None:
-        self._events.transaction_ends(
-            event,
-            self.transactional_id,
-            self._count,
-            self._idempotence.producer_id,
-            self._idempotence.producer_epoch,
-            committed=self.state is ProducerState.COMMITTING,
-        )
+    @property
+    def _producer(self) -> dict[str, int]:
+        return {
+            "producer_id": self._idempotence.producer_id,
+            "producer_epoch": self._idempotence.producer_epoch,
+        }
+
+    def _tell(self, event: Callable[..., TransactionEvent], **columns: Any) -> None:
+        about = {"client": self._events.client, "transactional_id": self.transactional_id, "number": self._count}
+        self._events.emit(event(**about, **columns))
 
     # -------------------------------------------------------------------------------------------------------- answers
 
@@ -407,7 +407,7 @@ class TransactionManager:
     def _fail(self, state: ProducerState, error: ErrorCode, failure: Failure) -> None:
         self.state, self.error, self.failure = state, error, failure
         fatal = state is ProducerState.FATAL_ERROR
-        self._events.transaction_failed(self.transactional_id, self._count, error.name, failure, fatal=fatal)
+        self._tell(TransactionFailed, error=error.name, fatal=fatal, **failure._asdict())
 
 
 def _errors_in(answer: Any) -> list[ErrorCode]:

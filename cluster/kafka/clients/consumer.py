@@ -95,10 +95,9 @@ class JavaConsumer(ObservedClient):
         self._errors.pop(tp, None)
         self._emit(
             trace.RecordRead(
-                client=self._name,
+                self._name,
+                *tp,
                 peer=self._peer(tp),
-                topic=tp.topic,
-                partition=tp.partition,
                 offset=event["offset"],
                 record=event["record"],
                 leader_epoch=event["leader_epoch"],
@@ -121,10 +120,9 @@ class JavaConsumer(ObservedClient):
         self._next[tp] = event["offset"]
         self._emit(
             trace.PositionReset(
-                client=self._name,
+                self._name,
+                *tp,
                 peer=self._peer(tp),
-                topic=tp.topic,
-                partition=tp.partition,
                 offset=event["offset"],
                 previous_offset=before,
                 error=error,
@@ -139,10 +137,9 @@ class JavaConsumer(ObservedClient):
         del self._asked_ends[tp]
         self._emit(
             trace.EndOffsetSeen(
-                client=self._name,
+                self._name,
+                *tp,
                 peer=self._peer(tp),
-                topic=tp.topic,
-                partition=tp.partition,
                 offset=offset,
                 error=error,
             )
@@ -152,10 +149,9 @@ class JavaConsumer(ObservedClient):
         self._errors[tp] = error
         self._emit(
             trace.FetchFailed(
-                client=self._name,
+                self._name,
+                *tp,
                 peer=self._peer(tp),
-                topic=tp.topic,
-                partition=tp.partition,
                 offset=self._next.get(tp, UNKNOWN_OFFSET),
                 error=error,
             )

@@ -123,10 +123,10 @@ class JavaProducer(ObservedClient):
         if self._acks == 0:
             self._recorder.emit(
                 trace.RecordHandedOver(
-                    client=self._name,
+                    self._name,
+                    self._topic,
+                    event["partition"],
                     peer=sent.peer,
-                    topic=self._topic,
-                    partition=event["partition"],
                     record=event["record"],
                     acks=0,
                     latency_us=event["micros"],
@@ -136,10 +136,10 @@ class JavaProducer(ObservedClient):
             return
         self._recorder.emit(
             trace.RecordAcked(
-                client=self._name,
+                self._name,
+                self._topic,
+                event["partition"],
                 peer=sent.peer,
-                topic=self._topic,
-                partition=event["partition"],
                 record=event["record"],
                 offset=event["offset"],
                 acks=self._acks,
@@ -177,10 +177,10 @@ class JavaProducer(ObservedClient):
         topic, partition = batch.topic_partition
         seq = self._recorder.emit(
             trace.BatchSent(
-                client=self._name,
+                self._name,
+                topic,
+                partition,
                 peer=peer,
-                topic=topic,
-                partition=partition,
                 records=names,
                 crc=batch.header.crc,
                 attempt=attempt,
