@@ -213,9 +213,8 @@ class ClientStory:
     def _sent(self, named: NamedBatch, acks: int, now_us: int) -> SentBatch:
         shared, recorder, batch = self.shared, self.shared.recorder, named.header
         producer = self._producer_name(batch.producer_id)
-        topic, partition = named.topic_partition
         causes = [
-            recorder.emit(trace.RecordSent(client=producer, topic=topic, partition=partition, record=name, acks=acks))
+            recorder.emit(trace.RecordSent(producer, *named.topic_partition, record=name, acks=acks))
             for name in paced(named.names)
             if name in named.new
         ]
@@ -223,8 +222,7 @@ class ClientStory:
         seq = recorder.emit(
             trace.BatchSent(
                 producer,
-                topic,
-                partition,
+                *named.topic_partition,
                 peer=self.node,
                 records=named.names,
                 crc=batch.crc,
@@ -240,13 +238,11 @@ class ClientStory:
         return SentBatch(named, producer, seq, now_us, acks, attempt)
 
     def _handed_over(self, sent: SentBatch) -> None:
-        topic, partition = sent.batch.topic_partition
         for name in paced(sent.batch.names):
             self.shared.recorder.emit(
                 trace.RecordHandedOver(
                     sent.producer,
-                    topic,
-                    partition,
+                    *sent.batch.topic_partition,
                     peer=self.node,
                     record=name,
                     acks=sent.acks,
@@ -270,7 +266,6 @@ class ClientStory:
 
     def _acked(self, sent: SentBatch, base_offset: Offset, left_us: int) -> None:
         shared, named = self.shared, sent.batch
-        topic, partition = named.topic_partition
         names = named.names
         if named.header.producer_id >= 0:
             # Of a retry whose first sending was forgotten, the answer shows which batch it is.
@@ -279,8 +274,7 @@ class ClientStory:
             shared.recorder.emit(
                 trace.RecordAcked(
                     sent.producer,
-                    topic,
-                    partition,
+                    *named.topic_partition,
                     peer=self.node,
                     record=name,
                     offset=base_offset + place if base_offset >= 0 else base_offset,

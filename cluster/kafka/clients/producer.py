@@ -90,9 +90,7 @@ class JavaProducer(ObservedClient):
         for record in records:
             partition = self._partition_of(record)
             self._recorder.cause = None
-            sent = trace.RecordSent(
-                client=self._name, topic=self._topic, partition=partition, record=record.name, acks=self._acks
-            )
+            sent = trace.RecordSent(self._name, self._topic, partition, record=record.name, acks=self._acks)
             self._sent[record.name] = SentRecord(partition, self._recorder.emit(sent))
         # Without a batch to be filled nothing lingers.
         flush = len(self._order.largest_batch) > 1
@@ -174,12 +172,10 @@ class JavaProducer(ObservedClient):
         names = tuple(name_of(record.value) for record in batch.records)
         known = [self._sent[name] for name in names if name in self._sent]
         attempt = 1 + max((record.attempts for record in known), default=0)
-        topic, partition = batch.topic_partition
         seq = self._recorder.emit(
             trace.BatchSent(
                 self._name,
-                topic,
-                partition,
+                *batch.topic_partition,
                 peer=peer,
                 records=names,
                 crc=batch.header.crc,
@@ -192,7 +188,7 @@ class JavaProducer(ObservedClient):
         )
         for record in known:
             record.attempts, record.latest, record.peer = attempt, seq, peer
-            record.partition = partition
+            record.partition = batch.topic_partition.partition
             record.unanswered += 1
         return BatchAttempt(batch, names, attempt, seq)
 
