@@ -105,5 +105,4 @@ class ClientQuotaControl:
 def quota_altered(node: str, entity: QuotaEntity, key: str, value: float | None) -> trace.ClientQuotaAltered:
     """The event of a change."""
     whose, text = described(entity), None if value is None else amount(value)
-    what = f"an operator takes {key} from {whose}" if text is None else f"an operator sets {key} of {whose} to {text}"
-    return trace.ClientQuotaAltered(node=node, entity=whose, key=key, value=text, reason=what)
+    return trace.ClientQuotaAltered(node=node, entity=whose, key=key, value=text)

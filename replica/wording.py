@@ -46,6 +46,10 @@ def shown(text: str) -> str:
     return spelt_out(cut)
 
 
+def shown_if_any(text: str | None) -> str | None:
+    return None if text is None else shown(text)
+
+
 _UUID = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _UUID_OF_KAFKA = re.compile(r"[A-Za-z0-9_-]{22}$")
 SUFFIX_CHARACTERS = 6

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from replica.causes import JoinCause, LeaveCause, RebalanceCause, RemovalCause
 from replica.trace import events as t
 from replica.trace.events import TraceRow
+
+CAUSES: dict[type[t.TraceEvent], dict[str, Any]] = {
+    t.GroupMemberJoined: {"instance": None, "cause": JoinCause.NEW},
+    t.GroupMemberLeft: {"instance": None, "cause": LeaveCause.LEAVE_REQUEST},
+    t.GroupRebalanceBegan: {"cause": RebalanceCause.MEMBER_JOINED},
+    t.GroupRemoved: {"cause": RemovalCause.EMPTY},
+}
+"""Of events whose cause does not matter."""
 
 
 class GroupScript:
@@ -19,10 +28,8 @@ class GroupScript:
 
     def say(self, kind: type[t.TraceEvent], **columns: Any) -> None:
         self.log.at_us += 1_000_000
-        given: dict[str, Any] = {"node": "b1", "group": self.group, "reason": "as it is"}
-        if kind in (t.GroupMemberJoined, t.GroupMemberLeft):
-            given["instance"] = None
-        self.log.emit(kind(**given | columns))
+        given: dict[str, Any] = {"node": "b1", "group": self.group}
+        self.log.emit(kind(**given | CAUSES.get(kind, {}) | columns))
 
     def joined(self, member: str, **columns: Any) -> None:
         self.say(t.GroupMemberJoined, member=member, client_id=f"{member}-client", generation=0, **columns)

@@ -13,10 +13,12 @@ from typing import Any, Self
 
 from replica.causes import (
     ElectionCause,
+    FailureCause,
     HighWatermarkCause,
     IsrCause,
     IsrCommitCause,
     PlacementCause,
+    ResetCause,
     UnfencingCause,
 )
 from replica.trace import events as t
@@ -103,8 +105,7 @@ class TraceBuilder:
 
     def fail(self, name: str, error: str, *, definite: bool) -> int:
         return self.state(
-            t.RecordFailed, client="p1", record=name, acks=-1, error=error, definite=definite, latency_us=1,
-            reason="gives up",
+            t.RecordFailed, client="p1", record=name, acks=-1, error=error, definite=definite, latency_us=1
         )  # fmt: skip
 
     def refuse(
@@ -114,12 +115,12 @@ class TraceBuilder:
         *,
         by: str = "b1",
         will_retry: bool = True,
-        reason: str = "was refused",
+        message: str = "was refused",
         client: str = "p1",
     ) -> int:
         return self.state(
             t.BatchRefused, client=client, peer=by, records=(name,), crc=self.crc(name), error=error,
-            will_retry=will_retry, reason=reason,
+            will_retry=will_retry, cause=FailureCause.CONNECTION_LOST, message=message,
         )  # fmt: skip
 
     # --------------------------------------------------------------------------------------------------------- logs
@@ -328,8 +329,9 @@ class TraceBuilder:
 
     def reset(self, offset: int, *, error: str | None, client: str = "r1") -> int:
         return self.state(
-            t.PositionReset, client=client, peer="b1", offset=offset, previous_offset=0, error=error, reason="moves"
-        )
+            t.PositionReset, client=client, peer="b1", offset=offset, previous_offset=0, error=error,
+            cause=ResetCause.COMMITTED_OFFSET,
+        )  # fmt: skip
 
     def end_offset(self, offset: int, *, error: str | None = None) -> int:
         return self.state(t.EndOffsetSeen, client="r1", peer="b1", offset=offset, error=error)

@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import field
 from enum import Enum, auto
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cluster.client.api_versions import Allowed
 from cluster.client.metadata_cache import BrokerAddress
 from cluster.clocks import Timer
 from cluster.node import ConnectionId
+from replica.causes import FailureCause
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 
@@ -40,17 +41,31 @@ class ConnectionConfig(Protocol):
     def connections_max_idle_ms(self) -> int: ...
 
 
+class Failure(NamedTuple):
+    """Why a request, a record or a transaction has failed, as the client's events have it (ClientFailure)."""
+
+    cause: FailureCause
+    peer: str | None = None
+    api: str | None = None
+    answered: str | None = None
+    message: str | None = None
+    coordinator_key: str | None = None
+    timeout_ms: int | None = None
+    size_bytes: int | None = None
+    limit_bytes: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ClientResponse:
     """How a request ended: `frame` is its response, or None with the error that stands for the missing one.
 
-    version: of the request, and so of its response
+    version: of the request, and so of its response     failure: why there is none
     """
 
     frame: bytearray | None
     error: ErrorCode
-    reason: str
     version: int = -1
+    failure: Failure | None = None
 
 
 class ConnectionState(Enum):
@@ -63,7 +78,7 @@ class ConnectionState(Enum):
 
 
 OnAnswer = Callable[[ClientResponse, int], None]
-NO_ANSWER_EXPECTED = ClientResponse(None, ErrorCode.NONE, "handed to the socket")
+NO_ANSWER_EXPECTED = ClientResponse(None, ErrorCode.NONE)
 
 
 @dataclass(frozen=True, slots=True)

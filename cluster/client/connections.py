@@ -30,6 +30,7 @@ from cluster.client.connection_states import (
     ClientResponse,
     ConnectionConfig,
     ConnectionState,
+    Failure,
     InFlight,
     NodeConnection,
     OnAnswer,
@@ -40,6 +41,7 @@ from cluster.clocks import Timer
 from cluster.node import ConnectionId
 from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.versions import API_VERSIONS, METADATA, api_name, response_correlation_id
+from replica.causes import FailureCause
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import NO_BROKER
 
@@ -130,8 +132,8 @@ class ClientConnections:
         api_key, on_answer = request.api_key, request.on_answer
         version = self.versions.of(node_id).usable(api_key, request.allowed)
         if version is None:
-            reason = f"{self.name(node_id)} offers no version of {api_name(api_key)} that this client can send"
-            on_answer(ClientResponse(None, ErrorCode.UNSUPPORTED_VERSION, reason), now_us)
+            failure = Failure(FailureCause.NO_VERSION, self.name(node_id), api_name(api_key))
+            on_answer(ClientResponse(None, ErrorCode.UNSUPPORTED_VERSION, failure=failure), now_us)
             return
         correlation_id = self._dispatch(
             state, api_key, lambda number: request.encode(version, number), now_us, request.cause
@@ -336,12 +338,12 @@ class ClientConnections:
                 raise PeerViolation("a response to a request that was never sent")
             oldest = state.in_flight[0]
             self._answering = state
-            oldest.on_answer(ClientResponse(frame, ErrorCode.NONE, "", oldest.version), now_us)
+            oldest.on_answer(ClientResponse(frame, ErrorCode.NONE, oldest.version), now_us)
         except VersionsRefused as refused:
-            self.drop(state.node.node_id, f"{self.name(state.node.node_id)} {refused}", now_us)
+            self._drop(state, str(refused), now_us)
             return
         except PeerViolation as violation:
-            self.drop(state.node.node_id, f"{self.name(state.node.node_id)} sent nonsense: {violation}", now_us)
+            self._drop(state, str(violation), now_us)
             return
         # The callback may have sent more, but only behind this request; it cannot have closed the connection.
         state.in_flight.popleft()
@@ -351,11 +353,13 @@ class ClientConnections:
         """The connection ended without our doing: every request in flight has failed (NETWORK_EXCEPTION)."""
         state = self._by_connection.get(connection)
         if state is not None:
-            self._forget(state, ErrorCode.NETWORK_EXCEPTION, reason, now_us)
+            failure = Failure(FailureCause.CONNECTION_LOST, message=reason)
+            self._forget(state, ErrorCode.NETWORK_EXCEPTION, failure, now_us)
 
-    def drop(self, node_id: int, reason: str, now_us: int) -> None:
+    def _drop(self, state: NodeConnection, message: str, now_us: int) -> None:
         """Close a connection of our own accord, with the same consequences as losing it."""
-        self._close(self._nodes[node_id], ErrorCode.NETWORK_EXCEPTION, reason, now_us)
+        failure = Failure(FailureCause.BAD_ANSWER, self.name(state.node.node_id), message=message)
+        self._close(state, ErrorCode.NETWORK_EXCEPTION, failure, now_us)
 
     @property
     def has_in_flight(self) -> bool:
@@ -382,30 +386,30 @@ class ClientConnections:
         state.connection, state.state, state.last_attempt_us = connection, ConnectionState.CONNECTING, now_us
         self._by_connection[connection] = state
         timeout_us = self._setup.after_us(state.failed_attempts_to_connect)
-        reason = f"no connection to {self.name(state.node.node_id)} within the set-up timeout"
+        failure = Failure(FailureCause.SETUP_TIMEOUT, self.name(state.node.node_id))
         state.setup_timer = self._timers.at(
-            now_us + timeout_us, lambda now: self._close(state, ErrorCode.NETWORK_EXCEPTION, reason, now)
+            now_us + timeout_us, lambda now: self._close(state, ErrorCode.NETWORK_EXCEPTION, failure, now)
         )
 
     def _request_timed_out(self, state: NodeConnection, now_us: int) -> None:
         # NetworkClient.handleTimedOutRequests: one late answer condemns the connection and all that waits on it.
-        reason = f"{self.name(state.node.node_id)} did not answer within request.timeout.ms"
-        self._close(state, ErrorCode.REQUEST_TIMED_OUT, reason, now_us)
+        failure = Failure(FailureCause.REQUEST_TIMEOUT, self.name(state.node.node_id))
+        self._close(state, ErrorCode.REQUEST_TIMED_OUT, failure, now_us)
 
     def _idle_check(self, state: NodeConnection, now_us: int) -> None:
         idle_until_us = state.last_active_us + self._max_idle_us
         if now_us < idle_until_us:
             state.idle_timer = self._timers.at(idle_until_us, lambda now: self._idle_check(state, now))
             return
-        self._close(state, ErrorCode.NETWORK_EXCEPTION, "idle for longer than connections.max.idle.ms", now_us)
+        self._close(state, ErrorCode.NETWORK_EXCEPTION, Failure(FailureCause.IDLE), now_us)
 
-    def _close(self, state: NodeConnection, error: ErrorCode, reason: str, now_us: int) -> None:
+    def _close(self, state: NodeConnection, error: ErrorCode, failure: Failure, now_us: int) -> None:
         if state.connection is None:
             return
         self._outbox.close(state.connection)
-        self._forget(state, error, reason, now_us)
+        self._forget(state, error, failure, now_us)
 
-    def _forget(self, state: NodeConnection, error: ErrorCode, reason: str, now_us: int) -> None:
+    def _forget(self, state: NodeConnection, error: ErrorCode, failure: Failure, now_us: int) -> None:
         assert state.connection is not None
         del self._by_connection[state.connection]
         if state.state is ConnectionState.CONNECTING:
@@ -419,7 +423,7 @@ class ClientConnections:
         lost, state.in_flight = state.in_flight, deque()
         for in_flight in lost:
             in_flight.timer.cancel()
-            in_flight.on_answer(ClientResponse(None, error, reason), now_us)
+            in_flight.on_answer(ClientResponse(None, error, failure=failure), now_us)
         # handleServerDisconnect: perhaps it is no leader any more, or gone; and a refresh that was due has failed.
         if self._metadata_due(now_us):
             self.metadata.update_failed(now_us)

@@ -35,7 +35,7 @@ class ClientEvents:
     """Events of one client; call `begin_step` first in every step. Events of one step share its cause."""
 
     def __init__(self, client: str, recorder: CausalRecorder) -> None:
-        self._client = client
+        self.client = client
         self._recorder = recorder
         self._step_cause: int | None = None
 
@@ -49,7 +49,7 @@ class ClientEvents:
             self._recorder.cause = None
         self._step_cause = self._recorder.cause
 
-    def _emit(self, event: trace.TraceEvent, *own_causes: int | None) -> int:
+    def emit(self, event: trace.TraceEvent, *own_causes: int | None) -> int:
         """own_causes: numbers of events; None or a negative number stands for none"""
         causes = {seq for seq in (*own_causes, self._step_cause) if seq is not None and seq >= 0}
         return self._recorder.emit(event, *sorted(causes))

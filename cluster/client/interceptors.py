@@ -41,7 +41,6 @@ class Interception(NamedTuple):
     outcome: str
     calls: int
     took_us: int
-    reason: str
 
 
 class InterceptorChain:
@@ -51,13 +50,7 @@ class InterceptorChain:
         self.names = items_of(interceptor_classes) if interceptor_classes else ()
         self._calls: dict[tuple[str, str], int] = {}
 
-    def called(self, interceptor: str, hook: str, what: str, took_us: int, *, changes: bool = False) -> Interception:
-        """what: the call is about, such as "r3" """
+    def called(self, interceptor: str, hook: str, took_us: int, *, changes: bool = False) -> Interception:
         calls = self._calls[interceptor, hook] = self._calls.get((interceptor, hook), 0) + 1
-        if changes:
-            outcome, reason = CHANGED, f"{interceptor} changes the value of {what} in {hook}"
-        elif interceptor == THROWING:
-            outcome, reason = THREW, f"{interceptor} throws in {hook} of {what}; the client logs it and goes on"
-        else:
-            outcome, reason = UNCHANGED, f"{interceptor} counts {hook} of {what}: call {calls}"
-        return Interception(interceptor, hook, outcome, calls, took_us, reason)
+        outcome = CHANGED if changes else THREW if interceptor == THROWING else UNCHANGED
+        return Interception(interceptor, hook, outcome, calls, took_us)

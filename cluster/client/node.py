@@ -6,7 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from cluster.client.events import CausalRecorder, ClientEvents
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
@@ -36,13 +36,10 @@ class ClientBase:
     outbox: Outbox = field(default_factory=Outbox)
 
 
-EventsT = TypeVar("EventsT", bound=ClientEvents)
-
-
-class ClientNode(ABC, Generic[EventsT]):
+class ClientNode(ABC):
     """A cluster.node.NodeCore that only opens connections; a subclass sets the four attributes and says what to do."""
 
-    _events: EventsT
+    _events: ClientEvents
     _connections: ClientConnections
     _outbox: Outbox
     _running: bool

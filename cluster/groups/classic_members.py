@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_steps import ConsumerSteps, named
-from cluster.groups.desk import Desk
+from cluster.groups.desk import Departure, Desk
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Heartbeat,
@@ -41,6 +41,7 @@ from cluster.protocol.consumer_protocol import (
     read_version,
     write_assignment,
 )
+from replica.causes import LeaveCause
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.log.files.checkpoints import as_kafka_spells
 from replica.wording import shown
@@ -225,6 +226,6 @@ def _leaving_member(group: ConsumerGroup, leaving: Leaving) -> ConsumerMember:
     return named(group, leaving.member_id, leaving.instance_id)
 
 
-def _why(leaving: Sequence[Leaving]) -> str:
+def _why(leaving: Sequence[Leaving]) -> Departure:
     reasons = ", ".join(dict.fromkeys(shown(one.reason) for one in leaving if one.reason))
-    return "a LeaveGroup names it" + (f" ({reasons})" if reasons else "")
+    return Departure(LeaveCause.OPERATOR, message=reasons or None)

@@ -5,18 +5,21 @@ GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from cluster.groups.consumer_change import IN_THE_LOG
 from cluster.groups.desk import WRITE_ERRORS, Desk
-from cluster.groups.events import GroupEvents
 from cluster.groups.inputs import CommitOffsets, CommitResult
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from cluster.groups.state.consumer_records import ConsumerRecord, encode
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.offsets import NO_EXPIRY, OffsetAndMetadata
 from cluster.groups.state.records import group_key, offset_key, offset_value
+from replica.causes import RemovalCause
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
+from replica.trace import events as trace
+from replica.wording import shown
 
 OFFSET_WRITE_ERRORS = {
     **WRITE_ERRORS,
@@ -30,17 +33,12 @@ asks this coordinator again then, without looking for another one. source: maybe
 OnDeleted = Callable[[ErrorCode, bool], None]
 """(error, whether it is in the log)"""
 
-NOT_USED = "it was not used for offsets.retention.minutes"
-NOT_COMMITTED = "nothing was committed for offsets.retention.minutes"
-"""Before KIP-211, of a group with members, too."""
-
 
 class Commits:
     """Of all groups of one coordinator."""
 
-    def __init__(self, desk: Desk, events: GroupEvents) -> None:
+    def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._events = events
 
     def commit(self, group: Group | ConsumerGroup, given: CommitOffsets) -> None:
         """Write what may be written; it is answered, and counts, when every in-sync replica has it."""
@@ -96,11 +94,12 @@ class Commits:
 
     def transaction_ended(self, group: Group | ConsumerGroup, producer_id: int, *, committed: bool) -> None:
         """The marker of the transaction is in the partition that keeps the group."""
+        node, group_id = self._desk.node, shown(group.group_id)
+        event: Callable[..., trace.TraceEvent] = trace.HeldBackOffsetDropped
+        if committed:
+            event = partial(trace.OffsetCommitted, member=None, generation=group.generation)
         for name, value in group.offsets.transaction_ended(producer_id, committed=committed).items():
-            if committed:
-                self._events.committed_by_transaction(group, producer_id, name, value)
-            else:
-                self._events.aborted_with_transaction(group, producer_id, name, value)
+            self._desk.tell(event(node, *name, group=group_id, producer_id=producer_id, offset=value.offset))
 
     def _tell(
         self,
@@ -108,11 +107,14 @@ class Commits:
         given: CommitOffsets,
         fitting: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> None:
+        transaction, member = given.transaction, group.members.get(given.member_id)
+        event: Callable[..., trace.TraceEvent]
+        event = partial(trace.OffsetCommitted, client_id=None if member is None else shown(member.client_id))
+        if transaction is not None:
+            event = partial(trace.OffsetHeldBack, producer_id=transaction.producer_id)
+        event = partial(event, group=shown(group.group_id), member=shown(given.member_id) or None)
         for name, value in fitting.items():
-            if given.transaction is None:
-                self._events.committed(group, given.member_id, given.generation, name, value)
-            else:
-                self._events.held_back(group, given.member_id, given.generation, given.transaction, name, value)
+            self._desk.tell(event(self._desk.node, *name, generation=given.generation, offset=value.offset))
 
     def refuse(self, given: CommitOffsets, error: ErrorCode) -> None:
         """All of it."""
@@ -120,7 +122,7 @@ class Commits:
 
     # ------------------------------------------------------------------------------------------------------- removing
 
-    def delete(self, group: Group, partitions: Iterable[TopicPartition], why: str, now_us: int) -> bool:
+    def delete(self, group: Group, partitions: Iterable[TopicPartition], why: RemovalCause, now_us: int) -> bool:
         """Returns whether the group, too, is gone now. Since 4.0 the next check of the retention takes it.
 
         source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted; before 4.0 cleanupGroupMetadata
@@ -133,7 +135,7 @@ class Commits:
         self,
         group: ConsumerGroup,
         partitions: Iterable[TopicPartition],
-        why: str,
+        why: RemovalCause,
         then: OnDeleted | None,
         now_us: int,
         further: Iterable[ConsumerRecord] = (),
@@ -152,7 +154,7 @@ class Commits:
             is_in_log = error in IN_THE_LOG
             if is_in_log:
                 for name in removed:
-                    self._events.offset_removed(group, name, why)
+                    self._tell_offset_removed(group, name, why)
             else:
                 group.offsets.take_back(removed, before)
             if then is not None:
@@ -163,12 +165,12 @@ class Commits:
         elif then is not None:
             then(ErrorCode.NONE, True)
 
-    def delete_consumer_group(self, group: ConsumerGroup, why: str, then: OnDeleted, now_us: int) -> None:
+    def delete_consumer_group(self, group: ConsumerGroup, why: RemovalCause, then: OnDeleted, now_us: int) -> None:
         """source: GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteAllOffsets"""
 
         def written(error: ErrorCode, is_in_log: bool) -> None:
             if is_in_log:
-                self._events.removed(group, why)
+                self._tell_removed(group, why)
             then(error, is_in_log)
 
         self.delete_of_consumers(group, group.offsets.names, why, written, now_us, group.tombstones())
@@ -181,10 +183,10 @@ class Commits:
         tombstones: list[tuple[bytes, bytes | None]] = []
         for name in removed:
             tombstones.append((offset_key(group.group_id, name), None))
-            self._events.offset_removed(group, name, NOT_USED)
+            self._tell_offset_removed(group, name, RemovalCause.NOT_USED)
         gone = group.state is ConsumerGroupState.EMPTY and not group.offsets.any
         if gone:
-            self._events.removed(group, "it has neither members nor offsets any more")
+            self._tell_removed(group, RemovalCause.EMPTY)
             tombstones += [encode(group.group_id, record) for record in group.tombstones()]
         if tombstones:
             self._desk.write(group.group_id, tombstones, None, now_us)
@@ -198,7 +200,8 @@ class Commits:
         removed: list[TopicPartition] = []
         if self._desk.settings.versions.each_offset_expires:
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, frozenset())
-            return self._clean_up(group, removed, NOT_COMMITTED, now_us)
+            # Before KIP-211, of a group with members, too.
+            return self._clean_up(group, removed, RemovalCause.NOT_COMMITTED, now_us)
         if group.protocol_type is None:
             # Offsets of consumers that assign their partitions themselves.
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, frozenset())
@@ -210,10 +213,10 @@ class Commits:
             removed = group.offsets.remove_expired(now_ms, retention_ms, empty_since_ms, frozenset())
         elif group.subscribed is not None and group.state is State.STABLE:
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, group.subscribed)
-        return self._clean_up(group, removed, NOT_USED, now_us)
+        return self._clean_up(group, removed, RemovalCause.NOT_USED, now_us)
 
     def _clean_up(
-        self, group: Group, removed: Iterable[TopicPartition], why: str, now_us: int, *, stays: bool = False
+        self, group: Group, removed: Iterable[TopicPartition], why: RemovalCause, now_us: int, *, stays: bool = False
     ) -> bool:
         """Tombstones for what is removed, and for the group itself when it has neither members nor offsets.
 
@@ -221,16 +224,16 @@ class Commits:
         """
         why_removed = why
         if not stays and group.state is State.EMPTY and not group.offsets.any:
-            why_removed = "it has neither members nor offsets any more"
+            why_removed = RemovalCause.EMPTY
             group.enter(State.DEAD, self._desk.wall_ms(now_us))
         tombstones: list[tuple[bytes, bytes | None]] = []
         for name in removed:
             tombstones.append((offset_key(group.group_id, name), None))
-            self._events.offset_removed(group, name, why)
+            self._tell_offset_removed(group, name, why)
         if group.state is State.DEAD:
             for member_id in list(group.pending_members):
                 group.forget_pending(member_id)
-            self._events.removed(group, why_removed)
+            self._tell_removed(group, why_removed)
             # Before 4.0 a group of generation 0 has none, as it has never been written (cleanupGroupMetadata).
             if group.generation > 0 or self._desk.settings.one_coordinator:
                 tombstones.append((group_key(group.group_id), None))
@@ -238,6 +241,13 @@ class Commits:
             # No request waits: the next check repeats tombstones that are lost.
             self._desk.write(group.group_id, tombstones, None, now_us)
         return group.state is State.DEAD
+
+    def _tell_removed(self, group: Group | ConsumerGroup, why: RemovalCause) -> None:
+        name, generation = shown(group.group_id), group.generation
+        self._desk.tell(trace.GroupRemoved(node=self._desk.node, group=name, generation=generation, cause=why))
+
+    def _tell_offset_removed(self, group: Group | ConsumerGroup, name: TopicPartition, why: RemovalCause) -> None:
+        self._desk.tell(trace.CommittedOffsetRemoved(self._desk.node, *name, group=shown(group.group_id), cause=why))
 
 
 def _committed_ms(value: OffsetAndMetadata) -> int:

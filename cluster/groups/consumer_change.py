@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from cluster.groups.assignors.specification import Partitions
 from cluster.groups.desk import WRITE_ERRORS, Desk
 from cluster.groups.state.consumer_group import ConsumerGroup, GroupContents
+from cluster.groups.state.consumer_member import ConsumerMember
 from cluster.groups.state.consumer_records import ConsumerRecord, encode
+from cluster.groups.topic_directory import TopicDirectory
 from replica.errors import ErrorCode
 from replica.ids import Offset
-from replica.trace.events import TraceEvent
+from replica.trace.events import GroupMemberReconciled, TraceEvent
+from replica.wording import shown, shown_if_any
 
 CHANGE_ERRORS = {
     **WRITE_ERRORS,
@@ -23,6 +27,27 @@ CHANGE_ERRORS = {
 }
 """The answer to a member whose change could not be written. source: CoordinatorOperationExceptionHelper"""
 IN_THE_LOG = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+
+def reconciliation(
+    node: str, group: ConsumerGroup, member: ConsumerMember, topics: TopicDirectory
+) -> GroupMemberReconciled:
+    """The event of a member that has come a step nearer to its target."""
+
+    def names(partitions: Partitions) -> tuple[str, ...]:
+        return tuple(f"{topics.name_of(one.topic_id) or 'a deleted topic'}-{one.partition}" for one in partitions)
+
+    return GroupMemberReconciled(
+        node=node,
+        group=shown(group.group_id),
+        member=shown(member.member_id),
+        instance=shown_if_any(member.instance_id),
+        client_id=shown(member.client_id),
+        generation=member.epoch,
+        state=member.state.name,
+        partitions=names(member.assigned),
+        revoking=names(member.pending_revocation),
+    )
 
 
 class Change:

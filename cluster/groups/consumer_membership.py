@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_steps import ASSIGNORS, ConsumerSteps, named
-from cluster.groups.desk import Desk
+from cluster.groups.desk import Departure, Desk
 from cluster.groups.group_configs import GroupConfigs
 from cluster.groups.inputs import NO_MEMBER_ID, ConsumerHeartbeat, ConsumerHeartbeatResult
 from cluster.groups.migration import Migration
@@ -20,6 +20,7 @@ from cluster.groups.state.consumer_records import current_record
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
 from cluster.topic_pattern import described_by
+from replica.causes import LeaveCause
 from replica.errors import ErrorCode, KafkaError
 from replica.log.files.checkpoints import as_kafka_spells
 from replica.wording import shown
@@ -121,7 +122,7 @@ class ConsumerMembership:
         if given.member_epoch == LEAVES_FOR_A_WHILE:  # A static member, see _check.
             change.add(current_record(replace(member, epoch=LEAVES_FOR_A_WHILE, pending_revocation=())))
         else:
-            self._steps.fence(change, [member], "it says so itself", given.now_us)
+            self._steps.fence(change, [member], Departure(LeaveCause.LEAVE_REQUEST), given.now_us)
 
         def answer(error: ErrorCode, now_us: int) -> None:
             self._desk.answer(given.request, ConsumerHeartbeatResult(error, member.member_id, given.member_epoch))

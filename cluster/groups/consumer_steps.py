@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from cluster.groups.assignors import ranges, uniform
 from cluster.groups.assignors.specification import Assign, AssignableMember, GroupSpecification, Partitions
-from cluster.groups.consumer_change import Change
-from cluster.groups.consumer_events import ConsumerGroupEvents
-from cluster.groups.desk import Desk
+from cluster.groups.consumer_change import Change, reconciliation
+from cluster.groups.desk import Departure, Desk, left
 from cluster.groups.group_configs import GroupConfigs
 from cluster.groups.migration import Migration
 from cluster.groups.pattern_subscriptions import PatternSubscriptions
@@ -31,8 +30,11 @@ from cluster.groups.state.consumer_records import (
 )
 from cluster.groups.state.index import GroupIndex
 from cluster.groups.topic_directory import TopicDirectory
+from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, api_name
+from replica.causes import JoinCause, LeaveCause
 from replica.errors import ErrorCode, KafkaError
-from replica.wording import shown
+from replica.trace.events import GroupAssigned, GroupMemberJoined
+from replica.wording import shown, shown_if_any
 
 ASSIGNORS: dict[str, Assign] = {uniform.NAME: uniform.assign, ranges.NAME: ranges.assign}
 """The first one is taken where no member asks for one (group.consumer.assignors)."""
@@ -48,14 +50,12 @@ class ConsumerSteps:
         self,
         index: GroupIndex,
         desk: Desk,
-        events: ConsumerGroupEvents,
         topics: TopicDirectory,
         migration: Migration,
         configs: GroupConfigs,
     ) -> None:
         self._index = index
         self._desk = desk
-        self._events = events
         self._topics = topics
         self._migration = migration
         self._configs = configs
@@ -122,7 +122,23 @@ class ConsumerSteps:
         if after.member_id not in known:
             of_instance = (one for one in known.values() if one.instance_id is not None)
             replaced = next((one for one in of_instance if one.instance_id == after.instance_id), None)
-            change.say(self._events.joined(group, after, replaced))
+            change.say(
+                GroupMemberJoined(
+                    node=self._desk.node,
+                    group=shown(group.group_id),
+                    member=shown(after.member_id),
+                    instance=shown_if_any(after.instance_id),
+                    client_id=shown(after.client_id),
+                    generation=group.epoch,
+                    cause=JoinCause.NEW if replaced is None else JoinCause.STATIC_RETURNED,
+                    replaced=None if replaced is None else shown(replaced.member_id),
+                    replaced_client_id=None if replaced is None else shown(replaced.client_id),
+                    group_type=group.TYPE,
+                    api=api_name(CONSUMER_GROUP_HEARTBEAT if after.classic is None else JOIN_GROUP),
+                    topics=tuple(map(shown, after.topics)),
+                    pattern=shown(after.topic_regex) if after.topic_regex else None,
+                )
+            )
         return raised
 
     # ------------------------------------------------------------------------------------------------------ assignment
@@ -148,7 +164,15 @@ class ConsumerSteps:
             if group.targets.get(member_id) != targets[member_id]:
                 change.add(TargetRecord(member_id, targets[member_id]))
         change.add(TargetEpochRecord(group.epoch))
-        change.say(self._events.assigned(group, name))
+        change.say(
+            GroupAssigned(
+                node=self._desk.node,
+                group=shown(group.group_id),
+                generation=group.target_epoch,
+                members=tuple(map(shown, group.members)),
+                assignor=name,
+            )
+        )
 
     def assign(self, change: Change, member_id: str, owned: Partitions | None, now_us: int) -> ConsumerMember:
         """A target for all where the group epoch is a new one, and the member one step nearer to its own; returned as
@@ -167,7 +191,7 @@ class ConsumerSteps:
         if after != member:
             change.add(current_record(after))
             if replace(after, previous_epoch=member.previous_epoch) != member:
-                change.say(self._events.moved(group, after))
+                change.say(reconciliation(self._desk.node, group, after, self._topics))
             # Classic members have deadlines for their JoinGroup and SyncGroup instead.
             if after.classic is None:
                 stop(group.rebalances, after.member_id)
@@ -177,14 +201,14 @@ class ConsumerSteps:
 
     # --------------------------------------------------------------------------------------------------------- leaving
 
-    def fence(self, change: Change, members: Sequence[ConsumerMember], why: str, now_us: int) -> None:
+    def fence(self, change: Change, members: Sequence[ConsumerMember], why: Departure, now_us: int) -> None:
         """They are out, and the others get what they had; where only classic ones are left, it is a classic group.
 
         source: consumerGroupFenceMembers
         """
         group = change.group
         for member in members:
-            change.say(self._events.left(group, member, why))
+            change.say(left(self._desk.node, group, member, why))
         if self._migration.may_downgrade(group, members):
             self._migration.downgrade(change, [one.member_id for one in members], None, self.begin, now_us)
             return
@@ -210,10 +234,9 @@ class ConsumerSteps:
         """classic_timeout_ms: the member's own, where it speaks the classic protocol"""
         if classic_timeout_ms is None:
             key, timeout_ms = self._configs.session_timeout_ms(group.group_id)
-            why = f"no heartbeat came for {key}={timeout_ms}"
         else:
-            timeout_ms = classic_timeout_ms
-            why = f"no heartbeat came for its session.timeout.ms={timeout_ms}"
+            key, timeout_ms = "session.timeout.ms", classic_timeout_ms
+        why = Departure(LeaveCause.SESSION_TIMEOUT, timeout_ms, key)
         stop(group.sessions, member_id)
         group.sessions[member_id] = self._desk.after(timeout_ms, self._end(group, member_id, why), now_us)
 
@@ -221,17 +244,17 @@ class ConsumerSteps:
         """A classic member has heard that it is to join again. source: scheduleConsumerGroupJoinTimeoutIfAbsent"""
         if member.member_id not in group.joins:
             timeout_ms = member.rebalance_timeout_ms
-            why = f"it did not join again within its rebalance timeout of {timeout_ms} ms"
+            why = Departure(LeaveCause.JOIN_TIMEOUT, timeout_ms)
             end = self._end(group, member.member_id, why)
             group.joins[member.member_id] = self._desk.after(timeout_ms, end, now_us)
 
     def await_sync(self, group: ConsumerGroup, member_id: str, timeout_ms: int, now_us: int) -> None:
         """A classic member has joined. source: scheduleConsumerGroupSyncTimeout"""
         stop(group.syncs, member_id)
-        why = f"it did not ask for its assignment within its rebalance timeout of {timeout_ms} ms"
+        why = Departure(LeaveCause.SYNC_TIMEOUT, timeout_ms)
         group.syncs[member_id] = self._desk.after(timeout_ms, self._end(group, member_id, why), now_us)
 
-    def _end(self, group: ConsumerGroup, member_id: str, why: str) -> Callable[[int], None]:
+    def _end(self, group: ConsumerGroup, member_id: str, why: Departure) -> Callable[[int], None]:
         def end(ended_us: int) -> None:
             member = group.members.get(member_id)
             if member is not None:
@@ -246,12 +269,12 @@ class ConsumerSteps:
         def end(ended_us: int) -> None:
             known = group.members.get(member.member_id)
             if known is not None and known.epoch == epoch:
-                why = f"it did not give up its partitions within {timeout_ms} ms"
+                why = Departure(LeaveCause.REVOCATION_TIMEOUT, timeout_ms)
                 self._give_up(group, known, why, ended_us)
 
         group.rebalances[member.member_id] = self._desk.after(timeout_ms, end, now_us)
 
-    def _give_up(self, group: ConsumerGroup, member: ConsumerMember, why: str, now_us: int) -> None:
+    def _give_up(self, group: ConsumerGroup, member: ConsumerMember, why: Departure, now_us: int) -> None:
         """Tried again where it cannot be written. source: CoordinatorRuntime.EventBasedCoordinatorTimer"""
         change = Change(group)
 

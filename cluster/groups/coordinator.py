@@ -12,12 +12,10 @@ from uuid import UUID
 from cluster.clocks import WallClock
 from cluster.groups.classic_members import ClassicMembers
 from cluster.groups.commits import Commits
-from cluster.groups.consumer_events import ConsumerGroupEvents
 from cluster.groups.consumer_membership import ConsumerMembership
 from cluster.groups.consumer_steps import ConsumerSteps
 from cluster.groups.deletions import Deletions
 from cluster.groups.desk import Desk, GroupSettings
-from cluster.groups.events import GroupEvents
 from cluster.groups.group_configs import GroupConfigs
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
@@ -48,7 +46,8 @@ from cluster.groups.state.index import GroupIndex
 from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.groups.topic_directory import TopicDirectory
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import LeaderEpoch, TopicPartition
+from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
+from replica.trace.events import GroupsLoaded, GroupsUnloaded
 
 
 class GroupCoordinator:
@@ -68,17 +67,15 @@ class GroupCoordinator:
         self._epochs: dict[int, LeaderEpoch] = {}
         self._settings = settings
         self._desk = Desk(node=node, settings=settings, clock=clock, new_uuid=new_uuid, partition_of=partition_of)
-        self._events = GroupEvents(node, self._desk.tell)
-        self._rebalances = Rebalances(self._desk, self._events)
-        self._commits = Commits(self._desk, self._events)
+        self._rebalances = Rebalances(self._desk)
+        self._commits = Commits(self._desk)
         self._deletions = Deletions(self.index, self._desk, self._commits)
-        of_consumers = ConsumerGroupEvents(node, topics)
         configs = GroupConfigs(topics.cache, settings)
-        migration = Migration(self.index, self._desk, of_consumers, self._rebalances, topics)
-        self._steps = ConsumerSteps(self.index, self._desk, of_consumers, topics, migration, configs)
+        migration = Migration(self.index, self._desk, self._rebalances, topics)
+        self._steps = ConsumerSteps(self.index, self._desk, topics, migration, configs)
         self._consumers = ConsumerMembership(self.index, self._desk, self._steps, migration, configs)
         classic = ClassicMembers(self.index, self._desk, self._steps, migration, topics)
-        self._membership = Membership(self.index, self._desk, self._events, self._rebalances, classic)
+        self._membership = Membership(self.index, self._desk, self._rebalances, classic)
         self._checks_expiry = False
         self._ended_meanwhile: dict[int, list[TransactionCompleted]] = {}
         """By partition: markers that came while its log was being read."""
@@ -244,7 +241,18 @@ class GroupCoordinator:
         self.index.owned[given.partition] = given.leader_epoch
         found: list[Group | ConsumerGroup] = [*given.groups, *given.consumer_groups]
         if found or given.unreadable:
-            self._events.loaded(given.partition, given.leader_epoch, found, given.unreadable)
+            self._desk.tell(
+                GroupsLoaded(
+                    self._desk.node,
+                    OFFSETS_TOPIC,
+                    given.partition,
+                    leader_epoch=given.leader_epoch,
+                    groups=len(found),
+                    offsets=sum(len(group.offsets.committed) for group in found),
+                    held_back=sum(len(one) for group in found for one in group.offsets.transactional.values()),
+                    unreadable=given.unreadable,
+                )
+            )
         for group in given.groups:
             self.index.groups[group.group_id] = group
             self._rebalances.loaded(group, given.now_us)
@@ -274,7 +282,8 @@ class GroupCoordinator:
             consumers.stop_timers()
             del self.index.consumer_groups[consumers.group_id]
         if lost or lost_consumers:
-            self._events.unloaded(given.partition, [*lost, *lost_consumers])
+            count = len(lost) + len(lost_consumers)
+            self._desk.tell(GroupsUnloaded(self._desk.node, OFFSETS_TOPIC, given.partition, groups=count))
 
 
 def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:

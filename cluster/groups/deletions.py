@@ -23,10 +23,11 @@ from cluster.groups.inputs import (
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
+from replica.causes import RemovalCause
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 
-BY_OPERATOR, WITH_TOPIC = "an operator has deleted it", "the topic is deleted"
+BY_OPERATOR, WITH_TOPIC = RemovalCause.OPERATOR, RemovalCause.TOPIC_DELETED
 
 
 class Deletions:
@@ -118,7 +119,9 @@ class Deletions:
         for group in self._index.consumer_groups.values():
             self._commits.delete_of_consumers(group, given.partitions, WITH_TOPIC, None, given.now_us)
 
-    def _clean_up(self, groups: Iterable[Group], names: Iterable[TopicPartition], why: str, now_us: int) -> None:
+    def _clean_up(
+        self, groups: Iterable[Group], names: Iterable[TopicPartition], why: RemovalCause, now_us: int
+    ) -> None:
         for group in groups:
             if self._commits.delete(group, names, why, now_us):
                 self._index.forget(group.group_id)

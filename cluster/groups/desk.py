@@ -4,15 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from cluster.clocks import Timer, Timers, WallClock
 from cluster.coordinators.waiting import RequestId
 from cluster.groups.inputs import Action, AnswerRequest, Append, InTransaction, Result, WriteId
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.consumer_member import ConsumerMember
+from cluster.groups.state.group import Group
+from cluster.groups.state.member import Member
 from cluster.groups.state.records import VALUE_VERSIONS, ValueVersions
+from replica.causes import LeaveCause, RebalanceCause
 from replica.errors import ErrorCode
 from replica.ids import Offset
-from replica.trace.events import Emit, TraceEvent
+from replica.trace.events import Emit, GroupMemberLeft, TraceEvent
+from replica.wording import shown, shown_if_any
+
+
+class Departure(NamedTuple):
+    """Why a member is out, as GroupMemberLeft has it."""
+
+    cause: LeaveCause
+    timeout_ms: int | None = None
+    config: str | None = None
+    max_size: int | None = None
+    message: str | None = None
+
+
+class Trigger(NamedTuple):
+    """Why members are to join again, as GroupRebalanceBegan has it."""
+
+    cause: RebalanceCause
+    member: str | None = None
+    instance: str | None = None
+    client_id: str | None = None
+    error: str | None = None
+    max_size: int | None = None
+
 
 OnWritten = Callable[[ErrorCode, Offset, int], None]
 """(error, offset of the batch, now_us)"""
@@ -120,3 +149,17 @@ class Desk:
     def take(self) -> list[Action]:
         actions, self._actions = self._actions, []
         return actions
+
+
+def left(node: str, group: Group | ConsumerGroup, member: Member | ConsumerMember, why: Departure) -> GroupMemberLeft:
+    """The event of a member that is out."""
+    return GroupMemberLeft(
+        node=node,
+        group=shown(group.group_id),
+        member=shown(member.member_id),
+        instance=shown_if_any(member.instance_id),
+        client_id=shown(member.client_id),
+        generation=group.generation,
+        group_type=group.TYPE,
+        **why._asdict(),
+    )

@@ -10,7 +10,7 @@ from cluster.groups.desk import GroupSettings
 
 
 class Setting(NamedTuple):
-    """key: where the value comes from"""
+    """key: where the value comes from: of the broker, or the group's own"""
 
     key: str
     value: int
@@ -33,4 +33,4 @@ class GroupConfigs:
 
     def _of(self, group_id: str, key: str, otherwise: int) -> Setting:
         own = self._cache.image.group_config.get(group_id, {}).get(key)
-        return Setting(f"group.{key}", otherwise) if own is None else Setting(f"the group's own {key}", int(own))
+        return Setting(f"group.{key}", otherwise) if own is None else Setting(key, int(own))

@@ -6,8 +6,7 @@ Requests are validated here; their effects on the group are in `rebalance`.
 from __future__ import annotations
 
 from cluster.groups.classic_members import ClassicMembers
-from cluster.groups.desk import Desk
-from cluster.groups.events import GroupEvents
+from cluster.groups.desk import Departure, Desk, left
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Heartbeat,
@@ -26,6 +25,7 @@ from cluster.groups.state.consumer_records import encode
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
 from cluster.protocol.primitives import MAX_TEXT_BYTES
+from replica.causes import LeaveCause, RebalanceCause
 from replica.errors import ErrorCode
 from replica.wording import shown
 
@@ -37,13 +37,11 @@ class Membership:
         self,
         index: GroupIndex,
         desk: Desk,
-        events: GroupEvents,
         rebalances: Rebalances,
         in_consumer_groups: ClassicMembers,
     ) -> None:
         self._index = index
         self._desk = desk
-        self._events = events
         self._rebalances = rebalances
         self._in_consumer_groups = in_consumer_groups
 
@@ -80,7 +78,8 @@ class Membership:
             member = group.members.get(given.member_id)
             group.remove(given.member_id)
             if member is not None:
-                self._events.left(group, member, f"the group has group.max.size={limits.max_size} members without it")
+                why = Departure(LeaveCause.GROUP_FULL, max_size=limits.max_size)
+                self._desk.tell(left(self._desk.node, group, member, why))
             self._desk.answer(given.request, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
             if limits.one_coordinator:
                 return  # Though the others may have been waiting for it alone.
@@ -143,14 +142,13 @@ class Membership:
             self._desk.answer(given.request, JoinResult(error, given.member_id))
             return
         member = group.members[given.member_id]
-        name = shown(member.member_id)
         if group.state is State.PREPARING_REBALANCE:
-            self._rebalances.update(group, member, given, f"{name} has joined again")
+            self._rebalances.update(group, member, given, RebalanceCause.MEMBER_REJOINED)
         elif member.protocols != given.protocols:
-            self._rebalances.update(group, member, given, f"{name} has joined again with other protocols")
+            self._rebalances.update(group, member, given, RebalanceCause.OTHER_PROTOCOLS)
         elif group.state is State.STABLE and group.is_leader(member.member_id):
             # What the leader sees may have changed without its own metadata: partitions of a topic, for example.
-            self._rebalances.update(group, member, given, f"its leader {name} has joined again")
+            self._rebalances.update(group, member, given, RebalanceCause.LEADER_REJOINED)
         else:
             self._rebalances.rejoined(group, given)
 
@@ -232,12 +230,12 @@ class Membership:
 
     def _remove(self, group: Group, leaving: Leaving, now_us: int) -> ErrorCode:
         member_id, instance_id, reason = leaving
-        why = "it says so itself" + (f" ({shown(reason)})" if reason else "")
+        cause = LeaveCause.LEAVE_REQUEST
         if member_id == NO_MEMBER_ID:
             known_id = None if instance_id is None else group.static_members.get(instance_id)
             if known_id is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            member_id, why = known_id, "an operator removes it" + (f" ({shown(reason)})" if reason else "")
+            member_id, cause = known_id, LeaveCause.OPERATOR
         elif member_id in group.pending_members:
             self._rebalances.remove_pending(group, member_id, now_us)
             return ErrorCode.NONE
@@ -245,6 +243,7 @@ class Membership:
             error = member_error(group, member_id, instance_id)
             if error is not ErrorCode.NONE:
                 return error
+        why = Departure(cause, message=shown(reason) or None)
         self._rebalances.remove(group, group.members[member_id], why, now_us)
         return ErrorCode.NONE
 

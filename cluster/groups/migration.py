@@ -10,18 +10,17 @@ ClassicGroup.fromConsumerGroup, ConsumerGroupMigrationPolicy.java
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from cluster.groups.assignors.specification import Partitions
-from cluster.groups.consumer_change import Change
-from cluster.groups.consumer_events import ConsumerGroupEvents
-from cluster.groups.desk import Desk
+from cluster.groups.consumer_change import Change, reconciliation
+from cluster.groups.desk import Desk, Trigger
 from cluster.groups.rebalance import Rebalances
 from cluster.groups.state.consumer_group import ConsumerGroup, GroupContents
 from cluster.groups.state.consumer_member import ClassicMetadata, ConsumerMember
 from cluster.groups.state.consumer_records import encode
-from cluster.groups.state.group import Group, State
+from cluster.groups.state.group import CLASSIC, Group, State
 from cluster.groups.state.index import GroupIndex
 from cluster.groups.state.member import Member
 from cluster.groups.state.records import group_key, group_value
@@ -33,13 +32,13 @@ from cluster.protocol.consumer_protocol import (
     read_version,
     write_assignment,
 )
+from replica.causes import RebalanceCause
 from replica.errors import ErrorCode, KafkaError, PeerViolation
+from replica.trace.events import GroupMigrated
 from replica.wording import shown
 
 UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrade")
 """Values of group.consumer.migration.policy."""
-CLASSIC = "classic"
-NONE_LEFT = "its last member of KIP-848 is gone"
 
 Resume = Callable[[ConsumerGroup, int], None]
 """Starts the deadlines of a consumer group that is the current one again. (group, now_us)"""
@@ -52,13 +51,11 @@ class Migration:
         self,
         index: GroupIndex,
         desk: Desk,
-        events: ConsumerGroupEvents,
         rebalances: Rebalances,
         topics: TopicDirectory,
     ) -> None:
         self._index = index
         self._desk = desk
-        self._events = events
         self._rebalances = rebalances
         self._topics = topics
 
@@ -75,9 +72,9 @@ class Migration:
         fresh = consumer_group_of(classic, self._topics)
         change = Change(fresh, [(group_key(classic.group_id), None)])
         change.append(encode(fresh.group_id, record) for record in fresh.records())
-        change.say(self._events.migrated(fresh, CONSUMER, "a member of KIP-848 joins it"))
+        change.say(self._migrated(fresh, CONSUMER, fresh.members))
         for member in fresh.members.values():
-            change.say(self._events.moved(fresh, member))
+            change.say(reconciliation(self._desk.node, fresh, member, self._topics))
         return change
 
     def emptied(self, classic: Group) -> Change:
@@ -158,12 +155,19 @@ class Migration:
         self._index.groups[group.group_id] = classic
         group.stop_timers()
         change.take_back_with(partial(self._take_back_downgrade, group, classic, resume))
-        change.say(
-            self._events.migrated(group, "classic", "its last member of KIP-848 is gone", tuple(classic.members))
-        )
+        change.say(self._migrated(group, CLASSIC, classic.members))
         self._rebalances.begin(classic, now_us)
         if rebalances:
-            self._rebalances.prepare(classic, "its last member of KIP-848 is gone", now_us)
+            self._rebalances.prepare(classic, Trigger(RebalanceCause.DOWNGRADED), now_us)
+
+    def _migrated(self, group: ConsumerGroup, group_type: str, members: Iterable[str]) -> GroupMigrated:
+        return GroupMigrated(
+            node=self._desk.node,
+            group=shown(group.group_id),
+            generation=group.epoch,
+            members=tuple(map(shown, members)),
+            protocol=group_type,
+        )
 
     def _take_back_downgrade(self, group: ConsumerGroup, classic: Group, resume: Resume, now_us: int) -> None:
         if self._index.groups.get(group.group_id) is classic:

@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from cluster.groups.desk import WRITE_ERRORS, Desk
-from cluster.groups.events import GroupEvents
+from cluster.groups.desk import WRITE_ERRORS, Departure, Desk, Trigger, left
 from cluster.groups.inputs import NO_MEMBER_ID, JoinedMember, JoinGroup, JoinResult, SyncResult
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.member import Member
 from cluster.groups.state.records import group_key, group_value
+from cluster.protocol.consumer_protocol import assigned_partitions
+from replica.causes import JoinCause, LeaveCause, RebalanceCause
 from replica.errors import ErrorCode
 from replica.ids import Offset
-from replica.wording import duration, member_name, shown
+from replica.trace import events as trace
+from replica.wording import shown, shown_if_any
 
+ASSIGNMENT_BYTES_MAX = 16_384
+"""Some 4,000 partitions. An assignment is what a client has written: what is in a longer one is in no event."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """A new member that waits longer is dropped: its client may be gone, for the connection is not read meanwhile."""
 LEAST_REPEATED_WAIT_MS = 1000
@@ -38,9 +42,8 @@ _WRITE_ERRORS = {
 class Rebalances:
     """Of all groups of one coordinator."""
 
-    def __init__(self, desk: Desk, events: GroupEvents) -> None:
+    def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._events = events
 
     # ----------------------------------------------------------------------------------------------------- joining
 
@@ -62,14 +65,14 @@ class Rebalances:
         if group.is_first_join and (group.generation == 0 or self._desk.settings.one_coordinator):
             group.member_came = True
         group.add(member)
-        self._events.joined(group, member, f"it is new{_as_it_says(given)}", given.client_id)
+        self._tell_joined(group, member, given)
         self._expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, given.now_us)
-        self._maybe_prepare(group, f"{member_name(member_id, given.client_id)} has joined", given.now_us)
+        self._maybe_prepare(group, _trigger(RebalanceCause.MEMBER_JOINED, member), given.now_us)
 
-    def update(self, group: Group, member: Member, given: JoinGroup, why: str) -> None:
+    def update(self, group: Group, member: Member, given: JoinGroup, cause: RebalanceCause) -> None:
         """A member joins again. source: updateMemberAndRebalance"""
         _take_over(member, given, given.request)
-        self._maybe_prepare(group, why, given.now_us)
+        self._maybe_prepare(group, _trigger(cause, member), given.now_us)
 
     def give_id(self, group: Group, given: JoinGroup, member_id: str) -> None:
         """KIP-394: it is a member only once it comes again under this id."""
@@ -91,14 +94,12 @@ class Rebalances:
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         self.keep_alive(group, member, given.now_us)
         _take_over(member, given, given.request)
-        why = f"it has come back, and takes the place of {member_name(old_id, member.client_id)}"
-        self._events.joined(group, member, why, given.client_id)
+        self._tell_joined(group, member, given, replaced=old_id)
         if group.state is State.COMPLETING_REBALANCE:
             # The leader may be assigning to the old id already.
-            self.prepare(group, f"static member {shown(given.instance_id or '')} has come back", given.now_us)
+            self.prepare(group, _trigger(RebalanceCause.STATIC_RETURNED, member), given.now_us)
         elif group.protocol != group.select_protocol():
-            why = f"static member {shown(given.instance_id or '')} has come back and changes the protocol"
-            self._maybe_prepare(group, why, given.now_us)
+            self._maybe_prepare(group, _trigger(RebalanceCause.PROTOCOL_CHANGED, member), given.now_us)
         elif group.state is State.STABLE:
             assignments = {one.member_id: one.assignment for one in group.members.values()}
 
@@ -126,20 +127,45 @@ class Rebalances:
         members = _members(group) if group.is_leader(given.member_id) else ()
         self._desk.answer(given.request, _joined(group, given.member_id, members=members))
 
+    def _tell_joined(self, group: Group, member: Member, given: JoinGroup, replaced: str | None = None) -> None:
+        """replaced: the id that a static member had until now, which keeps the client.id of its first process"""
+        self._desk.tell(
+            trace.GroupMemberJoined(
+                node=self._desk.node,
+                group=shown(group.group_id),
+                member=shown(member.member_id),
+                instance=shown_if_any(member.instance_id),
+                client_id=shown(given.client_id),
+                generation=group.generation,
+                cause=JoinCause.NEW if replaced is None else JoinCause.STATIC_RETURNED,
+                replaced=shown_if_any(replaced),
+                replaced_client_id=None if replaced is None else shown(member.client_id),
+                message=shown(given.reason) or None,
+            )
+        )
+
     # ---------------------------------------------------------------------------------------------------- rebalancing
 
-    def _maybe_prepare(self, group: Group, why: str, now_us: int) -> None:
+    def _maybe_prepare(self, group: Group, why: Trigger, now_us: int) -> None:
         if group.can_rebalance:
             self.prepare(group, why, now_us)
 
-    def prepare(self, group: Group, why: str, now_us: int) -> None:
+    def prepare(self, group: Group, why: Trigger, now_us: int) -> None:
         """source: prepareRebalance, InitialDelayedJoin"""
         if group.state is State.COMPLETING_REBALANCE:
             self._reset_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_us)
         group.stop_sync()
         group.is_first_join = group.state is State.EMPTY
         group.enter(State.PREPARING_REBALANCE, self._desk.wall_ms(now_us))
-        self._events.rebalance_began(group, why)
+        self._desk.tell(
+            trace.GroupRebalanceBegan(
+                node=self._desk.node,
+                group=shown(group.group_id),
+                generation=group.generation,
+                is_first=group.is_first_join,
+                **why._asdict(),
+            )
+        )
         if group.is_first_join:
             delay_ms = self._desk.settings.initial_rebalance_delay_ms
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -178,16 +204,25 @@ class Rebalances:
         group.is_first_join = False
         for member in list(group.members.values()):
             if member.awaiting_join is None and not member.is_static:
-                limit = duration(group.rebalance_timeout_ms * 1000)
+                why = Departure(LeaveCause.JOIN_TIMEOUT, group.rebalance_timeout_ms)
                 group.remove(member.member_id)
-                self._events.left(group, member, f"it has not joined again within the rebalance timeout of {limit}")
+                self._desk.tell(left(self._desk.node, group, member, why))
         if group.members and not group.elect_joined_leader():
             # Only static members are left, and none has come: their sessions decide. Differs from Kafka: with a
             # rebalance timeout of 0 its threads look again and again until then.
             self._await_all(group, now_us, least_ms=LEAST_REPEATED_WAIT_MS)
             return
         group.begin_generation(self._desk.wall_ms(now_us))
-        self._events.rebalanced(group)
+        self._desk.tell(
+            trace.GroupRebalanced(
+                node=self._desk.node,
+                group=shown(group.group_id),
+                generation=group.generation,
+                members=tuple(map(shown, group.members)),
+                member=shown_if_any(group.leader_id),
+                protocol=shown_if_any(group.protocol),
+            )
+        )
         if group.state is State.EMPTY:
             self.store(group, {}, lambda error, now_us: None, now_us)
             return
@@ -214,15 +249,35 @@ class Rebalances:
                 return
             if error is not ErrorCode.NONE:
                 self._reset_assignment(group, error, now_us)
-                self._maybe_prepare(group, f"its assignment could not be written (members hear {error.name})", now_us)
+                self._maybe_prepare(group, Trigger(RebalanceCause.NOT_WRITTEN, error=error.name), now_us)
                 return
             for one in group.members.values():
                 one.assignment = complete[one.member_id]
-            self._events.assigned(group)
+            self.tell_assigned(group)
             self._propagate(group, ErrorCode.NONE, now_us)
             group.enter(State.STABLE, self._desk.wall_ms(now_us))
 
         self.store(group, complete, stored, now_us)
+
+    def tell_assigned(self, group: Group) -> None:
+        node, name, generation = self._desk.node, shown(group.group_id), group.generation
+        members = tuple(map(shown, group.members))
+        self._desk.tell(trace.GroupAssigned(node=node, group=name, generation=generation, members=members))
+        for member in group.members.values() if group.is_consumer_group else ():
+            is_short = len(member.assignment) <= ASSIGNMENT_BYTES_MAX
+            found = assigned_partitions(member.assignment) if is_short else None
+            if found is not None:
+                self._desk.tell(
+                    trace.GroupMemberAssigned(
+                        node=node,
+                        group=name,
+                        member=shown(member.member_id),
+                        instance=shown_if_any(member.instance_id),
+                        client_id=shown(member.client_id),
+                        generation=generation,
+                        partitions=tuple(f"{shown(one.topic)}-{one.partition}" for one in found),
+                    )
+                )
 
     def synced(self, group: Group, member_id: str) -> None:
         """The member has asked for its assignment."""
@@ -232,13 +287,13 @@ class Rebalances:
 
     def _sync_expired(self, group: Group, now_us: int) -> None:
         """source: onExpirePendingSync"""
-        limit = duration(group.rebalance_timeout_ms * 1000)
+        why = Departure(LeaveCause.SYNC_TIMEOUT, group.rebalance_timeout_ms)
         for member_id in list(group.pending_sync):
             member = group.members.get(member_id)
             group.remove(member_id)
             if member is not None:  # A static member may have come back under another id.
-                self._events.left(group, member, f"it has not asked for its assignment within {limit}")
-        self.prepare(group, "members are missing that have never asked for their assignment", now_us)
+                self._desk.tell(left(self._desk.node, group, member, why))
+        self.prepare(group, Trigger(RebalanceCause.SYNC_TIMEOUT), now_us)
 
     def _reset_assignment(self, group: Group, error: ErrorCode, now_us: int) -> None:
         for member in group.members.values():
@@ -288,18 +343,18 @@ class Rebalances:
         # A member that waits for the others is not expected to send anything; a new one may still be gone.
         if member.is_new or not member.is_awaiting:
             limit_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
-            self.remove(group, member, f"it has been silent for {duration(limit_ms * 1000)}", now_us)
+            self.remove(group, member, Departure(LeaveCause.SESSION_TIMEOUT, limit_ms), now_us)
 
     # -------------------------------------------------------------------------------------------------------- leaving
 
-    def remove(self, group: Group, member: Member, why: str, now_us: int) -> None:
+    def remove(self, group: Group, member: Member, why: Departure, now_us: int) -> None:
         """source: removeMemberAndUpdateGroup"""
         # A new member may wait for its first generation: told so, its client comes again if it lives.
         self._answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
-        self._events.left(group, member, why)
+        self._desk.tell(left(self._desk.node, group, member, why))
         if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-            self._maybe_prepare(group, f"{member_name(member.member_id, member.client_id)} is gone", now_us)
+            self._maybe_prepare(group, _trigger(RebalanceCause.MEMBER_LEFT, member), now_us)
         else:
             self.maybe_complete_join(group, now_us)
 
@@ -314,7 +369,8 @@ class Rebalances:
     def loaded(self, group: Group, now_us: int) -> None:
         """The group was read from the log: its members have a session's time to find us. source: onGroupLoaded"""
         if len(group.members) > self._desk.settings.max_size:
-            self.prepare(group, f"it has more than group.max.size={self._desk.settings.max_size} members", now_us)
+            limit = self._desk.settings.max_size
+            self.prepare(group, Trigger(RebalanceCause.GROUP_TOO_LARGE, max_size=limit), now_us)
         for member in group.members.values():
             self.keep_alive(group, member, now_us)
 
@@ -347,7 +403,7 @@ class Rebalances:
             group.is_first_join = False
             self._await_all(group, now_us)
         elif group.state is State.COMPLETING_REBALANCE:
-            self.prepare(group, "its change to a consumer group could not be written", now_us)
+            self.prepare(group, Trigger(RebalanceCause.UPGRADE_FAILED), now_us)
 
     # ------------------------------------------------------------------------------------------------------- answers
 
@@ -400,5 +456,6 @@ def _joined(
     )
 
 
-def _as_it_says(given: JoinGroup) -> str:
-    return f" ({shown(given.reason)})" if given.reason else ""
+def _trigger(cause: RebalanceCause, member: Member) -> Trigger:
+    instance = shown_if_any(member.instance_id)
+    return Trigger(cause, shown(member.member_id), instance, client_id=shown(member.client_id))

@@ -29,7 +29,7 @@ from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believa
 from cluster.live.sequenced_batches import SequencedBatches
 from cluster.server.accepted_connections import EventLimit
 from cluster.slices import paced
-from replica.causes import LeftOut
+from replica.causes import FailureCause, LeftOut, ResetCause
 from replica.errors import INDEFINITE, RETRIABLE, ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.log.batches.records import BatchHeader
@@ -177,7 +177,7 @@ class ClientStory:
         produced, self._produced = self._produced, deque()
         for request in produced:
             for sent in paced(request.values()):
-                self._refused(sent, ErrorCode.NETWORK_EXCEPTION, f"{self.client} gets no answer: {reason}")
+                self._refused(sent, ErrorCode.NETWORK_EXCEPTION, FailureCause.CONNECTION_LOST, reason)
         for acked in self._latest:
             for batch in paced(acked):
                 self.shared.names.may_come_again(batch)
@@ -213,19 +213,17 @@ class ClientStory:
     def _sent(self, named: NamedBatch, acks: int, now_us: int) -> SentBatch:
         shared, recorder, batch = self.shared, self.shared.recorder, named.header
         producer = self._producer_name(batch.producer_id)
-        topic, partition = named.topic_partition
         causes = [
-            recorder.emit(trace.RecordSent(client=producer, topic=topic, partition=partition, record=name, acks=acks))
+            recorder.emit(trace.RecordSent(producer, *named.topic_partition, record=name, acks=acks))
             for name in paced(named.names)
             if name in named.new
         ]
         attempt = 1 if named.new else 2
         seq = recorder.emit(
             trace.BatchSent(
-                client=producer,
+                producer,
+                *named.topic_partition,
                 peer=self.node,
-                topic=topic,
-                partition=partition,
                 records=named.names,
                 crc=batch.crc,
                 attempt=attempt,
@@ -240,14 +238,12 @@ class ClientStory:
         return SentBatch(named, producer, seq, now_us, acks, attempt)
 
     def _handed_over(self, sent: SentBatch) -> None:
-        topic, partition = sent.batch.topic_partition
         for name in paced(sent.batch.names):
             self.shared.recorder.emit(
                 trace.RecordHandedOver(
-                    client=sent.producer,
+                    sent.producer,
+                    *sent.batch.topic_partition,
                     peer=self.node,
-                    topic=topic,
-                    partition=partition,
                     record=name,
                     acks=sent.acks,
                     latency_us=None,
@@ -270,7 +266,6 @@ class ClientStory:
 
     def _acked(self, sent: SentBatch, base_offset: Offset, left_us: int) -> None:
         shared, named = self.shared, sent.batch
-        topic, partition = named.topic_partition
         names = named.names
         if named.header.producer_id >= 0:
             # Of a retry whose first sending was forgotten, the answer shows which batch it is.
@@ -278,10 +273,9 @@ class ClientStory:
         for place, name in enumerate(paced(names)):
             shared.recorder.emit(
                 trace.RecordAcked(
-                    client=sent.producer,
+                    sent.producer,
+                    *named.topic_partition,
                     peer=self.node,
-                    topic=topic,
-                    partition=partition,
                     record=name,
                     offset=base_offset + place if base_offset >= 0 else base_offset,
                     acks=sent.acks,
@@ -297,8 +291,8 @@ class ClientStory:
 
         Their names are kept: a producer splits a batch that is too large, and numbers one anew that is out of order.
         """
-        reason = part.message or f"{self.node} refuses the batch: {part.error.name}"
-        seq = self._refused(sent, part.error, reason)
+        message = part.message or None
+        seq = self._refused(sent, part.error, FailureCause.ERROR, message)
         if part.error in RETRIABLE:
             return
         self.shared.names.refused(sent.batch)
@@ -314,12 +308,14 @@ class ClientStory:
                     error=part.error.name,
                     definite=name in sent.batch.new and part.error not in INDEFINITE,
                     latency_us=left_us - sent.sent_us,
-                    reason=reason,
+                    cause=FailureCause.ERROR,
+                    peer=self.node,
+                    message=message,
                 ),
                 seq,
             )
 
-    def _refused(self, sent: SentBatch, error: ErrorCode, reason: str) -> int:
+    def _refused(self, sent: SentBatch, error: ErrorCode, cause: FailureCause, message: str | None) -> int:
         topic, partition = sent.batch.topic_partition
         return self.shared.recorder.emit(
             trace.BatchRefused(
@@ -332,7 +328,8 @@ class ClientStory:
                 attempt=sent.attempt,
                 error=error.name,
                 will_retry=error in RETRIABLE,
-                reason=reason,
+                cause=cause,
+                message=message,
             ),
             sent.sent_seq,
         )
@@ -349,22 +346,27 @@ class ClientStory:
         if not self._may_repeat(1):
             position.is_left_out = True
             return
-        reason = f"{self.client} goes on from {offset} of {partition}, not from {position.read + 1}"
-        self._position_reset(partition, position, offset, error, reason)
+        self._position_reset(partition, position, offset, ResetCause.FETCHES_ELSEWHERE, error)
 
     def _position_reset(
-        self, partition: TopicPartition, position: Position, offset: Offset, error: str | None, reason: str
+        self,
+        partition: TopicPartition,
+        position: Position,
+        offset: Offset,
+        cause: ResetCause,
+        error: str | None = None,
+        count: int | None = None,
     ) -> None:
         self.shared.recorder.emit(
             trace.PositionReset(
-                client=self.client,
+                self.client,
+                *partition,
                 peer=self.node,
-                topic=partition.topic,
-                partition=partition.partition,
                 offset=offset,
                 previous_offset=position.read + 1,
                 error=error,
-                reason=reason,
+                cause=cause,
+                count=count,
             )
         )
 
@@ -383,10 +385,9 @@ class ClientStory:
             if is_stated and self._may_repeat(1):
                 self.shared.recorder.emit(
                     trace.FetchFailed(
-                        client=self.client,
+                        self.client,
+                        *partition,
                         peer=self.node,
-                        topic=partition.topic,
-                        partition=partition.partition,
                         offset=max(position.asked, 0),
                         error=error.name,
                     )
@@ -405,8 +406,7 @@ class ClientStory:
             position.is_left_out = True
         elif position.is_left_out:
             position.is_left_out = False
-            reason = f"what {self.client} reads of {partition} is stated again from {first} on"
-            self._position_reset(partition, position, first, None, reason)
+            self._position_reset(partition, position, first, ResetCause.STATED_AGAIN)
         if not position.is_left_out:
             self._tell_read(partition, position, header, first)
         position.read = max(header.last_offset, position.asked - 1)
@@ -414,8 +414,8 @@ class ClientStory:
     def _tell_read(self, partition: TopicPartition, position: Position, header: BatchHeader, first: Offset) -> None:
         names = self.shared.sent.records(partition, header.base_offset, header.crc)
         if not names and not is_believable(header):
-            reason = f"{self.client} reads a batch of {partition} that claims to hold {header.record_count:,} records"
-            self._position_reset(partition, position, header.last_offset + 1, None, reason)
+            cause, end = ResetCause.UNREADABLE_BATCH, header.last_offset + 1
+            self._position_reset(partition, position, end, cause, count=header.record_count)
             return
         gone = self.shared.sent.gone(partition, header.base_offset, header.crc)
         for offset in paced(range(first, header.base_offset + (len(names) or header.record_count))):
@@ -424,10 +424,9 @@ class ClientStory:
             place = offset - header.base_offset
             self.shared.recorder.emit(
                 trace.RecordRead(
-                    client=self.client,
+                    self.client,
+                    *partition,
                     peer=self.node,
-                    topic=partition.topic,
-                    partition=partition.partition,
                     offset=offset,
                     record=names[place] if names else f"?{offset}",
                     leader_epoch=header.leader_epoch,

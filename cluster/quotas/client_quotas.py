@@ -396,11 +396,6 @@ class ClientQuotas:
         peer = self._peer(connection)
         if peer is None:
             return
-        if key == REQUEST_PERCENTAGE:
-            value, bound = (f"{one / US_PER_PERCENT:,.1f} % of a handler" for one in (exceeded.value, exceeded.bound))
-        else:
-            value, bound = (f"{one:,.0f} bytes a second" for one in (exceeded.value, exceeded.bound))
-        limit = f"{value}, more than its {key} of {bound}"
         self._recorder.emit(
             ClientThrottled(
                 node=self._node,
@@ -408,6 +403,7 @@ class ClientQuotas:
                 api=api_name(header.api_key),
                 key=key,
                 throttle_time_us=exceeded.throttle_ms * 1000,
-                reason=f"{self._node} has {peer} wait {exceeded.throttle_ms:,} ms: it uses {limit}",
+                used=round(exceeded.value),
+                limit=round(exceeded.bound),
             )
         )

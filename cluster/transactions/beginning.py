@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from cluster.protocol.versions import INIT_PRODUCER_ID
 from cluster.transactions.desk import TransactionDesk
 from cluster.transactions.ending import Endings
 from cluster.transactions.inputs import EndResult, InitProducerId, InitResult, ProducerIdAndEpoch
@@ -20,6 +21,7 @@ from cluster.transactions.transaction import (
 from cluster.transactions.transaction import (
     TransactionState as State,
 )
+from replica.causes import TransactionCause
 from replica.errors import ErrorCode, KafkaError
 from replica.log.batches.records import NO_PRODUCER_EPOCH
 
@@ -81,8 +83,7 @@ class Beginnings:
             failed = result.error is not ErrorCode.NONE
             self._refuse(given, result.error if failed else ErrorCode.CONCURRENT_TRANSACTIONS)
 
-        why = "a new instance of the producer has come, so what the old one left open is aborted"
-        self._endings.fence(transaction, why, fenced, now_us)
+        self._endings.fence(transaction, TransactionCause.NEW_INSTANCE, fenced, now_us)
 
     def _write(self, given: InitProducerId, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
         def written(error: ErrorCode, written_us: int) -> None:
@@ -92,12 +93,11 @@ class Beginnings:
             else:
                 self._refuse(given, error)
 
-        why = "an instance of its producer begins; all earlier ones are fenced"
-        self._desk.write(transaction, transit, why, written, now_us)
+        self._desk.write(transaction, transit, TransactionCause.INITIALIZED, written, now_us)
 
     def _refuse(self, given: InitProducerId, error: ErrorCode) -> None:
         producer_id, epoch = given.expected or (-1, NO_PRODUCER_EPOCH)
-        self._desk.events.refused(given.transactional_id, "InitProducerId", producer_id, epoch, error)
+        self._desk.tell_refused(given.transactional_id, INIT_PRODUCER_ID, producer_id, epoch, error)
         self._desk.answer(given.request, InitResult(error))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from cluster.clocks import WallClock
+from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN
 from cluster.transactions.beginning import Beginnings
 from cluster.transactions.desk import TransactionDesk, TransactionSettings
 from cluster.transactions.ending import Endings
@@ -33,8 +34,10 @@ from cluster.transactions.inputs import (
 from cluster.transactions.producer_ids import NewProducerIds
 from cluster.transactions.transaction import AT_REST, PREPARED, TransactionMetadata
 from cluster.transactions.transaction import TransactionState as State
+from replica.causes import TransactionCause
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import LeaderEpoch, TopicPartition
+from replica.ids import TRANSACTIONS_TOPIC, LeaderEpoch
+from replica.trace.events import TransactionsLoaded, TransactionsUnloaded
 
 
 class TransactionCoordinator:
@@ -152,8 +155,7 @@ class TransactionCoordinator:
                 self._add_refused(given, error)
 
         transit = transaction.prepare_add(given.partitions, given.version, self._desk.wall_ms(given.now_us))
-        why = f"{_listed(given.partitions)} joined the transaction"
-        self._desk.write(transaction, transit, why, written, given.now_us)
+        self._desk.write(transaction, transit, TransactionCause.PARTITIONS_ADDED, written, given.now_us)
 
     def _member(self, given: AddPartitions) -> TransactionMetadata:
         """raises: KafkaError, where the producer cannot have this transaction"""
@@ -173,8 +175,8 @@ class TransactionCoordinator:
         return transaction
 
     def _add_refused(self, given: AddPartitions, error: ErrorCode) -> None:
-        self._desk.events.refused(
-            given.transactional_id, "AddPartitionsToTxn", given.producer_id, given.producer_epoch, error
+        self._desk.tell_refused(
+            given.transactional_id, ADD_PARTITIONS_TO_TXN, given.producer_id, given.producer_epoch, error
         )
         self._desk.answer(given.request, AddResult(dict.fromkeys(given.partitions, error)))
 
@@ -200,7 +202,16 @@ class TransactionCoordinator:
         del self._desk.loading[given.partition]
         self._desk.owned[given.partition] = given.leader_epoch
         if given.transactions or given.unreadable:
-            self._desk.events.loaded(given.partition, given.leader_epoch, len(given.transactions), given.unreadable)
+            self._desk.tell(
+                TransactionsLoaded(
+                    self._desk.node,
+                    TRANSACTIONS_TOPIC,
+                    given.partition,
+                    leader_epoch=given.leader_epoch,
+                    transactions=len(given.transactions),
+                    unreadable=given.unreadable,
+                )
+            )
         for transaction in given.transactions:
             self._desk.kept[transaction.transactional_id] = transaction
             if transaction.state in PREPARED:
@@ -217,7 +228,9 @@ class TransactionCoordinator:
             self._epochs.pop(given.partition, None)
         lost = self._forget(given.partition)
         if lost:
-            self._desk.events.unloaded(given.partition, lost)
+            self._desk.tell(
+                TransactionsUnloaded(self._desk.node, TRANSACTIONS_TOPIC, given.partition, transactions=lost)
+            )
 
     def _forget(self, partition: int) -> int:
         """Returns how many there were."""
@@ -239,11 +252,8 @@ class TransactionCoordinator:
         for transaction in list(self._desk.kept.values()):
             is_open = transaction.state is State.ONGOING and transaction.pending is None
             if is_open and transaction.started_ms + transaction.timeout_ms < now_ms:
-                why = (
-                    f"it was open for longer than transaction.timeout.ms of {transaction.timeout_ms}, so it is aborted"
-                )
                 # Differs from Kafka: where one has no further epoch, the check ends there in an exception.
-                self._endings.fence(transaction, why, _unanswered, now_us)
+                self._endings.fence(transaction, TransactionCause.TIMEOUT, _unanswered, now_us)
         self._check_timeouts_later(now_us)
 
     def _check_expiry_later(self, now_us: int) -> None:
@@ -261,7 +271,3 @@ class TransactionCoordinator:
 
 def _unanswered(result: EndResult, now_us: int) -> None:
     """No request waits; a transaction that could not be aborted is tried again with the next check."""
-
-
-def _listed(partitions: Sequence[TopicPartition]) -> str:
-    return ", ".join(str(name) for name in partitions)

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 from cluster.clocks import Timers, WallClock
 from cluster.coordinators.waiting import RequestId
-from cluster.transactions.events import TransactionEvents
+from cluster.protocol.versions import api_name
 from cluster.transactions.inputs import AnswerProducer, TransactionAction, TransactionResult, WriteId, WriteRecord
 from cluster.transactions.records import FLEXIBLE_VALUE, transaction_key, transaction_value
-from cluster.transactions.transaction import BUMPS_EPOCH, TransactionMetadata, Transit
+from cluster.transactions.transaction import BUMPS_EPOCH, TransactionMetadata, TransactionState, Transit
+from replica.causes import TransactionCause
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch
-from replica.trace.events import Emit, TraceEvent
+from replica.trace.events import Emit, TraceEvent, TransactionRefused, TransactionStateChanged
+from replica.wording import shown
 
 OnWritten = Callable[[ErrorCode, int], None]
 """(error, now_us)"""
@@ -70,7 +72,7 @@ class TransactionDesk:
         self.owned: dict[int, LeaderEpoch] = {}
         self.loading: dict[int, LeaderEpoch] = {}
         self.kept: dict[str, TransactionMetadata] = {}
-        self.events = TransactionEvents(node, self.tell)
+        self.node = node
         self._clock = clock
         self._actions: list[TransactionAction] = []
         self._writes: dict[WriteId, OnWritten] = {}
@@ -118,7 +120,7 @@ class TransactionDesk:
         self,
         transaction: TransactionMetadata,
         transit: Transit,
-        why: str,
+        why: TransactionCause,
         done: OnWritten,
         now_us: int,
         *,
@@ -143,9 +145,10 @@ class TransactionDesk:
                 status = self.status(transactional_id)
                 found = ErrorCode.NOT_COORDINATOR if status is ErrorCode.NONE else status
             elif found is ErrorCode.NONE:
-                before = transaction.state
+                before, known = transaction.state, transaction.partitions
+                added = tuple(str(partition) for partition in transit.partitions if partition not in known)
                 transaction.complete(transit)
-                self.events.changed(transaction, before, why, fences=fences)
+                self._tell_changed(transaction, before, why, added, fences=fences)
             elif found not in keeps_pending:
                 transaction.pending = None
             done(found, written_us)
@@ -163,11 +166,49 @@ class TransactionDesk:
             if error is ErrorCode.NONE:
                 before, transaction.state, transaction.pending = transaction.state, transit.state, None
                 del self.kept[transactional_id]
-                self.events.changed(transaction, before, "it was not used for transactional.id.expiration.ms")
+                self._tell_changed(transaction, before, TransactionCause.EXPIRED)
             else:
                 transaction.pending = None
 
         self._append(transactional_id, None, self.settings.request_timeout_ms, written, now_us)
+
+    def _tell_changed(
+        self,
+        transaction: TransactionMetadata,
+        before: TransactionState,
+        why: TransactionCause,
+        added: tuple[str, ...] = (),
+        *,
+        fences: bool = False,
+    ) -> None:
+        """The new state is on all in-sync replicas."""
+        self.tell(
+            TransactionStateChanged(
+                node=self.node,
+                transactional_id=shown(transaction.transactional_id),
+                previous_state=before.value,
+                state=transaction.state.value,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                partitions=tuple(str(partition) for partition in transaction.partitions),
+                fences=fences,
+                cause=why,
+                added=added,
+                timeout_ms=transaction.timeout_ms,
+            )
+        )
+
+    def tell_refused(self, transactional_id: str, api: int, producer_id: int, epoch: int, error: ErrorCode) -> None:
+        self.tell(
+            TransactionRefused(
+                node=self.node,
+                transactional_id=shown(transactional_id),
+                api=api_name(api),
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                error=error.name,
+            )
+        )
 
     def _append(
         self, transactional_id: str, value: bytes | None, timeout_ms: int, written: OnWritten, now_us: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from cluster.protocol.versions import END_TXN
 from cluster.transactions.desk import TransactionDesk
 from cluster.transactions.inputs import EndResult, EndTxn, MarkersAnswered, SendMarkers
 from cluster.transactions.producer_ids import NewProducerIds
@@ -21,6 +22,7 @@ from cluster.transactions.transaction import (
 from cluster.transactions.transaction import (
     TransactionState as State,
 )
+from replica.causes import TransactionCause
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
 from replica.log.batches.records import NO_PRODUCER_ID
@@ -43,8 +45,8 @@ class Endings:
 
         def done(result: EndResult, now_us: int) -> None:
             if result.error is not ErrorCode.NONE:
-                self._desk.events.refused(
-                    given.transactional_id, "EndTxn", given.producer_id, given.producer_epoch, result.error
+                self._desk.tell_refused(
+                    given.transactional_id, END_TXN, given.producer_id, given.producer_epoch, result.error
                 )
             self._desk.answer(given.request, result)
 
@@ -69,7 +71,7 @@ class Endings:
         elif rotates and new_id is None:
             self._new_ids.ask(partial(self._go_on, given, done), now_us)
         else:
-            why = f"the producer {'commits' if given.commit else 'aborts'}"
+            why = TransactionCause.COMMIT if given.commit else TransactionCause.ABORT
             next_id = NO_PRODUCER_ID if new_id is None else new_id
             self._end(transaction, state, given.version, next_id, why, done, now_us)
 
@@ -79,7 +81,7 @@ class Endings:
         else:
             self._decide(given, done, producer_id, now_us)
 
-    def fence(self, transaction: TransactionMetadata, why: str, done: Done, now_us: int) -> None:
+    def fence(self, transaction: TransactionMetadata, why: TransactionCause, done: Done, now_us: int) -> None:
         """The coordinator aborts the transaction: the producer's epoch is not valid any more."""
         bumps = self._desk.bumps_epochs
         try:
@@ -96,7 +98,7 @@ class Endings:
         state: State,
         version: int,
         next_producer_id: int,
-        why: str,
+        why: TransactionCause,
         done: Done,
         now_us: int,
         *,
@@ -178,7 +180,7 @@ class Endings:
                 again_us = written_us + APPEND_RETRY_MS * 1000
                 self._desk.timers.at(again_us, partial(self._complete_again, transaction, transit))
 
-        why = "every partition of the transaction has its marker"
+        why = TransactionCause.MARKERS_WRITTEN
         retried = (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
         self._desk.write(transaction, transit, why, written, now_us, keeps_pending=retried)
 

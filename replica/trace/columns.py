@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from replica.causes import FencingCause, OccasionKind
+from replica.causes import FailureCause, FencingCause, OccasionKind
 from replica.frozen import dataclass
 from replica.wording import listed
 
@@ -73,6 +73,65 @@ class OnPartition(TraceEvent):
     def name(self) -> str:
         """Of the partition: `t-0`."""
         return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class OfClient(TraceEvent):
+    """An event of a client about a partition; the three are given by position."""
+
+    client: Client
+    topic: Topic
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFailure(TraceEvent):
+    """A request, a record or a transaction of a client has failed."""
+
+    error: Error
+    cause: Annotated[FailureCause | None, "why it failed; null: the client does not say"] = None
+    peer: Annotated[str | None, "the broker that has answered, or has not"] = None
+    api: Annotated[str | None, "the request that failed, of those to a coordinator"] = None
+    answered: Annotated[str | None, "error of the answer; `error` is what the client makes of it"] = None
+    message: Annotated[str | None, "what the answer, the system or the client's library says"] = None
+    coordinator_key: Annotated[str | None, "transactional.id or group whose coordinator was asked for"] = None
+    timeout_ms: Annotated[int | None, "delivery.timeout.ms or max.block.ms"] = None
+    size_bytes: Annotated[int | None, "bytes of the record"] = None
+    limit_bytes: Annotated[int | None, "bytes that max.request.size and buffer.memory allow"] = None
+
+    def sentence(self) -> str:
+        blocked = f"within max.block.ms of {self.timeout_ms}"
+        match self.cause:
+            case None | FailureCause.CONNECTION_LOST:
+                return self.message or self.error
+            case FailureCause.ERROR:
+                who = f"the coordinator answered {self.api} with" if self.api else f"{self.peer} answered"
+                return self.message or f"{who} {self.answered or self.error}"
+            case FailureCause.REQUEST_TIMEOUT:
+                return f"{self.peer} did not answer within request.timeout.ms"
+            case FailureCause.SETUP_TIMEOUT:
+                return f"no connection to {self.peer} within the set-up timeout"
+            case FailureCause.IDLE:
+                return "idle for longer than connections.max.idle.ms"
+            case FailureCause.BAD_ANSWER:
+                return f"{self.peer} sent nonsense: {self.message}"
+            case FailureCause.NO_VERSION:
+                return f"{self.peer} offers no version of {self.api} that this client can send"
+            case FailureCause.DELIVERY_TIMEOUT:
+                return f"delivery.timeout.ms of {self.timeout_ms} passed before the batch was acknowledged"
+            case FailureCause.NO_METADATA:
+                return f"no metadata {blocked}"
+            case FailureCause.NO_MEMORY:
+                return f"no room in buffer.memory of {self.limit_bytes} bytes {blocked}"
+            case FailureCause.TOO_LARGE:
+                allowed = f"max.request.size and buffer.memory allow {self.limit_bytes}"
+                return f"the record takes {self.size_bytes} bytes; {allowed}"
+            case FailureCause.NOT_SERIALIZED:
+                return f"{self.message}; it never came to the accumulator"
+            case FailureCause.NO_COORDINATOR:
+                return f"no coordinator of {self.coordinator_key}: {self.answered}"
+            case FailureCause.CLOSED | FailureCause.ABORTED | FailureCause.SEQUENCES_LOST:
+                return self.cause.meaning
 
 
 class ControlEvent(TraceEvent):

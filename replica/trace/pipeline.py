@@ -6,7 +6,7 @@ from typing import Annotated
 
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import PipelineEvent
+from replica.trace.columns import OfClient, PipelineEvent
 
 _Interceptor = Annotated[str, "one of interceptor.classes"]
 _Hook = Annotated[str, "its method: onSend, onAcknowledgement, onConsume or onCommit"]
@@ -31,7 +31,14 @@ class RecordIntercepted(PipelineEvent):
     outcome: _Outcome
     calls: _Calls
     took_us: _TookUs
-    reason: column.Reason
+    offset: Annotated[int | None, "onAcknowledgement: of the ack"] = None
+    error: Annotated[str | None, "onAcknowledgement: why the record failed"] = None
+
+    def sentence(self) -> str:
+        if self.hook != "onAcknowledgement":
+            return _called(self, self.record)
+        became = "is handed over" if self.offset is None else f"is acked at offset {self.offset}"
+        return _called(self, f"{self.record}, which {became if self.error is None else f'failed: {self.error}'}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +56,9 @@ class RecordSerialized(PipelineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordDeserialized(PipelineEvent):
+class RecordDeserialized(OfClient, PipelineEvent):
     """Key and value of a fetched record were read; the application gets it."""
 
-    client: column.Client
-    topic: column.Topic
-    partition: column.Partition
     offset: column.Offset
     record: column.Record
     key_format: _KeyFormat
@@ -63,32 +67,46 @@ class RecordDeserialized(PipelineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeserializationFailed(PipelineEvent):
+class DeserializationFailed(OfClient, PipelineEvent):
     """A fetched record cannot be read (RecordDeserializationException): every poll throws until the application seeks
     past it."""
 
-    client: column.Client
-    topic: column.Topic
-    partition: column.Partition
     offset: column.Offset
     record: column.Record
     key_format: _KeyFormat
     value_format: _ValueFormat
-    reason: column.Reason
+    message: Annotated[str, "what the deserializer says"]
+
+    def sentence(self) -> str:
+        where = f"offset {self.offset} of {self.topic}-{self.partition}"
+        return f"{self.message}; {self.client} stays at {where} until its application seeks past it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PositionIntercepted(PipelineEvent):
+class PositionIntercepted(OfClient, PipelineEvent):
     """An interceptor of a consumer was called: with the records of a partition up to an offset, or with the offset
     that was committed."""
 
-    client: column.Client
-    topic: column.Topic
-    partition: column.Partition
     offset: Annotated[int, "behind the last record, or the one that was committed"]
     interceptor: _Interceptor
     hook: _Hook
     outcome: _Outcome
     calls: _Calls
     took_us: _TookUs
-    reason: column.Reason
+    first_offset: Annotated[int | None, "onConsume: of the first record"] = None
+
+    def sentence(self) -> str:
+        first, last = self.first_offset, self.offset - 1
+        what = f"offset {self.offset if first is None else first}"
+        if first is not None and first != last:
+            what = f"offsets {first} to {last}"
+        return _called(self, f"{what} of {self.topic}-{self.partition}")
+
+
+def _called(event: RecordIntercepted | PositionIntercepted, what: str) -> str:
+    match event.outcome:
+        case "changed":
+            return f"{event.interceptor} changes the value of {what} in {event.hook}"
+        case "threw":
+            return f"{event.interceptor} throws in {event.hook} of {what}; the client logs it and goes on"
+    return f"{event.interceptor} counts {event.hook} of {what}: call {event.calls}"

@@ -19,7 +19,11 @@ class ClientQuotaAltered(QuotaEvent):
     entity: Annotated[str, "whose quota, such as `client-id p1`"]
     key: Annotated[str, _KEY]
     value: Annotated[str | None, "the most that is allowed; absent: no quota any more"]
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        if self.value is None:
+            return f"an operator takes {self.key} from {self.entity}"
+        return f"an operator sets {self.key} of {self.entity} to {self.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,4 +35,14 @@ class ClientThrottled(QuotaEvent):
     api: column.Api
     key: Annotated[str, _KEY]
     throttle_time_us: Annotated[int, "how long it has to wait the first time"]
-    reason: column.Reason
+    used: Annotated[int, "what it uses a second: bytes, or microseconds of a handler's time"]
+    limit: Annotated[int, "what it may use"]
+
+    def sentence(self) -> str:
+        wait = f"{self.node} has {self.peer} wait {self.throttle_time_us // 1000:,} ms"
+        return f"{wait}: it uses {self._amount(self.used)}, more than its {self.key} of {self._amount(self.limit)}"
+
+    def _amount(self, amount: int) -> str:
+        if self.key == "request_percentage":
+            return f"{amount / 10_000:,.1f} % of a handler"
+        return f"{amount:,} bytes a second"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from replica.causes import TransactionCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import OnPartition, TransactionEvent
+from replica.trace.columns import ClientFailure, OnPartition, TransactionEvent
 
 TransactionalId = Annotated[str, "transactional.id"]
 ProducerId = Annotated[int, "producer id of the transactional.id"]
@@ -18,26 +19,32 @@ Number = Annotated[int, "which transaction of this producer's process, from 1"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionsLoaded(TransactionEvent):
+class TransactionsLoaded(OnPartition, TransactionEvent):
     """A broker has become the leader of a partition of the topic of transactions, and has read what it says."""
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: column.Epoch
     transactions: Annotated[int, "transactional ids kept in the partition"]
-    reason: column.Reason
+    unreadable: Annotated[int, "records that cannot be read, and are passed over"] = 0
+
+    def sentence(self) -> str:
+        passed_over = f"; {self.unreadable} records that cannot be read are passed over" if self.unreadable else ""
+        return (
+            f"{self.node} leads {self.name} and has read it: it coordinates the transactions that are kept there, "
+            f"{self.transactions}{passed_over}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionsUnloaded(TransactionEvent):
+class TransactionsUnloaded(OnPartition, TransactionEvent):
     """A broker no longer coordinates the transactions that are kept in a partition of their topic."""
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     transactions: Annotated[int, "transactional ids kept in the partition"]
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        return (
+            f"{self.node} does not lead {self.name} any more: the producers of the transactions that are kept there "
+            "have to find their coordinator anew"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +59,20 @@ class TransactionStateChanged(TransactionEvent):
     producer_epoch: ProducerEpoch
     partitions: Annotated[tuple[str, ...], "partitions in the transaction, or that wait for their marker"]
     fences: Annotated[bool, "the coordinator ends the transaction by itself, and fences its producer"]
-    reason: column.Reason
+    cause: Annotated[TransactionCause, "why it has come to this state"]
+    added: Annotated[tuple[str, ...], "partitions that joined the transaction"] = ()
+    timeout_ms: Annotated[int | None, "transaction.timeout.ms of the producer"] = None
+
+    def sentence(self) -> str:
+        match self.cause:
+            case TransactionCause.PARTITIONS_ADDED:
+                why = f"{', '.join(self.added)} joined the transaction"
+            case TransactionCause.TIMEOUT:
+                why = f"it was open for longer than transaction.timeout.ms of {self.timeout_ms}, so it is aborted"
+            case _:
+                why = self.cause.meaning
+        producer = f"(producer id {self.producer_id}, epoch {self.producer_epoch})"
+        return f"transactional.id {self.transactional_id} is {self.state} {producer}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +85,10 @@ class TransactionRefused(TransactionEvent):
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     error: column.Error
-    reason: column.Reason
+
+    def sentence(self) -> str:
+        producer = f"(producer id {self.producer_id}, epoch {self.producer_epoch})"
+        return f"{self.node} refuses {self.api} of transactional.id {self.transactional_id} {producer}: {self.error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +200,7 @@ class TransactionEnded(TransactionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionFailed(TransactionEvent):
+class TransactionFailed(ClientFailure, TransactionEvent):
     """A producer can only abort its transaction, or can do no more at all."""
 
     client: column.Client
@@ -185,4 +208,3 @@ class TransactionFailed(TransactionEvent):
     number: Number
     error: column.Error
     fatal: Annotated[bool, "the producer can only be closed, as if it had been replaced by another one"]
-    reason: column.Reason

@@ -107,7 +107,7 @@ def _took(event: TraceEvent) -> int:
 
 def _interceptors(calls: Sequence[TraceRow], hook: str) -> ClientStage:
     took_us = sum(_took(row.event) for row in calls)
-    happened = tuple((row.at_us, str(getattr(row.event, "reason", ""))) for row in calls[:TOLD_MAX])
+    happened = tuple((row.at_us, row.event.sentence()) for row in calls[:TOLD_MAX])
     return ClientStage(calls[0].at_us, "interceptors", took_us, f"{hook}: {count_of(len(calls), 'call')}", happened)
 
 

@@ -47,8 +47,10 @@ def _promise(workload: Workload, partition: TopicPartition, entry: LogEntry, com
         topic=workload.to,
         partition=CHOSEN_BY_ITS_PRODUCER,
         record=f"{workload.prefix}{entry.record}",
-        reason=f"{workload.name} has read {entry.record} at offset {entry.offset} of {partition}, "
-        f"and its group has committed offset {committed}",
+        input=entry.record,
+        input_partition=str(partition),
+        offset=entry.offset,
+        committed_offset=committed,
     )
 
 

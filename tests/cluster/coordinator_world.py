@@ -173,7 +173,7 @@ class CoordinatorWorld:
                     self._load(action.leader_epoch)
                 case Emit():
                     name = EVENT_NAMES[type(action.event)]
-                    self.lines.append(f"  {name}: {action.event.reason}")  # type: ignore[attr-defined]
+                    self.lines.append(f"  {name}: {action.event.sentence()}")
 
     def _append(self, action: Append) -> None:
         self.lines.append("write " + ", ".join(printed_record(key, value) for key, value in action.records))

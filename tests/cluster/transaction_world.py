@@ -117,7 +117,7 @@ class TransactionWorld:
                     self._markers_wanted(action)
                 case Emit():
                     name = EVENT_NAMES[type(action.event)]
-                    self._lines.append(f"  {name}: {action.event.reason}")  # type: ignore[attr-defined]
+                    self._lines.append(f"  {name}: {action.event.sentence()}")
 
     def _log_answers(self) -> None:
         writes, self._writes = self._writes, []

@@ -125,7 +125,7 @@ def leader_kill(run_dir: Path) -> None:
     story.at(5.5).fault("kill", "b1", name="victim", effect="b1 is killed: its process ends, its disk stays")
     story.take_down("b1")
     story.at(6).send("r5")
-    story.at(6.1).refuse("r5", "NETWORK_EXCEPTION", reason="the connection to b1 is gone")
+    story.at(6.1).refuse("r5", "NETWORK_EXCEPTION", message="the connection to b1 is gone")
     story.at(14).change_leader("b2", ("b2", "b3"))
     story.at(14.2)
     story.write("b2", "r5", 1)

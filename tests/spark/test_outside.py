@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from replica.causes import JoinCause, ResetCause
 from replica.trace import events as t
 from replica.trace.signs import SIGNS, sign_of
 from scenarios.terminal.style import Style
@@ -33,16 +34,17 @@ OFFSETS: dict[str, Any] = {"topic": "__consumer_offsets", "partition": 3}
 
 def joined(group: str, client_id: str) -> t.TraceEvent:
     return t.GroupMemberJoined(
-        node="b1", group=group, member=f"{client_id}-1", instance=None, client_id=client_id, generation=0, reason="-"
-    )
+        node="b1", group=group, member=f"{client_id}-1", instance=None, client_id=client_id, generation=0,
+        cause=JoinCause.NEW,
+    )  # fmt: skip
 
 
 def assigned(group: str) -> t.TraceEvent:
-    return t.GroupAssigned(node="b1", group=group, generation=1, members=("m",), reason="-")
+    return t.GroupAssigned(node="b1", group=group, generation=1, members=("m",))
 
 
 def emptied(group: str) -> t.TraceEvent:
-    return t.GroupRebalanced(node="b1", group=group, generation=2, members=(), member=None, protocol=None, reason="-")
+    return t.GroupRebalanced(node="b1", group=group, generation=2, members=(), member=None, protocol=None)
 
 
 def group_reads(run_dir: Path) -> None:
@@ -72,7 +74,7 @@ def group_reads(run_dir: Path) -> None:
         story.at(2).read("r0", 0, by=client)
     story.emit(
         t.PositionReset(client="client/kcat", peer="b1", topic="t", partition=0, offset=0, previous_offset=1,
-                        error=None, reason="-")
+                        error=None, cause=ResetCause.SEEK)
     )  # fmt: skip
     commit(3, "r1")
     story.at(4).emit(

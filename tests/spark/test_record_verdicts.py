@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from replica.causes import RetentionCause
+from replica.causes import ResetCause, RetentionCause, TransactionCause
 from replica.trace import events as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.tables import ResultTables
@@ -36,8 +36,7 @@ def acked(record: str, offset: int, by: str = "b1") -> t.TraceEvent:
 
 def failed(record: str, definite: bool) -> t.TraceEvent:
     return t.RecordFailed(
-        client="p1", record=record, acks=-1, error="REQUEST_TIMED_OUT", definite=definite, latency_us=10, reason="-",
-        **PLACE,
+        client="p1", record=record, acks=-1, error="REQUEST_TIMED_OUT", definite=definite, latency_us=10, **PLACE,
     )  # fmt: skip
 
 
@@ -81,12 +80,17 @@ def read(offset: int, record: str) -> t.TraceEvent:
     return t.RecordRead(client="c1", peer="b1", offset=offset, record=record, leader_epoch=0, **PLACE)
 
 
+INPUT: dict[str, Any] = {"input": "i0", "input_partition": "i-0", "offset": 0, "committed_offset": 1}
+
+
 def promised(record: str) -> t.TraceEvent:
-    return t.OutputPromised(client="t1", topic="t", partition=-1, record=record, reason="-")
+    return t.OutputPromised(client="t1", topic="t", partition=-1, record=record, **INPUT)
 
 
 def reset(offset: int, error: str | None) -> t.TraceEvent:
-    return t.PositionReset(client="c1", peer="b1", offset=offset, previous_offset=0, error=error, reason="-", **PLACE)
+    return t.PositionReset(
+        client="c1", peer="b1", offset=offset, previous_offset=0, error=error, cause=ResetCause.SEEK, **PLACE
+    )
 
 
 UNHEARD = t.PartitionCreated(
@@ -187,7 +191,7 @@ def in_transaction(record: str, offset: int, producer_id: int = 7) -> list[t.Tra
 def changed(state: str, producer_id: int = 7) -> t.TraceEvent:
     return t.TransactionStateChanged(
         node="b1", transactional_id=f"orders.{producer_id}", previous_state="-", state=state, producer_id=producer_id,
-        producer_epoch=0, partitions=("t-0",), fences=False, reason="-",
+        producer_epoch=0, partitions=("t-0",), fences=False, cause=TransactionCause.COMMIT,
     )  # fmt: skip
 
 

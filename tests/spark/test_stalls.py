@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from replica.causes import ResetCause
 from replica.trace import events as t
 from spark_reports.io import read_trace
 from spark_reports.tables import ResultTables
@@ -30,7 +31,14 @@ def pinned(run_dir: Path) -> None:
     story.begin()
     story.at(0.1).emit(
         t.PositionReset(
-            client="c1r", peer="b1", topic="t", partition=0, offset=0, previous_offset=-1, error=None, reason="-"
+            client="c1r",
+            peer="b1",
+            topic="t",
+            partition=0,
+            offset=0,
+            previous_offset=-1,
+            error=None,
+            cause=ResetCause.SEEK,
         )
     )
     for follower in ("b2", "b3"):

@@ -21,6 +21,7 @@ from cluster.groups.state.group import Group, State
 from cluster.groups.state.member import Member
 from cluster.node import ConnectionId
 from cluster.protocol import cold
+from cluster.protocol.consumer_protocol import CONSUMER
 from cluster.protocol.versions import (
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
@@ -172,9 +173,6 @@ def _described(member: Member, protocol: str | None, tells_assignment: bool) -> 
     }
 
 
-CLASSIC, CONSUMER = "classic", "consumer"
-
-
 class ListGroupsHandler:
     """ListGroups (16): the groups that this broker coordinates; a client asks all brokers.
 
@@ -216,12 +214,11 @@ class ListGroupsHandler:
 
 
 def _listed(group: Group | ConsumerGroup) -> dict[str, str]:
-    of_consumers = isinstance(group, ConsumerGroup)
     return {
         "group_id": group.group_id,
         "protocol_type": CONSUMER if isinstance(group, ConsumerGroup) else group.protocol_type or "",
         "group_state": group.state.value,
-        "group_type": CONSUMER if of_consumers else CLASSIC,
+        "group_type": group.TYPE,
     }
 
 

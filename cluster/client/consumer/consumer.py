@@ -16,22 +16,26 @@ from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
 from cluster.client.consumer.offsets import OffsetLookups
-from cluster.client.consumer.positions import PartitionPosition, PositionState
+from cluster.client.consumer.positions import PartitionPosition, PositionState, Reset
+from cluster.client.events import ClientEvents
 from cluster.client.interceptors import NO_TIME
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientBase, ClientNode, ExponentialBackoff
 from cluster.clocks import Timer
 from cluster.config import CONSUMER, ConsumerConfig, GroupConsumerConfig
 from cluster.node import Action
+from cluster.protocol.versions import OFFSET_COMMIT, api_name
 from cluster.topic_pattern import TopicPattern
+from replica.causes import ResetCause
 from replica.config import NEVER
 from replica.errors import NO_OFFSET_FOR_PARTITION, ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from replica.log.files.checkpoints import as_kafka_spells
 from replica.rules import Rules
+from replica.trace.events import FetchFailed, OffsetCommitRefused
+from replica.wording import shown
 
 if TYPE_CHECKING:
     from cluster.client.consumer.membership import GroupMembership
@@ -45,7 +49,7 @@ LEAVES_SESSIONS = ("0.8", "0.10", "0.11", "2.0", "2.1", "2.7", "3.3")
 """Releases whose consumers stop without a word to the leaders."""
 
 
-class ConsumerCore(ClientNode[ConsumerEvents]):
+class ConsumerCore(ClientNode):
     """One consumer. Implements cluster.node.NodeCore; `seek`, `ask_end_offset` and `close` are for the application."""
 
     def __init__(
@@ -78,7 +82,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             self._metadata.add_topic(topic)
         self._metadata_version_used = -1
         self._connections = ClientConnections(base, config, self._metadata, max_in_flight=MAX_IN_FLIGHT)
-        self._events = ConsumerEvents(base.name, base.recorder)
+        self._events = ClientEvents(base.name, base.recorder)
         self._positions: dict[TopicPartition, PartitionPosition] = {}
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._lookups = OffsetLookups(
@@ -108,7 +112,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
                 from cluster.client.consumer.auto_commit import AutoCommit
 
                 self.group.auto_commit = AutoCommit(config.auto_commit_interval_ms, self._consumed)
-            self.group.on_commit_failed = partial(self._events.commit_failed, config.group_id)
+            self.group.on_commit_failed = partial(self._commit_failed, config.group_id)
             if self._pipeline is not None:
                 self.group.on_committed = self._pipeline.on_commit
         self.first_unread: Callable[[TopicPartition], int | None] = _nothing_unread
@@ -139,10 +143,10 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             leader = self._metadata.leader(tp)
             position.move_to(target, UNDEFINED_EPOCH, leader)
             peer = self._connections.name(leader.leader)
-            self._events.position_reset(tp, peer, target, previous, None, "the application asked for this offset")
+            self._lookups.tell_reset(position, peer, previous, None, Reset(ResetCause.SEEK))
         else:
             to = "earliest" if target == "beginning" else "latest"
-            position.await_reset(to, None, f"the application asked for the {target}")
+            position.await_reset(to, None, Reset(ResetCause.SEEK, target))
         return self._run(now_us)
 
     def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
@@ -277,11 +281,13 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         position = self._positions[tp] = PartitionPosition(tp)
         policy = self._config.auto_offset_reset
         if policy == "none":
-            self._events.fetch_failed(tp, self._connections.name(NO_BROKER), position.offset, NO_OFFSET_FOR_PARTITION)
+            peer, offset = self._connections.name(NO_BROKER), position.offset
+            failed = FetchFailed(self._events.client, *tp, peer=peer, offset=offset, error=NO_OFFSET_FOR_PARTITION)
+            self._events.emit(failed)
             position.stop()
         else:
-            whose = "consumer has no position yet" if error is None else "group has no committed offset"
-            position.await_reset(policy, error, f"the {whose}; auto.offset.reset={policy}")
+            cause = ResetCause.NO_POSITION if error is None else ResetCause.NO_COMMITTED_OFFSET
+            position.await_reset(policy, error, Reset(cause, policy))
 
     def _go_on_from(self, committed: Mapping[TopicPartition, int]) -> None:
         """The group's offsets are known. source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded"""
@@ -293,7 +299,21 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             previous, leader = position.offset, self._metadata.leader(tp)
             position.move_to(offset, UNDEFINED_EPOCH, leader)
             peer = self._connections.name(leader.leader)
-            self._events.position_reset(tp, peer, offset, previous, None, "the group goes on from here")
+            self._lookups.tell_reset(position, peer, previous, None, Reset(ResetCause.COMMITTED_OFFSET))
+
+    def _commit_failed(self, group_id: str) -> None:
+        """Without a request: the client knows the answer."""
+        name = self._events.client
+        self._events.emit(
+            OffsetCommitRefused(
+                node=name,
+                client=name,
+                api=api_name(OFFSET_COMMIT),
+                error=ErrorCode.UNKNOWN_MEMBER_ID.name,
+                group=shown(group_id),
+                member=None,
+            )
+        )
 
     def _give_up(self, revoked: Sequence[TopicPartition]) -> None:
         for tp in revoked:

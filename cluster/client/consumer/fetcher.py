@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from cluster.client.connection_states import ClientRequest, ClientResponse
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.events import ConsumerEvents
-from cluster.client.consumer.positions import PartitionPosition, PositionState
+from cluster.client.consumer.positions import PartitionPosition, PositionState, Reset
+from cluster.client.events import ClientEvents, record_name
 from cluster.client.node import ExponentialBackoff
 from cluster.config import ConsumerConfig
 from cluster.protocol.api_01_fetch import (
@@ -33,12 +33,14 @@ from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.fetch_session_handler import FetchSessionHandler, SessionFetch, Wanted
 from cluster.protocol.leaders import NodeEndpoint
 from cluster.protocol.versions import FETCH
+from replica.causes import ResetCause
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
 from replica.frozen import dataclass
 from replica.ids import NO_BROKER, Offset, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import BatchHeader, Bytes, Record, batches, check_crc, read_records
+from replica.trace.events import FetchFailed, RecordRead
 
 if TYPE_CHECKING:
     from cluster.client.consumer.pipeline import ConsumerPipeline
@@ -96,7 +98,7 @@ class ConsumerFetcher:
         config: ConsumerConfig,
         positions: Mapping[TopicPartition, PartitionPosition],
         connections: ClientConnections,
-        events: ConsumerEvents,
+        events: ClientEvents,
         backoff: ExponentialBackoff,
         take: TakeRecord | None = None,
         pipeline: ConsumerPipeline | None = None,
@@ -394,7 +396,15 @@ class ConsumerFetcher:
                             self._stop_at(position, record.offset)
                             break
                         count += 1
-                        self._events.record_read(tp, peer, record, header.leader_epoch)
+                        read = RecordRead(
+                            self._events.client,
+                            *tp,
+                            peer=peer,
+                            offset=record.offset,
+                            record=record_name(record),
+                            leader_epoch=header.leader_epoch,
+                        )
+                        self._events.emit(read)
                         if self._take_record is not None:
                             self._take_record(tp, record)
             if self.unreadable is not None:
@@ -422,14 +432,14 @@ class ConsumerFetcher:
     def _failed(self, position: PartitionPosition, error: ErrorCode, peer: str, now_us: int) -> None:
         """Source: FetchCollector.handleInitializeErrors"""
         tp = position.topic_partition
-        cause = self._events.fetch_failed(tp, peer, position.offset, error.name)
+        failed = FetchFailed(self._events.client, *tp, peer=peer, offset=position.offset, error=error.name)
+        cause = self._events.emit(failed)
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             policy = self._config.auto_offset_reset
             if policy == "none":
                 position.stop()
                 return
-            reason = f"{peer} has no offset {position.offset}; auto.offset.reset={policy}"
-            position.await_reset(policy, error.name, reason, cause)
+            position.await_reset(policy, error.name, Reset(ResetCause.OUT_OF_RANGE, policy, peer), cause)
             return
         # Differs from Kafka: the Java consumer asks again at once, this one after retry.backoff.ms; a corrupt batch is
         # an exception to its application there, which would poll again. Nothing is ever skipped.

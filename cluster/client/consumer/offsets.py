@@ -10,15 +10,17 @@ from typing import Any
 
 from cluster.client.api_versions import SPOKEN, Allowed
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.events import ConsumerEvents
-from cluster.client.consumer.positions import PartitionPosition, PositionState
+from cluster.client.consumer.positions import PartitionPosition, PositionState, Reset
+from cluster.client.events import ClientEvents
 from cluster.client.metadata_cache import LeaderAndEpoch
 from cluster.client.node import ExponentialBackoff
 from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from replica.causes import ResetCause
 from replica.config import NEVER
 from replica.errors import LOG_TRUNCATION, ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Offset, TopicPartition
+from replica.trace.events import EndOffsetSeen, FetchFailed, PositionReset
 
 READS_COMMITTED = Allowed(2, SPOKEN[LIST_OFFSETS].latest)
 """Older versions of ListOffsets know no isolation level. source: ListOffsetsRequest.Builder.forConsumer"""
@@ -37,7 +39,7 @@ class OffsetLookups:
         self,
         positions: dict[TopicPartition, PartitionPosition],
         connections: ClientConnections,
-        events: ConsumerEvents,
+        events: ClientEvents,
         backoff: ExponentialBackoff,
         reset_policy: str,
         isolation_level: str,
@@ -143,9 +145,27 @@ class OffsetLookups:
         if epoch != UNDEFINED_EPOCH:
             self._metadata.epoch_seen(tp, epoch)
         peer = self._connections.name(node_id)
-        self._events.position_reset(
-            tp, peer, offset, previous, position.reset_error, position.reset_reason, position.cause
+        self.tell_reset(position, peer, previous, position.reset_error, position.reset, position.cause)
+
+    def tell_reset(
+        self,
+        position: PartitionPosition,
+        peer: str,
+        previous: Offset,
+        error: str | None,
+        reset: Reset,
+        cause: int | None = None,
+    ) -> None:
+        moved = PositionReset(
+            self._events.client,
+            *position.topic_partition,
+            peer=peer,
+            offset=position.offset,
+            previous_offset=previous,
+            error=error,
+            **reset._asdict(),
         )
+        self._events.emit(moved, cause)
 
     def _try_again(self, position: PartitionPosition, now_us: int) -> None:
         position.awaits_answer = False
@@ -219,20 +239,19 @@ class OffsetLookups:
         if not undefined and end_offset >= position.offset:
             position.move_to(position.offset, position.offset_epoch, position.leader)
             return
-        if undefined:
-            lost = f"the log was truncated: {peer} knows no leader epoch up to {position.offset_epoch}"
-        else:
-            lost = f"the log was truncated: on {peer} epoch {epoch} ends at {end_offset}, before {position.offset}"
         if self._reset_policy == "none":
-            self._events.fetch_failed(tp, peer, position.offset, LOG_TRUNCATION)
+            failed = FetchFailed(self._events.client, *tp, peer=peer, offset=position.offset, error=LOG_TRUNCATION)
+            self._events.emit(failed)
             position.stop()
         elif undefined:
-            reason = f"{lost}; auto.offset.reset={self._reset_policy}"
-            position.await_reset(self._reset_policy, LOG_TRUNCATION, reason)
+            policy = self._reset_policy
+            reset = Reset(ResetCause.UNKNOWN_EPOCH, policy, peer, position.offset_epoch)
+            position.await_reset(policy, LOG_TRUNCATION, reset)
         else:
             previous = position.offset
             position.move_to(end_offset, epoch, position.leader)
-            self._events.position_reset(tp, peer, end_offset, previous, LOG_TRUNCATION, lost)
+            reset = Reset(ResetCause.TRUNCATED, leader_epoch=epoch)
+            self.tell_reset(position, peer, previous, LOG_TRUNCATION, reset)
 
     # -------------------------------------------------------------------------------------------------- end offsets
 
@@ -261,10 +280,16 @@ class OffsetLookups:
     def _end_offset_answered(self, tp: TopicPartition, peer: str, result: Any, error: ErrorCode) -> None:
         if result is not None:
             error = result.error_code
-        if error is ErrorCode.NONE:
-            self._events.end_offset_seen(tp, peer, int(result.offset), None)
-        else:
-            self._events.end_offset_seen(tp, peer, UNKNOWN_OFFSET, error.name)
+        has_failed = error is not ErrorCode.NONE
+        seen = EndOffsetSeen(
+            self._events.client,
+            *tp,
+            peer=peer,
+            offset=UNKNOWN_OFFSET if has_failed else int(result.offset),
+            error=error.name if has_failed else None,
+        )
+        self._events.emit(seen)
+        if has_failed:
             self._metadata.request_update()
 
     # ------------------------------------------------------------------------------------------------------ requests

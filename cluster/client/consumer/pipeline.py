@@ -10,10 +10,10 @@ Source: CompletedFetch.parseRecord, FetchCollector.collectFetch, ConsumerInterce
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from cluster.client.consumer.events import ConsumerEvents
-from cluster.client.events import record_name
+from cluster.client.events import ClientEvents, record_name
 from cluster.client.interceptors import (
     NO_TIME,
     ON_COMMIT,
@@ -23,16 +23,17 @@ from cluster.client.interceptors import (
 )
 from cluster.client.serialization import READS_TEXT, Deserializers, deserializers_of
 from cluster.config import ConsumerConfig
-from replica.errors import NotConvertible
+from replica.errors import RECORD_DESERIALIZATION, NotConvertible
 from replica.ids import Offset, TopicPartition
 from replica.log.batches.records import Record
+from replica.trace import events as trace
 
 
 class ConsumerPipeline:
     """deserializers: of key and value     chain: the interceptors"""
 
     def __init__(
-        self, deserializers: Deserializers, chain: InterceptorChain, cpu: ClientCpuTimes, events: ConsumerEvents
+        self, deserializers: Deserializers, chain: InterceptorChain, cpu: ClientCpuTimes, events: ClientEvents
     ) -> None:
         self._deserializers = deserializers
         self._chain = chain
@@ -46,34 +47,46 @@ class ConsumerPipeline:
 
     def reads(self, tp: TopicPartition, record: Record, peer: str) -> bool:
         """Whether the deserializers can read it; if not, the application gets an exception."""
-        formats = self._deserializers.key, self._deserializers.value
         name = record_name(record)
+        about: dict[str, Any] = {
+            "offset": record.offset,
+            "record": name,
+            "key_format": self._deserializers.key,
+            "value_format": self._deserializers.value,
+        }
         try:
             self._deserializers.read(record.key, record.value, name)
         except NotConvertible as why:
-            self._events.deserialization_failed(tp, peer, record.offset, name, formats, str(why))
+            failed = trace.FetchFailed(
+                self._events.client, *tp, peer=peer, offset=record.offset, error=RECORD_DESERIALIZATION
+            )
+            cause = self._events.emit(failed)
+            self._tell(trace.DeserializationFailed, tp, cause, **about, message=str(why))
             return False
-        self._events.record_deserialized(tp, record.offset, name, formats, self._cpu.deserializer_us)
+        self._tell(trace.RecordDeserialized, tp, **about, took_us=self._cpu.deserializer_us)
         return True
 
     def on_consume(self, tp: TopicPartition, first: Offset, end: Offset) -> None:
         """With the records from `first` to before `end`, of which there is at least one."""
-        what = f"offset {first}" if end == first + 1 else f"offsets {first} to {end - 1}"
         took_us = self._cpu.interceptor_us
         for name in self._chain.names:
-            self._called(name, ON_CONSUME, tp, end, f"{what} of {tp}", took_us)
+            call = self._chain.called(name, ON_CONSUME, took_us)
+            self._tell(trace.PositionIntercepted, tp, offset=end, first_offset=first, **call._asdict())
 
     def on_commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """The group goes on from these offsets now."""
         for name in self._chain.names:
             for tp, offset in offsets.items():
-                self._called(name, ON_COMMIT, tp, offset, f"offset {offset} of {tp}", 0)
+                call = self._chain.called(name, ON_COMMIT, 0)
+                self._tell(trace.PositionIntercepted, tp, offset=offset, **call._asdict())
 
-    def _called(self, name: str, hook: str, tp: TopicPartition, offset: Offset, what: str, took_us: int) -> None:
-        self._events.position_intercepted(tp, offset, self._chain.called(name, hook, what, took_us))
+    def _tell(
+        self, event: Callable[..., trace.TraceEvent], tp: TopicPartition, cause: int | None = None, **columns: Any
+    ) -> None:
+        self._events.emit(event(self._events.client, *tp, **columns), cause)
 
 
-def pipeline_of(config: ConsumerConfig, cpu: ClientCpuTimes, events: ConsumerEvents) -> ConsumerPipeline | None:
+def pipeline_of(config: ConsumerConfig, cpu: ClientCpuTimes, events: ClientEvents) -> ConsumerPipeline | None:
     """None where the application gets bytes as they are."""
     deserializers = deserializers_of(config)
     chain = InterceptorChain(config.interceptor_classes)

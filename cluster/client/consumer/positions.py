@@ -8,10 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from cluster.client.metadata_cache import NO_LEADER, LeaderAndEpoch
+from replica.causes import ResetCause
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 from replica.rules import Rules
+
+
+class Reset(NamedTuple):
+    """Why a position is to move, as PositionReset has it."""
+
+    cause: ResetCause
+    policy: str | None = None
+    leader: str | None = None
+    leader_epoch: LeaderEpoch | None = None
+
+
+NEW = Reset(ResetCause.NO_POSITION)
 
 
 class PositionState(Enum):
@@ -35,17 +49,17 @@ class PartitionPosition:
     leader: LeaderAndEpoch = NO_LEADER
     reset_to: str = "latest"
     reset_error: str | None = None
-    reset_reason: str = ""
+    reset: Reset = NEW
     retry_at_us: int = 0
     failures: int = 0
     awaits_answer: bool = False
     cause: int | None = None
     """The trace event that made a reset necessary."""
 
-    def await_reset(self, to: str, error: str | None, reason: str, cause: int | None = None) -> None:
+    def await_reset(self, to: str, error: str | None, reset: Reset, cause: int | None = None) -> None:
         """Ask the leader for the earliest or latest offset before reading on."""
         self.state = PositionState.AWAIT_RESET
-        self.reset_to, self.reset_error, self.reset_reason, self.cause = to, error, reason, cause
+        self.reset_to, self.reset_error, self.reset, self.cause = to, error, reset, cause
         self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
 
     def move_to(self, offset: Offset, epoch: LeaderEpoch, leader: LeaderAndEpoch) -> None:

@@ -8,21 +8,24 @@ Source: KafkaProducer.send, KafkaProducer.doSend, ProducerInterceptors.java.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from cluster.client.events import ClientEvents
 from cluster.client.interceptors import (
     NO_TIME,
     ON_ACKNOWLEDGEMENT,
     ON_SEND,
     ClientCpuTimes,
-    Interception,
     InterceptorChain,
 )
 from cluster.client.producer.batch import PendingRecord, ProducerRecord
-from cluster.client.producer.events import ProducerEvents
 from cluster.client.serialization import TEXT, Serializers, serializers_of
 from cluster.config import STAMP, ProducerConfig
 from replica.ids import TopicPartition
+from replica.trace.columns import PipelineEvent
+from replica.trace.events import RecordIntercepted, RecordSerialized
 
 STAMP_TEXT = b" stamped"
 """What StampInterceptor adds to a value."""
@@ -32,7 +35,7 @@ class ProducerPipeline:
     """serializers: of key and value     chain: the interceptors"""
 
     def __init__(
-        self, serializers: Serializers, chain: InterceptorChain, cpu: ClientCpuTimes, events: ProducerEvents
+        self, serializers: Serializers, chain: InterceptorChain, cpu: ClientCpuTimes, events: ClientEvents
     ) -> None:
         self._serializers = serializers
         self._chain = chain
@@ -56,8 +59,8 @@ class ProducerPipeline:
             record = self._stamped(pending.record) if name == STAMP else pending.record
             changes = record is not pending.record
             took_us = self._cpu.interceptor_us
-            call = self._chain.called(name, ON_SEND, pending.record.name, took_us, changes=changes)
-            self._called(pending, pending.record.partition, call)
+            call = self._chain.called(name, ON_SEND, took_us, changes=changes)
+            self._tell(RecordIntercepted, pending, pending.record.partition, **call._asdict())
             if changes:
                 pending = replace(pending, record=record)
         return pending
@@ -73,8 +76,10 @@ class ProducerPipeline:
         record = pending.record
         key = self._serializers.key_bytes(record.key, record.name)
         value = self._serializers.value_bytes(record.value, record.name)
-        self._events.record_serialized(
+        self._tell(
+            RecordSerialized,
             pending,
+            record.partition,
             key_format=self._serializers.key,
             value_format=self._serializers.value,
             size_bytes=len(key or b"") + len(value or b""),
@@ -85,17 +90,23 @@ class ProducerPipeline:
         named = replace(record, key=key, value=value, is_named_apart=self._serializers.names_apart)
         return replace(pending, record=named)
 
-    def on_acknowledgement(self, tp: TopicPartition, pending: PendingRecord, outcome: str) -> None:
-        """outcome: what became of the record, as a clause"""
+    def on_acknowledgement(
+        self, tp: TopicPartition, pending: PendingRecord, offset: int | None, error: str | None = None
+    ) -> None:
+        """offset: None: it is handed over, or failed"""
         for name in self._chain.names:
-            call = self._chain.called(name, ON_ACKNOWLEDGEMENT, f"{pending.record.name}, which {outcome}", 0)
-            self._called(pending, tp.partition, call)
+            call = self._chain.called(name, ON_ACKNOWLEDGEMENT, 0)
+            self._tell(RecordIntercepted, pending, tp.partition, offset=offset, error=error, **call._asdict())
 
-    def _called(self, pending: PendingRecord, partition: int | None, call: Interception) -> None:
-        self._events.record_intercepted(pending, -1 if partition is None else partition, call)
+    def _tell(
+        self, event: Callable[..., PipelineEvent], pending: PendingRecord, partition: int | None, **columns: Any
+    ) -> None:
+        about = {"client": self._events.client, "topic": pending.record.topic, "record": pending.record.name}
+        number = -1 if partition is None else partition
+        self._events.emit(event(**about, partition=number, **columns), pending.sent_seq)
 
 
-def pipeline_of(config: ProducerConfig, cpu: ClientCpuTimes, events: ProducerEvents) -> ProducerPipeline | None:
+def pipeline_of(config: ProducerConfig, cpu: ClientCpuTimes, events: ClientEvents) -> ProducerPipeline | None:
     """None where records go to the partitioner as they are."""
     serializers = serializers_of(config)
     chain = InterceptorChain(config.interceptor_classes)

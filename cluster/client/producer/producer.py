@@ -15,22 +15,26 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from cluster.client.connection_states import Failure
 from cluster.client.connections import ClientConnections
+from cluster.client.events import ClientEvents
 from cluster.client.interceptors import NO_TIME
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientBase, ClientNode, ExponentialBackoff
 from cluster.client.producer.accumulator import BufferPool, RecordAccumulator, StickyPartitioner, partition_for_key
 from cluster.client.producer.batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
 from cluster.client.producer.config import producer_config_from
-from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import NO_GROUP, GroupMetadata, IdempotenceState, ProducerState
 from cluster.client.producer.sender import Sender
 from cluster.clocks import Timer, WallClock
 from cluster.config import ProducerConfig
 from cluster.node import Action
+from replica.causes import FailureCause
 from replica.config import NEVER
 from replica.errors import SERIALIZATION, ErrorCode, NotConvertible
 from replica.ids import TopicPartition
+from replica.trace.columns import ClientFailure
+from replica.trace.events import RecordSent
 
 if TYPE_CHECKING:
     from cluster.client.producer.pipeline import ProducerPipeline
@@ -77,7 +81,7 @@ class WaitingCall:
     group: GroupMetadata = NO_GROUP
 
 
-class ProducerCore(ClientNode[ProducerEvents]):
+class ProducerCore(ClientNode):
     """One producer. Implements cluster.node.NodeCore; `send`, `flush` and `close` are for the application."""
 
     def __init__(
@@ -110,7 +114,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         idempotence = IdempotenceState(transactional=is_transactional) if config.enable_idempotence else None
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._pool = BufferPool(config.buffer_memory)
-        self._events = ProducerEvents(base.name, config.required_acks, base.recorder)
+        self._events = ClientEvents(base.name, base.recorder)
         self._pipeline: ProducerPipeline | None = None
         if cpu != NO_TIME or not config.takes_records_as_they_are:
             from cluster.client.producer.pipeline import pipeline_of
@@ -178,12 +182,13 @@ class ProducerCore(ClientNode[ProducerEvents]):
         transactions = self._transactions
         if transactions is None or transactions.state is not ProducerState.FATAL_ERROR:
             return ""
-        return f"{transactions.error.name}: {transactions.reason}"
+        error = transactions.error.name
+        return f"{error}: {ClientFailure(error=error, **transactions.failure._asdict()).sentence()}"
 
     @property
     def failed_records(self) -> int:
         """How many the application learned to have failed, since the process began."""
-        return self._events.failed_records
+        return self._sender.failed_records
 
     def flush(self, now_us: int) -> list[Action]:
         """Send what is waiting now, without lingering; until the accumulator is empty everything is ready."""
@@ -265,12 +270,12 @@ class ProducerCore(ClientNode[ProducerEvents]):
         self._wake = None if at_us >= NEVER else self._outbox.timers.at(at_us, lambda _: None)
 
     def _close_now(self, now_us: int) -> None:
-        reason = "the producer was closed before the record was acknowledged"
+        closed = Failure(FailureCause.CLOSED)
         for waiting in self._waiting:
             if isinstance(waiting, WaitingSend):
-                self._fail(waiting, ErrorCode.UNKNOWN_SERVER_ERROR, reason, now_us)
+                self._fail(waiting, ErrorCode.UNKNOWN_SERVER_ERROR, closed, now_us)
         self._waiting.clear()
-        self._sender.abort(reason, now_us)
+        self._sender.abort(closed, now_us)
         self._is_forced = True
 
     # ------------------------------------------------------------------------------------------------------ sending
@@ -282,9 +287,10 @@ class ProducerCore(ClientNode[ProducerEvents]):
         partition = self._partition_of(first) if self._pipeline is None else first.partition
         tp = TopicPartition(first.topic, UNKNOWN_PARTITION if partition is None else partition)
         ahead_us = self._clock.offset_us
-        pending = [
-            PendingRecord(record, now_us, self._events.record_sent(tp, record.name), ahead_us) for record in records
-        ]
+        pending = []
+        for record in records:
+            sent = RecordSent(self._events.client, *tp, record=record.name, acks=self._config.required_acks)
+            pending.append(PendingRecord(record, now_us, self._events.emit(sent), ahead_us))
         self._metadata.add_topic(first.topic)
         deadline_us = now_us + self._config.max_block_ms * 1000
         self._waiting.append(WaitingSend(pending, partition, own_batch, whole, deadline_us))
@@ -338,7 +344,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
             if not waiting.records:
                 return True
         if self._transactions is not None and self._transactions.has_failed:
-            self._fail(waiting, self._transactions.error, self._transactions.reason, now_us)
+            self._fail(waiting, self._transactions.error, self._transactions.failure, now_us)
             return True
         first = waiting.records[0].record
         if waiting.partition is None:
@@ -353,7 +359,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
             waiting.waits_for_memory = True
         if now_us < waiting.deadline_us:
             return False
-        self._fail(waiting, ErrorCode.REQUEST_TIMED_OUT, self._why_blocked(waiting, tp), now_us)
+        self._fail(waiting, ErrorCode.REQUEST_TIMED_OUT, self._why_blocked(waiting), now_us)
         return True
 
     def _run_pipeline(self, pipeline: ProducerPipeline, waiting: WaitingSend, now_us: int) -> bool:
@@ -388,7 +394,8 @@ class ProducerCore(ClientNode[ProducerEvents]):
             try:
                 kept.append(pipeline.serialize(pending))
             except NotConvertible as why:
-                self._report_failed(waiting, pending, SERIALIZATION, f"{why}; it never came to the accumulator", now_us)
+                failure = Failure(FailureCause.NOT_SERIALIZED, message=str(why))
+                self._report_failed(waiting, pending, SERIALIZATION, failure, now_us)
         waiting.records = kept
 
     def _append(self, tp: TopicPartition, waiting: WaitingSend, needed_bytes: int, now_us: int) -> bool:
@@ -411,30 +418,27 @@ class ProducerCore(ClientNode[ProducerEvents]):
         limit_bytes = min(self._config.max_request_size, self._config.buffer_memory)
         if size_bytes <= limit_bytes:
             return False
-        reason = f"the record takes {size_bytes} bytes; max.request.size and buffer.memory allow {limit_bytes}"
-        self._fail(waiting, ErrorCode.MESSAGE_TOO_LARGE, reason, now_us)
+        failure = Failure(FailureCause.TOO_LARGE, size_bytes=size_bytes, limit_bytes=limit_bytes)
+        self._fail(waiting, ErrorCode.MESSAGE_TOO_LARGE, failure, now_us)
         return True
 
-    def _why_blocked(self, waiting: WaitingSend, tp: TopicPartition) -> str:
-        after = f"within max.block.ms of {self._config.max_block_ms}"
+    def _why_blocked(self, waiting: WaitingSend) -> Failure:
+        block_ms = self._config.max_block_ms
         if waiting.waits_for_memory:
-            return f"no room in buffer.memory of {self._config.buffer_memory} bytes {after}"
-        what = f"topic {tp.topic}" if tp.partition == UNKNOWN_PARTITION else f"partition {tp}"
-        return f"no metadata of {what} {after}"
+            return Failure(FailureCause.NO_MEMORY, timeout_ms=block_ms, limit_bytes=self._config.buffer_memory)
+        return Failure(FailureCause.NO_METADATA, timeout_ms=block_ms)
 
-    def _fail(self, waiting: WaitingSend, error: ErrorCode, reason: str, now_us: int) -> None:
+    def _fail(self, waiting: WaitingSend, error: ErrorCode, failure: Failure, now_us: int) -> None:
         for pending in waiting.records:
-            self._report_failed(waiting, pending, error.name, reason, now_us)
+            self._report_failed(waiting, pending, error.name, failure, now_us)
 
     def _report_failed(
-        self, waiting: WaitingSend, pending: PendingRecord, error: str, reason: str, now_us: int
+        self, waiting: WaitingSend, pending: PendingRecord, error: str, failure: Failure, now_us: int
     ) -> None:
         """Of a record that no broker has seen. source: ProducerInterceptors.onSendError"""
         partition = UNKNOWN_PARTITION if waiting.partition is None else waiting.partition
         tp = TopicPartition(pending.record.topic, partition)
-        self._events.record_failed(tp, pending, error, True, reason, now_us)
-        if self._pipeline is not None:
-            self._pipeline.on_acknowledgement(tp, pending, f"failed: {error}")
+        self._sender.record_failed(tp, pending, error, True, failure, now_us)
 
     # ------------------------------------------------------------------------------------------------- partitioning
 

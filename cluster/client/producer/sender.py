@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cluster.client.connection_states import ClientRequest, ClientResponse
+from cluster.client.connection_states import ClientRequest, ClientResponse, Failure
 from cluster.client.connections import ClientConnections
+from cluster.client.events import ClientEvents
 from cluster.client.producer.accumulator import RecordAccumulator
-from cluster.client.producer.batch import ProducerBatch
-from cluster.client.producer.events import ProducerEvents
+from cluster.client.producer.batch import PendingRecord, ProducerBatch
 from cluster.client.producer.idempotence import IdempotenceState, ProducerState
 from cluster.config import ProducerConfig
 from cluster.protocol.api_00_produce import (
@@ -23,10 +23,12 @@ from cluster.protocol.api_00_produce import (
     encode_produce_request,
 )
 from cluster.protocol.versions import INIT_PRODUCER_ID, PRODUCE
+from replica.causes import FailureCause
 from replica.config import NEVER
 from replica.errors import INDEFINITE, INVALID_METADATA, RETRIABLE, ErrorCode, PeerViolation
 from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, TopicPartition
 from replica.log.batches.records import crc_of
+from replica.trace import events as trace
 
 if TYPE_CHECKING:
     from cluster.client.producer.pipeline import ProducerPipeline
@@ -54,11 +56,12 @@ class Sender:
         config: ProducerConfig,
         accumulator: RecordAccumulator,
         connections: ClientConnections,
-        events: ProducerEvents,
+        events: ClientEvents,
         idempotence: IdempotenceState | None,
         transactions: TransactionManager | None = None,
         pipeline: ProducerPipeline | None = None,
     ) -> None:
+        self.failed_records = 0
         self._pipeline = pipeline
         self._config = config
         self._acks = config.required_acks
@@ -137,10 +140,10 @@ class Sender:
         """
         if transactions.gives_up_unsent:
             error = transactions.error if transactions.has_failed else ErrorCode.TRANSACTION_ABORTABLE
-            reason = transactions.reason or "the transaction is aborted"
+            failure = transactions.failure
             is_over = transactions.state is ProducerState.FATAL_ERROR
             for batch in self._accumulator.take_all() if is_over else self._accumulator.take_unsent():
-                self._fail(batch, error, reason, now_us, adjust_sequences=False)
+                self._fail(batch, error, failure, now_us, adjust_sequences=False)
         has_incomplete = self._accumulator.has_undrained or bool(self._in_flight)
         if transactions.is_ending:
             self._accumulator.flushing = True
@@ -196,8 +199,23 @@ class Sender:
             batch.sends += 1
             crc = crc_of(records)
             sent.append((batch, crc))
-            batch.last_seq = self._events.batch_sent(batch, crc, peer)
             tp = batch.topic_partition
+            # It follows from the sends of its records, or from the refusal of its last attempt.
+            own = (batch.last_seq,) if batch.sends > 1 else tuple(pending.sent_seq for pending in batch.records)
+            batch.last_seq = self._events.emit(
+                trace.BatchSent(
+                    self._events.client,
+                    *tp,
+                    peer=peer,
+                    records=batch.names,
+                    crc=crc,
+                    attempt=batch.sends,
+                    acks=self._acks,
+                    producer_id=batch.producer_id,
+                    base_sequence=batch.base_sequence,
+                ),
+                *own,
+            )
             by_topic.setdefault(tp.topic, []).append((tp.partition, records))
         transactional_id = None if self._transactions is None else self._transactions.transactional_id
         produce = ProduceRequest(transactional_id, self._acks, self._config.request_timeout_ms, list(by_topic.items()))
@@ -222,10 +240,8 @@ class Sender:
             return
         if answer.frame is None:
             for batch, crc in sent:
-                lost = ProducePartitionResponse(
-                    batch.topic_partition.partition, answer.error, error_message=answer.reason
-                )
-                self._complete(batch, crc, lost, peer, now_us)
+                lost = ProducePartitionResponse(batch.topic_partition.partition, answer.error)
+                self._complete(batch, crc, lost, peer, now_us, answer.failure)
             return
         response = decode_produce_response(answer.version, answer.frame)
         if response.throttle_time_ms:
@@ -242,29 +258,53 @@ class Sender:
     # ------------------------------------------------------------------------------------------------------ answers
 
     def _complete(
-        self, batch: ProducerBatch, crc: int, result: ProducePartitionResponse, peer: str, now_us: int
+        self,
+        batch: ProducerBatch,
+        crc: int,
+        result: ProducePartitionResponse,
+        peer: str,
+        now_us: int,
+        failure: Failure | None = None,
     ) -> None:
         """Ack, retry, split or fail one batch. Source: Sender.completeBatch"""
         error = result.error
         if error is ErrorCode.NONE or error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._ack(batch, result.base_offset, peer, now_us)
         else:
-            self._refused(batch, crc, result, peer, now_us)
+            message = result.error_message or None
+            failure = failure or Failure(FailureCause.ERROR, peer, answered=error.name, message=message)
+            self._refused(batch, crc, result, peer, failure, now_us)
             if error in INVALID_METADATA:
                 self._metadata.request_update()
         if self._keeps_order_by_muting:
             self._accumulator.unmute(batch.topic_partition)
 
     def _refused(
-        self, batch: ProducerBatch, crc: int, result: ProducePartitionResponse, peer: str, now_us: int
+        self,
+        batch: ProducerBatch,
+        crc: int,
+        result: ProducePartitionResponse,
+        peer: str,
+        failure: Failure,
+        now_us: int,
     ) -> None:
         error = result.error
         batch.maybe_written |= may_be_written(error, self._acks)
-        reason = result.error_message or f"{peer} answered {error.name}"
         splits = error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.done
         will_retry = splits or self._can_retry(batch, result, now_us)
         if not batch.done:
-            batch.last_seq = self._events.batch_refused(batch, crc, peer, error.name, will_retry, reason)
+            refused = trace.BatchRefused(
+                client=self._events.client,
+                topic=batch.topic_partition.topic,
+                partition=batch.topic_partition.partition,
+                records=batch.names,
+                crc=crc,
+                attempt=batch.sends,
+                error=error.name,
+                will_retry=will_retry,
+                **failure._replace(peer=peer)._asdict(),
+            )
+            batch.last_seq = self._events.emit(refused, batch.last_seq)
         if splits:
             self._split(batch)
         elif will_retry:
@@ -274,8 +314,8 @@ class Sender:
             # A batch out of retries may have used its sequence; only a clear refusal frees it.
             adjust = batch.attempts < self._config.retries
             if self._transactions is not None and not batch.done:
-                self._transactions.batch_failed(error, reason)
-            self._fail(batch, error, reason, now_us, adjust_sequences=adjust)
+                self._transactions.batch_failed(error, failure)
+            self._fail(batch, error, failure, now_us, adjust_sequences=adjust)
 
     def _can_retry(self, batch: ProducerBatch, result: ProducePartitionResponse, now_us: int) -> bool:
         if batch.done or batch.attempts >= self._config.retries:
@@ -300,22 +340,39 @@ class Sender:
             return
         for index, pending in enumerate(batch.records):
             offset = base_offset + index if base_offset != UNKNOWN_OFFSET else UNKNOWN_OFFSET
-            self._events.record_acked(batch, pending, peer, offset, now_us)
+            acked = trace.RecordAcked(
+                self._events.client,
+                *batch.topic_partition,
+                peer=peer,
+                record=pending.record.name,
+                offset=offset,
+                acks=self._acks,
+                latency_us=now_us - pending.sent_us,
+            )
+            self._events.emit(acked, batch.last_seq)
             if self._pipeline is not None:
-                self._pipeline.on_acknowledgement(batch.topic_partition, pending, f"is acked at offset {offset}")
+                self._pipeline.on_acknowledgement(batch.topic_partition, pending, offset)
         self._release(batch)
 
     def _hand_over(self, batch: ProducerBatch, peer: str, now_us: int) -> None:
         for pending in batch.records:
-            self._events.record_handed_over(batch, pending, peer, now_us)
+            handed_over = trace.RecordHandedOver(
+                self._events.client,
+                *batch.topic_partition,
+                peer=peer,
+                record=pending.record.name,
+                acks=self._acks,
+                latency_us=now_us - pending.sent_us,
+            )
+            self._events.emit(handed_over, batch.last_seq)
             if self._pipeline is not None:
-                self._pipeline.on_acknowledgement(batch.topic_partition, pending, "is handed over")
+                self._pipeline.on_acknowledgement(batch.topic_partition, pending, None)
         self._release(batch)
         if self._keeps_order_by_muting:
             self._accumulator.unmute(batch.topic_partition)
 
     def _fail(
-        self, batch: ProducerBatch, error: ErrorCode, reason: str, now_us: int, *, adjust_sequences: bool
+        self, batch: ProducerBatch, error: ErrorCode, failure: Failure, now_us: int, *, adjust_sequences: bool
     ) -> None:
         """Report to the application that the batch's records failed, once."""
         if batch.done:
@@ -323,12 +380,37 @@ class Sender:
         if self._idempotence is not None:
             self._idempotence.batch_failed(batch, error, adjust_sequences=adjust_sequences)
         for pending in batch.records:
-            self._events.record_failed(
-                batch.topic_partition, pending, error.name, not batch.maybe_written, reason, now_us, batch.last_seq
+            self.record_failed(
+                batch.topic_partition, pending, error.name, not batch.maybe_written, failure, now_us, batch.last_seq
             )
-            if self._pipeline is not None:
-                self._pipeline.on_acknowledgement(batch.topic_partition, pending, f"failed: {error.name}")
         self._release(batch)
+
+    def record_failed(
+        self,
+        tp: TopicPartition,
+        pending: PendingRecord,
+        error: str,
+        definite: bool,
+        failure: Failure,
+        now_us: int,
+        cause: int = -1,
+    ) -> None:
+        """Report to the application that a record failed. cause: the batch's last event, -1 if it is in none"""
+        self.failed_records += 1
+        failed = trace.RecordFailed(
+            client=self._events.client,
+            topic=tp.topic,
+            partition=tp.partition,
+            record=pending.record.name,
+            acks=self._acks,
+            error=error,
+            definite=definite,
+            latency_us=now_us - pending.sent_us,
+            **failure._asdict(),
+        )
+        self._events.emit(failed, cause if cause >= 0 else pending.sent_seq)
+        if self._pipeline is not None:
+            self._pipeline.on_acknowledgement(tp, pending, None, error)
 
     def _release(self, batch: ProducerBatch) -> None:
         batch.done = True
@@ -358,10 +440,10 @@ class Sender:
         return bool(expired)
 
     def _fail_expired(self, batch: ProducerBatch, now_us: int) -> None:
-        reason = f"delivery.timeout.ms of {self._config.delivery_timeout_ms} passed before the batch was acknowledged"
+        failure = Failure(FailureCause.DELIVERY_TIMEOUT, timeout_ms=self._config.delivery_timeout_ms)
         if self._transactions is not None:
-            self._transactions.batch_failed(ErrorCode.REQUEST_TIMED_OUT, reason)
-        self._fail(batch, ErrorCode.REQUEST_TIMED_OUT, reason, now_us, adjust_sequences=False)
+            self._transactions.batch_failed(ErrorCode.REQUEST_TIMED_OUT, failure)
+        self._fail(batch, ErrorCode.REQUEST_TIMED_OUT, failure, now_us, adjust_sequences=False)
         if self._idempotence is not None and batch.in_retry:
             self._idempotence.mark_unresolved(batch)
 
@@ -370,13 +452,13 @@ class Sender:
         in_flight_us = min(oldest) + self._delivery_timeout_us if oldest else NEVER
         return min(in_flight_us, self._accumulator.next_expiry_us)
 
-    def abort(self, reason: str, now_us: int) -> None:
+    def abort(self, failure: Failure, now_us: int) -> None:
         """Fail everything that is not acked yet: the producer was closed and its time is up."""
         in_flight = [batch for batches in self._in_flight.values() for batch in batches]
         for batch in in_flight:
             batch.maybe_written |= batch.sends > 0
         for batch in in_flight + self._accumulator.take_all():
-            self._fail(batch, ErrorCode.UNKNOWN_SERVER_ERROR, reason, now_us, adjust_sequences=False)
+            self._fail(batch, ErrorCode.UNKNOWN_SERVER_ERROR, failure, now_us, adjust_sequences=False)
 
 
 def _results(response: ProduceResponse) -> dict[TopicPartition, ProducePartitionResponse]:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from cluster.client.connection_states import Failure
 from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, TRANSACTION, Coordinator, CoordinatorRequests
-from cluster.client.producer.events import ProducerEvents
+from cluster.client.events import ClientEvents
 from cluster.client.producer.idempotence import GroupMetadata, IdempotenceState, ProducerState
 from cluster.client.producer.transaction_level import TransactionLevel
 from cluster.config import ProducerConfig
@@ -24,12 +25,15 @@ from cluster.protocol.versions import (
     END_TXN,
     INIT_PRODUCER_ID,
     TXN_OFFSET_COMMIT,
+    api_name,
 )
+from replica.causes import FailureCause
 from replica.config import NEVER
 from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from replica.trace.events import TransactionEndAsked, TransactionEnded
+from replica.trace.columns import TransactionEvent
+from replica.trace.events import TransactionBegan, TransactionEndAsked, TransactionEnded, TransactionFailed
 
 ASK_AGAIN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -55,6 +59,7 @@ COMMIT_ABORTABLE = (
     ErrorCode.ILLEGAL_GENERATION,
 )
 """Of TxnOffsetCommit: another member may have the partitions by now. source: TxnOffsetCommitHandler"""
+ABORTED = Failure(FailureCause.ABORTED)
 
 
 class _Offsets(NamedTuple):
@@ -63,18 +68,18 @@ class _Offsets(NamedTuple):
 
 
 class TransactionManager:
-    """state: of the producer     error, reason: of the two error states"""
+    """state: of the producer     error, failure: of the two error states"""
 
     def __init__(
         self,
         config: ProducerConfig,
         connections: ClientConnections,
-        events: ProducerEvents,
+        events: ClientEvents,
         idempotence: IdempotenceState,
     ) -> None:
         self.state = ProducerState.INITIALIZING
         self.error = ErrorCode.NONE
-        self.reason = ""
+        self.failure = ABORTED
         self.transactional_id = config.transactional_id
         self._timeout_ms = config.transaction_timeout_ms
         self._requests = CoordinatorRequests(connections, config.retry_backoff_ms, self._not_found)
@@ -100,13 +105,11 @@ class TransactionManager:
     def begin(self) -> None:
         assert self.state is ProducerState.READY
         self.state = ProducerState.IN_TRANSACTION
-        self.error, self.reason = ErrorCode.NONE, ""
+        self.error, self.failure = ErrorCode.NONE, ABORTED
         self._count += 1
         self._new_partitions.clear()
         self._partitions.clear()
-        self._events.transaction_began(
-            self.transactional_id, self._count, self._idempotence.producer_id, self._idempotence.producer_epoch
-        )
+        self._tell(TransactionBegan, **self._producer)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
         """The next offset to be read of each partition. source: sendOffsetsToTransaction"""
@@ -123,7 +126,7 @@ class TransactionManager:
     def end(self, *, commit: bool) -> None:
         """What was sent is delivered first, or given up. source: beginCompletingTransaction"""
         self.state = ProducerState.COMMITTING if commit else ProducerState.ABORTING
-        self._tell_end(TransactionEndAsked)
+        self._tell(TransactionEndAsked, **self._producer, committed=commit)
         # The first transaction of the new kind begins with an epoch of its own.
         self._needs_epoch = self.level.end() or self._needs_epoch
 
@@ -191,33 +194,32 @@ class TransactionManager:
             return self._end
         return None
 
-    def batch_failed(self, error: ErrorCode, reason: str) -> None:
+    def batch_failed(self, error: ErrorCode, failure: Failure) -> None:
         """source: handleFailedBatch, maybeTransitionToErrorState"""
         if error in FATAL:
-            self._fail_fatally(error, reason)
+            self._fail_fatally(error, failure)
         elif self.state is not ProducerState.ABORTING:
             self._needs_epoch = self._needs_epoch or (self.level.asks_for_epochs and not self.is_ending)
-            self._fail_abortably(error, reason)
+            self._fail_abortably(error, failure)
 
     def sequences_lost(self) -> None:
         """A batch was given up that may be in a log. source: maybeResolveSequences"""
-        reason = "some sent records were never acknowledged, and cannot be sent again"
         if self.state is ProducerState.ABORTING and self.level.survives_gaps:
             self._needs_epoch = self._needs_epoch or self.level.asks_for_epochs
         else:
-            self._fail_abortably_or_fatally(ErrorCode.REQUEST_TIMED_OUT, reason)
+            self._fail_abortably_or_fatally(ErrorCode.REQUEST_TIMED_OUT, Failure(FailureCause.SEQUENCES_LOST))
 
     # ------------------------------------------------------------------------------------------------------ requests
 
     def _not_found(self, coordinator: Coordinator, error: ErrorCode) -> None:
         """It is asked for again if that may help. source: FindCoordinatorHandler.handleResponse"""
-        reason = f"no coordinator of {coordinator.key}: {error.name}"
+        failure = Failure(FailureCause.NO_COORDINATOR, answered=error.name, coordinator_key=coordinator.key)
         if error is ErrorCode.NONE or error in RETRIABLE:
             return
         if error in (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TRANSACTION_ABORTABLE):
-            self._fail_abortably(error, reason)
+            self._fail_abortably(error, failure)
         else:
-            self._fail_fatally(error, reason)
+            self._fail_fatally(error, failure)
 
     def _ask_producer_id(self, node_id: int, now_us: int) -> None:
         self.level.coordinator_is(node_id)
@@ -308,7 +310,7 @@ class TransactionManager:
         if error is ErrorCode.NONE:
             found = (part.error_code for topic in answer.topics for part in topic.partitions)
             error = next((one for one in found if one is not ErrorCode.NONE), error)
-        reason = f"the coordinator answered TxnOffsetCommit with {error.name}"
+        failure = Failure(FailureCause.ERROR, api=api_name(TXN_OFFSET_COMMIT), answered=error.name)
         if error is ErrorCode.NONE:
             self._offsets = None
         elif error in LOOK_AGAIN:
@@ -317,10 +319,10 @@ class TransactionManager:
         elif error in ASK_AGAIN:
             self._requests.again(now_us)
         elif error in COMMIT_ABORTABLE:
-            self._fail_abortably(error, reason)
+            self._fail_abortably(error, failure)
         else:
             fenced = error is ErrorCode.INVALID_PRODUCER_EPOCH
-            self._fail_fatally(ErrorCode.PRODUCER_FENCED if fenced else error, reason)
+            self._fail_fatally(ErrorCode.PRODUCER_FENCED if fenced else error, failure)
 
     def _end(self, node_id: int, now_us: int) -> None:
         if self.error is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
@@ -351,60 +353,61 @@ class TransactionManager:
 
     def _ended(self) -> None:
         self.has_committed = self.state is ProducerState.COMMITTING
-        self._tell_end(TransactionEnded)
+        self._tell(TransactionEnded, **self._producer, committed=self.has_committed)
         self.state = ProducerState.INITIALIZING if self._needs_epoch else ProducerState.READY
         self._partitions.clear()
         self._new_partitions.clear()
         self._offsets, self._group_is_part = None, False
 
-    def _tell_end(self, event: type[TransactionEndAsked | TransactionEnded]) -> None:
-        self._events.transaction_ends(
-            event,
-            self.transactional_id,
-            self._count,
-            self._idempotence.producer_id,
-            self._idempotence.producer_epoch,
-            committed=self.state is ProducerState.COMMITTING,
-        )
+    @property
+    def _producer(self) -> dict[str, int]:
+        return {
+            "producer_id": self._idempotence.producer_id,
+            "producer_epoch": self._idempotence.producer_epoch,
+        }
+
+    def _tell(self, event: Callable[..., TransactionEvent], **columns: Any) -> None:
+        about = {"client": self._events.client, "transactional_id": self.transactional_id, "number": self._count}
+        self._events.emit(event(**about, **columns))
 
     # -------------------------------------------------------------------------------------------------------- answers
 
     def _refused(self, api: str, error: ErrorCode, now_us: int) -> None:
-        reason = f"the coordinator answered {api} with {error.name}"
+        failure = Failure(FailureCause.ERROR, api=api, answered=error.name)
         if error in LOOK_AGAIN:
             self._coordinator.node_id = None
             self._requests.again(now_us)
         elif error in ASK_AGAIN:
             self._requests.again(now_us)
         elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
-            self._fail_fatally(ErrorCode.PRODUCER_FENCED, reason)  # Of versions before KIP-588.
+            self._fail_fatally(ErrorCode.PRODUCER_FENCED, failure)  # Of versions before KIP-588.
         elif error in ABORTABLE and self.state is not ProducerState.INITIALIZING:
-            self._fail_abortably(error, reason)
+            self._fail_abortably(error, failure)
         elif error in ABORTABLE_WITH_EPOCH and self.state is not ProducerState.INITIALIZING:
-            self._fail_abortably_or_fatally(error, reason)
+            self._fail_abortably_or_fatally(error, failure)
         else:
-            self._fail_fatally(error, reason)
+            self._fail_fatally(error, failure)
 
-    def _fail_abortably(self, error: ErrorCode, reason: str) -> None:
+    def _fail_abortably(self, error: ErrorCode, failure: Failure) -> None:
         if not self.has_failed:
-            self._fail(ProducerState.ABORTABLE_ERROR, error, reason)
+            self._fail(ProducerState.ABORTABLE_ERROR, error, failure)
 
-    def _fail_abortably_or_fatally(self, error: ErrorCode, reason: str) -> None:
+    def _fail_abortably_or_fatally(self, error: ErrorCode, failure: Failure) -> None:
         """Without a new epoch the producer could not go on. source: transitionToAbortableErrorOrFatalError"""
         if not self.level.survives_gaps:
-            self._fail_fatally(error, reason)
+            self._fail_fatally(error, failure)
             return
         self._needs_epoch = self._needs_epoch or self.level.asks_for_epochs
-        self._fail_abortably(error, reason)
+        self._fail_abortably(error, failure)
 
-    def _fail_fatally(self, error: ErrorCode, reason: str) -> None:
+    def _fail_fatally(self, error: ErrorCode, failure: Failure) -> None:
         if self.state is not ProducerState.FATAL_ERROR:
-            self._fail(ProducerState.FATAL_ERROR, error, reason)
+            self._fail(ProducerState.FATAL_ERROR, error, failure)
 
-    def _fail(self, state: ProducerState, error: ErrorCode, reason: str) -> None:
-        self.state, self.error, self.reason = state, error, reason
+    def _fail(self, state: ProducerState, error: ErrorCode, failure: Failure) -> None:
+        self.state, self.error, self.failure = state, error, failure
         fatal = state is ProducerState.FATAL_ERROR
-        self._events.transaction_failed(self.transactional_id, self._count, error.name, fatal=fatal, reason=reason)
+        self._tell(TransactionFailed, error=error.name, fatal=fatal, **failure._asdict())
 
 
 def _errors_in(answer: Any) -> list[ErrorCode]:

@@ -68,6 +68,8 @@ class ConsumerGroup:
     undo: by the number of a write that is under way, what else is taken back if it fails
     """
 
+    TYPE = CONSUMER
+
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.epoch = 0
@@ -86,6 +88,11 @@ class ConsumerGroup:
         self.changes = 0
         self.taken_back = 0
         self.undo: dict[int, Callable[[int], None]] = {}
+
+    @property
+    def generation(self) -> int:
+        """The epoch, which members of the classic protocol know as the generation."""
+        return self.epoch
 
     @property
     def state(self) -> ConsumerGroupState:

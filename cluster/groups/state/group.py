@@ -10,6 +10,8 @@ from cluster.groups.state.member import Member, Protocols
 from cluster.groups.state.offsets import GroupOffsets
 from cluster.protocol.consumer_protocol import CONSUMER, subscribed_topics
 
+CLASSIC = "classic"
+
 
 class State(Enum):
     """Kafka's names, as DescribeGroups and ListGroups return them."""
@@ -38,6 +40,9 @@ class Group:
     pending_sync: members told of the generation that have not asked for their assignment
     join, sync: the deadline of the phase
     """
+
+    TYPE = CLASSIC
+    """Kafka's GroupType."""
 
     def __init__(self, group_id: str, state: State = State.EMPTY, *, now_ms: int | None = None) -> None:
         self.group_id = group_id

@@ -14,6 +14,7 @@ from cluster.kafka.clients.orders import Order, consumer_settings
 from cluster.kafka.clients.sight import AnswerSeen, ObservedClient
 from cluster.node import Action
 from cluster.operated import ClientOrder
+from replica.causes import ResetCause
 from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, Offset, TopicPartition
 from replica.trace import events as trace
@@ -50,7 +51,7 @@ class JavaConsumer(ObservedClient):
         self._next: dict[TopicPartition, Offset] = {}
         self._errors: dict[TopicPartition, str] = {}
         """The latest one since the last record."""
-        self._asked_by_application: dict[TopicPartition, str] = {}
+        self._asked_by_application: dict[TopicPartition, str | None] = {}
         self._asked_ends: dict[TopicPartition, None] = {}
 
     def launch(self) -> None:
@@ -60,8 +61,7 @@ class JavaConsumer(ObservedClient):
     # ----------------------------------------------------------------------------------------------- the application
 
     def seek(self, tp: TopicPartition, target: int | Literal["beginning", "end"], now_us: int) -> list[Action]:
-        what = "this offset" if isinstance(target, int) else f"the {target}"
-        self._asked_by_application[tp] = f"the application asked for {what}"
+        self._asked_by_application[tp] = None if isinstance(target, int) else target
         self._tell({**self._order("seek", tp), "to": str(target)})
         return []
 
@@ -95,10 +95,9 @@ class JavaConsumer(ObservedClient):
         self._errors.pop(tp, None)
         self._emit(
             trace.RecordRead(
-                client=self._name,
+                self._name,
+                *tp,
                 peer=self._peer(tp),
-                topic=tp.topic,
-                partition=tp.partition,
                 offset=event["offset"],
                 record=event["record"],
                 leader_epoch=event["leader_epoch"],
@@ -108,28 +107,27 @@ class JavaConsumer(ObservedClient):
     def _reset(self, tp: TopicPartition, event: Mapping[str, Any]) -> None:
         before = event["previous_offset"]
         error = self._errors.pop(tp, None)
-        sought = self._asked_by_application.pop(tp, None)
-        policy = self._config.auto_offset_reset
-        if sought is not None:
-            error, reason = None, sought
+        policy: str | None = self._config.auto_offset_reset
+        if tp in self._asked_by_application:
+            error, cause, policy = None, ResetCause.SEEK, self._asked_by_application.pop(tp)
         elif before == UNKNOWN_OFFSET:
-            error, reason = None, f"the consumer has no position yet; auto.offset.reset={policy}"
+            error, cause = None, ResetCause.NO_POSITION
         elif error == ErrorCode.OFFSET_OUT_OF_RANGE.name:
-            reason = f"{self._peer(tp)} answers {error}; auto.offset.reset={policy}"
+            cause = ResetCause.OUT_OF_RANGE
         else:
             # KIP-320: it asks a new leader where its epoch ends, and goes back to there.
-            error, reason = LOG_TRUNCATION, f"the log of {self._peer(tp)} parts from what was read at {event['offset']}"
+            error, cause, policy = LOG_TRUNCATION, ResetCause.TRUNCATED, None
         self._next[tp] = event["offset"]
         self._emit(
             trace.PositionReset(
-                client=self._name,
+                self._name,
+                *tp,
                 peer=self._peer(tp),
-                topic=tp.topic,
-                partition=tp.partition,
                 offset=event["offset"],
                 previous_offset=before,
                 error=error,
-                reason=reason,
+                cause=cause,
+                policy=policy,
             )
         )
 
@@ -139,10 +137,9 @@ class JavaConsumer(ObservedClient):
         del self._asked_ends[tp]
         self._emit(
             trace.EndOffsetSeen(
-                client=self._name,
+                self._name,
+                *tp,
                 peer=self._peer(tp),
-                topic=tp.topic,
-                partition=tp.partition,
                 offset=offset,
                 error=error,
             )
@@ -152,10 +149,9 @@ class JavaConsumer(ObservedClient):
         self._errors[tp] = error
         self._emit(
             trace.FetchFailed(
-                client=self._name,
+                self._name,
+                *tp,
                 peer=self._peer(tp),
-                topic=tp.topic,
-                partition=tp.partition,
                 offset=self._next.get(tp, UNKNOWN_OFFSET),
                 error=error,
             )

@@ -17,6 +17,7 @@ from cluster.kafka.clients.orders import Order, producer_settings, record_order
 from cluster.kafka.clients.sight import AnswerSeen, BatchSeen, ObservedClient
 from cluster.node import Action
 from cluster.operated import ClientOrder
+from replica.causes import FailureCause
 from replica.errors import INDEFINITE, RETRIABLE, ErrorCode
 from replica.trace import events as trace
 from replica.trace.events import TraceLog
@@ -89,9 +90,7 @@ class JavaProducer(ObservedClient):
         for record in records:
             partition = self._partition_of(record)
             self._recorder.cause = None
-            sent = trace.RecordSent(
-                client=self._name, topic=self._topic, partition=partition, record=record.name, acks=self._acks
-            )
+            sent = trace.RecordSent(self._name, self._topic, partition, record=record.name, acks=self._acks)
             self._sent[record.name] = SentRecord(partition, self._recorder.emit(sent))
         # Without a batch to be filled nothing lingers.
         flush = len(self._order.largest_batch) > 1
@@ -122,10 +121,10 @@ class JavaProducer(ObservedClient):
         if self._acks == 0:
             self._recorder.emit(
                 trace.RecordHandedOver(
-                    client=self._name,
+                    self._name,
+                    self._topic,
+                    event["partition"],
                     peer=sent.peer,
-                    topic=self._topic,
-                    partition=event["partition"],
                     record=event["record"],
                     acks=0,
                     latency_us=event["micros"],
@@ -135,10 +134,10 @@ class JavaProducer(ObservedClient):
             return
         self._recorder.emit(
             trace.RecordAcked(
-                client=self._name,
+                self._name,
+                self._topic,
+                event["partition"],
                 peer=sent.peer,
-                topic=self._topic,
-                partition=event["partition"],
                 record=event["record"],
                 offset=event["offset"],
                 acks=self._acks,
@@ -162,7 +161,7 @@ class JavaProducer(ObservedClient):
                 error=event["error"],
                 definite=not (sent.may_be_written or sent.unanswered),
                 latency_us=event["micros"],
-                reason=event["message"],
+                message=event["message"],
             ),
             sent.latest,
         )
@@ -173,13 +172,11 @@ class JavaProducer(ObservedClient):
         names = tuple(name_of(record.value) for record in batch.records)
         known = [self._sent[name] for name in names if name in self._sent]
         attempt = 1 + max((record.attempts for record in known), default=0)
-        topic, partition = batch.topic_partition
         seq = self._recorder.emit(
             trace.BatchSent(
-                client=self._name,
+                self._name,
+                *batch.topic_partition,
                 peer=peer,
-                topic=topic,
-                partition=partition,
                 records=names,
                 crc=batch.header.crc,
                 attempt=attempt,
@@ -191,7 +188,7 @@ class JavaProducer(ObservedClient):
         )
         for record in known:
             record.attempts, record.latest, record.peer = attempt, seq, peer
-            record.partition = partition
+            record.partition = batch.topic_partition.partition
             record.unanswered += 1
         return BatchAttempt(batch, names, attempt, seq)
 
@@ -202,14 +199,15 @@ class JavaProducer(ObservedClient):
                 record.unanswered -= 1
                 record.latest, record.peer = sending.seq, peer
             return
-        reason = answer.message or f"{peer} refuses the batch: {answer.error.name}"
-        self._refused(peer, sending, answer.error, reason)
+        self._refused(peer, sending, answer.error, FailureCause.ERROR, answer.message)
 
     def batch_unanswered(self, peer: str, sending: object, reason: str) -> None:
         assert isinstance(sending, BatchAttempt)
-        self._refused(peer, sending, ErrorCode.NETWORK_EXCEPTION, f"{self._name} gets no answer: {reason}")
+        self._refused(peer, sending, ErrorCode.NETWORK_EXCEPTION, FailureCause.CONNECTION_LOST, reason)
 
-    def _refused(self, peer: str, sending: BatchAttempt, error: ErrorCode, reason: str) -> None:
+    def _refused(
+        self, peer: str, sending: BatchAttempt, error: ErrorCode, cause: FailureCause, message: str | None
+    ) -> None:
         known = self._known(sending)
         topic, partition = sending.batch.topic_partition
         seq = self._recorder.emit(
@@ -223,7 +221,8 @@ class JavaProducer(ObservedClient):
                 attempt=sending.attempt,
                 error=error.name,
                 will_retry=bool(known) and error in RETRIABLE,
-                reason=reason,
+                cause=cause,
+                message=message,
             ),
             sending.seq,
         )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import struct
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.groups.events import ASSIGNMENT_BYTES_MAX, GroupEvents
+from cluster.clocks import WallClock
+from cluster.groups.desk import Desk, GroupSettings
+from cluster.groups.rebalance import ASSIGNMENT_BYTES_MAX, Rebalances
 from cluster.groups.state.group import Group
 from cluster.groups.state.member import Member
 from cluster.protocol.consumer_protocol import assigned_partitions
 from replica.ids import TopicPartition
-from replica.trace.events import GroupMemberAssigned, TraceEvent
+from replica.trace.events import Emit, GroupMemberAssigned, TraceEvent
 
 
 def assignment(version: int = 0, **topics: tuple[int, ...]) -> bytes:
@@ -44,14 +47,15 @@ def test_any_bytes_are_an_assignment_or_none(data: bytes) -> None:
 
 
 def events_of(protocol_type: str, data: bytes) -> list[TraceEvent]:
-    told: list[TraceEvent] = []
     group = Group("g")
     group.protocol_type, group.generation = protocol_type, 3
     group.members["m-1"] = Member(
         member_id="m-1", instance_id=None, client_id="c1", client_host="h", rebalance_timeout_ms=1,
         session_timeout_ms=1, protocol_type=protocol_type, protocols=(), assignment=data,
     )  # fmt: skip
-    GroupEvents("b1", told.append).assigned(group)
+    desk = Desk(node="b1", settings=GroupSettings(), clock=WallClock(), new_uuid=uuid4, partition_of=len)
+    Rebalances(desk).tell_assigned(group)
+    told = [action.event for action in desk.take() if isinstance(action, Emit)]
     return [event for event in told if isinstance(event, GroupMemberAssigned)]
 
 
@@ -64,13 +68,13 @@ def test_the_trace_says_which_partitions_a_member_is_to_read() -> None:
         3,
         ("t-0", "t-2", "u-1"),
     )
-    assert event.reason == "member m-1 of group g is to read t-0, t-2, u-1 in generation 3"
+    assert event.sentence() == "member m-1 of group g is to read t-0, t-2, u-1 in generation 3"
 
 
 def test_a_sentence_lists_a_few_partitions_and_counts_the_others() -> None:
     (event,) = events_of("consumer", assignment(t=tuple(range(10))))
     assert isinstance(event, GroupMemberAssigned)
-    assert event.reason.endswith("t-6, t-7 and 2 more in generation 3") and len(event.partitions) == 10
+    assert event.sentence().endswith("t-6, t-7 and 2 more in generation 3") and len(event.partitions) == 10
 
 
 @pytest.mark.parametrize(

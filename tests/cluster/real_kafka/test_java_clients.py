@@ -23,6 +23,7 @@ from cluster.protocol.api_00_produce import (
 )
 from cluster.protocol.cold import encode_request, encode_response, request, response
 from cluster.protocol.versions import FETCH, LIST_OFFSETS, METADATA
+from replica.causes import ResetCause
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import build_batch
@@ -145,7 +146,7 @@ def test_a_failure_is_definite_if_no_attempt_can_have_been_written(producer: Cli
             sight.ended("b1 has closed the connection")
     producer.hear("failed", record="r0", partition=-1, error="X", message=REFUSED_FOR_GOOD, micros=7)
     (failed,) = producer.told("RecordFailed")
-    assert (failed.definite, failed.error, failed.reason) == (definite, "X", REFUSED_FOR_GOOD)
+    assert (failed.definite, failed.error, failed.sentence()) == (definite, "X", REFUSED_FOR_GOOD)
 
 
 def test_an_answer_that_comes_late_finds_its_request_past_one_without_an_answer() -> None:
@@ -215,10 +216,10 @@ def test_a_consumer_reads_and_says_where_its_position_moves(consumer: Client) ->
     consumer.hear("reset", partition=0, offset=3, previous_offset=7)
     began, lost, cut, sought = consumer.told("PositionReset")
     assert (began.previous_offset, began.offset, began.error) == (-1, 0, None)
-    assert "no position yet; auto.offset.reset=earliest" in began.reason
+    assert (began.cause, began.policy) == (ResetCause.NO_POSITION, "earliest")
     assert (lost.offset, lost.error) == (9, "OFFSET_OUT_OF_RANGE")
     assert (cut.offset, cut.error) == (7, "LOG_TRUNCATION")
-    assert sought.error is None and sought.reason == "the application asked for this offset"
+    assert (sought.error, sought.cause, sought.policy) == (None, ResetCause.SEEK, None)
     assert consumer.orders[-1] == {"do": "seek", "client": "p1", "topic": "t", "partition": 0, "to": "3"}
     (read,) = consumer.told("RecordRead")
     assert (read.offset, read.record, read.leader_epoch) == (0, "r0", 2)

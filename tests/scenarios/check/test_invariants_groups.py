@@ -8,12 +8,13 @@ import pytest
 from trace_script import TraceScript
 
 from replica.trace import events as trace
+from tests.group_script import CAUSES
 
 
 class GroupWords(TraceScript):
     def say(self, kind: type[trace.TraceEvent], **columns: Any) -> None:
-        given: dict[str, Any] = {"node": "b1", "group": "g", "reason": "as it is"}
-        self.emit(kind(**given | columns))
+        given: dict[str, Any] = {"node": "b1", "group": "g"}
+        self.emit(kind(**given | CAUSES.get(kind, {}) | columns))
 
     def joined(self, member: str, instance: str | None = None) -> None:
         about = {"member": member, "client_id": member, "instance": instance, "generation": 1}
@@ -50,7 +51,7 @@ class GroupWords(TraceScript):
 
     def loaded(self, node: str) -> None:
         about = {"node": node, "topic": "__consumer_offsets", "partition": 0, "leader_epoch": 1}
-        self.emit(trace.GroupsLoaded(groups=1, offsets=0, reason="as it is", **about))  # type: ignore[arg-type]
+        self.emit(trace.GroupsLoaded(groups=1, offsets=0, **about))  # type: ignore[arg-type]
 
 
 def two_readers() -> GroupWords:

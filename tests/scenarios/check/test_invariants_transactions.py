@@ -8,6 +8,7 @@ import pytest
 from fake_probe import FakeProbe
 from trace_script import HERE, T0, TraceScript
 
+from replica.causes import TransactionCause
 from replica.rules import PROFILES
 from replica.trace import events as trace
 from scenarios.check.invariants.checker import StableOffsetSnapshot
@@ -90,7 +91,7 @@ class TransactionScript(TraceScript):
             trace.TransactionStateChanged(
                 node="b1", transactional_id="x", previous_state="Ongoing",
                 state="PrepareCommit" if commit else "PrepareAbort", producer_id=PRODUCER_ID, producer_epoch=epoch,
-                partitions=("t-0",), fences=fences, reason="so it is",
+                partitions=("t-0",), fences=fences, cause=TransactionCause.COMMIT,
             )
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from trace_script import T0, TraceScript
 
+from replica.causes import TransactionCause
 from replica.trace.events import (
     AbortedBatchFound,
     LogEntryFound,
@@ -20,6 +21,10 @@ from replica.trace.events import (
     TransactionStateChanged,
 )
 from scenarios.language.expect import ANOMALIES, JEPSEN_CLASS
+
+PROMISED = OutputPromised(
+    client="t1", topic="t", partition=0, record="r0", input="i0", input_partition="i-0", offset=0, committed_offset=1
+)
 
 
 def ledger_only() -> TraceScript:
@@ -240,7 +245,7 @@ def test_a_copy_in_another_partition_counts_if_its_transaction_was_committed(
 def test_an_output_of_an_open_transaction_is_not_lost_yet() -> None:
     script = ledger_only()
     script.send("r0")
-    script.emit(OutputPromised(client="t1", topic="t", partition=0, record="r0", reason="its input is done"))
+    script.emit(PROMISED)
     script.find("b1", "r0")
     script.emit(OpenBatchFound(node="b1", topic="t", partition=0, producer_id=1, base_offset=0, last_offset=0))
     assert script.verdict().kinds == ()
@@ -263,7 +268,8 @@ class Orders:
         self.script.emit(
             TransactionStateChanged(
                 node="b2", transactional_id=f"orders.{producer_id}", previous_state=previous, state=state,
-                producer_id=producer_id, producer_epoch=0, partitions=partitions, fences=False, reason="so it is",
+                producer_id=producer_id, producer_epoch=0, partitions=partitions, fences=False,
+                cause=TransactionCause.COMMIT,
             )
         )  # fmt: skip
 
@@ -419,7 +425,7 @@ def test_a_decision_counts_before_its_marker_is_written(
 def test_an_output_whose_only_copy_will_be_aborted_is_lost() -> None:
     orders = Orders()
     orders.acked("r0")
-    orders.script.emit(OutputPromised(client="t1", topic="t", partition=0, record="r0", reason="its input is done"))
+    orders.script.emit(PROMISED)
     orders.change("PrepareAbort")
     orders.script.find("b1", "r0")
     orders.open(0)

@@ -6,6 +6,7 @@ from typing import Any
 
 from trace_script import HERE, TraceScript
 
+from replica.causes import ResetCause
 from replica.trace import events as trace
 from scenarios.observe.story import Story
 
@@ -24,7 +25,7 @@ def read(offset: int) -> trace.RecordRead:
 
 def reset(offset: int, before: int, error: str | None) -> trace.PositionReset:
     place: dict[str, Any] = {"client": "r1", "peer": "b1", "offset": offset, "previous_offset": before, **HERE}
-    return trace.PositionReset(error=error, reason="auto.offset.reset=latest", **place)
+    return trace.PositionReset(error=error, cause=ResetCause.OUT_OF_RANGE, policy="latest", **place)
 
 
 def failed(error: str, offset: int = 19) -> trace.FetchFailed:
@@ -32,7 +33,7 @@ def failed(error: str, offset: int = 19) -> trace.FetchFailed:
 
 
 def test_a_position_that_an_error_moves_is_told() -> None:
-    moved = "r1 goes to offset 50: auto.offset.reset=latest"
+    moved = "r1 goes to offset 50: b1 has no offset 19; auto.offset.reset=latest"
     assert told(reset(50, 19, "OFFSET_OUT_OF_RANGE")) == [moved]
     assert told(reset(50, 19, None)) == [], "its user has asked for it"
 
@@ -40,7 +41,7 @@ def test_a_position_that_an_error_moves_is_told() -> None:
 def test_where_the_first_reader_of_a_partition_begins_is_no_news() -> None:
     begins = reset(0, -1, "NO_OFFSET_FOR_PARTITION")
     assert told(begins) == []
-    assert told(read(0), begins) == ["r1 goes to offset 0: auto.offset.reset=latest"]
+    assert told(read(0), begins) == ["r1 goes to offset 0: b1 has no offset -1; auto.offset.reset=latest"]
 
 
 def test_a_reader_that_has_no_offset_to_go_on_from_is_told_once() -> None:
@@ -60,8 +61,9 @@ def test_what_is_refused_cannot_be_read_or_has_to_wait_is_told_once() -> None:
         error="UNKNOWN_MEMBER_ID",
     )
     place: dict[str, Any] = {"client": "r1", "offset": 5, "record": "r5", "key_format": None, "value_format": "int"}
-    pill = trace.DeserializationFailed(reason="the value is too long", **place, **HERE)
+    pill = trace.DeserializationFailed(message="the value is too long", **place, **HERE)
     waits = trace.ClientThrottled(
-        node="b1", peer="p1", api="Produce", key="producer_byte_rate", throttle_time_us=5, reason="b1 has p1 wait"
+        node="b1", peer="p1", api="Produce", key="producer_byte_rate", throttle_time_us=5000, used=9, limit=7
     )
-    assert told(refused, pill, waits, refused, pill, waits) == [refused.sentence(), pill.reason, waits.reason]
+    every = (refused, pill, waits)
+    assert told(*every, *every) == [one.sentence() for one in every]

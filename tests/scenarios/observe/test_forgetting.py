@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from replica.causes import JoinCause, LeaveCause, RemovalCause, ResetCause, TransactionCause
 from replica.ids import TopicPartition
 from replica.rules import PROFILES
 from replica.trace import events as trace
@@ -127,8 +128,8 @@ class Session:
     def _change(self, name: dict[str, Any], before: str, state: str, partitions: tuple[str, ...]) -> None:
         self.log.emit(
             trace.TransactionStateChanged(
-                node="b1", previous_state=before, state=state, partitions=partitions, fences=False, reason="asked",
-                **name,
+                node="b1", previous_state=before, state=state, partitions=partitions, fences=False,
+                cause=TransactionCause.COMMIT, **name,
             )
         )  # fmt: skip
 
@@ -136,20 +137,21 @@ class Session:
         """A member of a group, and at times the last one, after which the group is removed."""
         group = f"g{self.random.randrange(GROUPS)}"
         members = self.groups.setdefault(group, {})
-        here: dict[str, Any] = {"node": "b1", "group": group, "generation": len(members), "reason": "asked"}
+        here: dict[str, Any] = {"node": "b1", "group": group, "generation": len(members)}
         if not members or self.random.random() < 0.3:
             self.joined += 1
             member: dict[str, Any] = {"member": f"m{self.joined}", "client_id": f"c{self.joined % 9}"}
             instance = self.random.choice((None, f"i{self.joined % 50}"))
-            self.log.emit(trace.GroupMemberJoined(instance=instance, **member, **here))
+            self.log.emit(trace.GroupMemberJoined(instance=instance, cause=JoinCause.NEW, **member, **here))
             self.log.emit(trace.GroupMemberReconciled(partitions=(f"{topic}-0",), revoking=(), **member, **here))
             members[member["member"]] = (member["client_id"], instance)
         while members and self.random.random() < 0.9:
             name, (client_id, instance) = members.popitem()
-            self.log.emit(trace.GroupMemberLeft(member=name, client_id=client_id, instance=instance, **here))
+            about: dict[str, Any] = {"client_id": client_id, "instance": instance, "cause": LeaveCause.LEAVE_REQUEST}
+            self.log.emit(trace.GroupMemberLeft(member=name, **about, **here))
         if not members:
             del self.groups[group]
-            self.log.emit(trace.GroupRemoved(node="b1", group=group, generation=0, reason="it is empty"))
+            self.log.emit(trace.GroupRemoved(node="b1", group=group, generation=0, cause=RemovalCause.EMPTY))
 
     def _append(self, topic: str, offset: int, crc: int, producer_id: int, sequence: int) -> None:
         self._emit(
@@ -188,7 +190,7 @@ class Session:
         if self.random.random() < 0.3:
             self._emit(
                 trace.PositionReset, topic, client=client, peer="b1", offset=0, previous_offset=offset + 1, error=None,
-                reason="seeks",
+                cause=ResetCause.SEEK,
             )  # fmt: skip
 
     def _delete(self, topic: str) -> None:

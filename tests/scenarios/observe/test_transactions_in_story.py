@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from trace_builder import TraceBuilder
 
+from replica.causes import TransactionCause
 from replica.trace import events as t
 from replica.trace.events import TraceRow
 from scenarios.language.parse.catalogue import find_scenario
@@ -96,7 +97,7 @@ def test_a_batch_is_late_only_behind_the_marker_of_its_transaction(is_marked: bo
     def stands(state: str, partitions: tuple[str, ...]) -> None:
         changed = t.TransactionStateChanged(
             node="b2", transactional_id="x", previous_state="Empty", state=state, producer_id=7, producer_epoch=0,
-            partitions=partitions, fences=False, reason=state,
+            partitions=partitions, fences=False, cause=TransactionCause.COMMIT,
         )  # fmt: skip
         script.emit(changed)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replica.causes import TransactionCause
 from replica.ids import TopicPartition
 from replica.trace.events import (
     PartitionCreated,
@@ -160,9 +161,7 @@ class Coordinator(Cluster):
         refused = ProduceRefused(node="b1", peer="b1", topic=topic, partition=0, error="NOT_ENOUGH_REPLICAS")
         error = "COORDINATOR_NOT_AVAILABLE"
         self.log.emit(
-            TransactionRefused(
-                node="b1", transactional_id=name, api=api, producer_id=1, producer_epoch=0, error=error, reason="no"
-            ),
+            TransactionRefused(node="b1", transactional_id=name, api=api, producer_id=1, producer_epoch=0, error=error),
             self.log.emit(refused),
         )
 
@@ -170,7 +169,7 @@ class Coordinator(Cluster):
         self.log.emit(
             TransactionStateChanged(
                 node="b1", transactional_id=name, producer_id=1, producer_epoch=0, previous_state="Empty",
-                state="Ongoing", partitions=(), fences=False, reason="it has begun",
+                state="Ongoing", partitions=(), fences=False, cause=TransactionCause.PARTITIONS_ADDED,
             )
         )  # fmt: skip
 

@@ -247,6 +247,7 @@ def hostile_run(held_up: Path, runs_dir: Path) -> Path:
     rows = [
         {"seq": summary["events"] + row.seq, "at_us": 60_000_000, "event": t.EVENT_NAMES[type(row.event)], "causes": []}
         | {name: getattr(row.event, name, None) for name in columns}
+        | {"reason": row.event.sentence()}
         for row in script.rows
     ]
     (run_dir / "trace" / "group").mkdir()

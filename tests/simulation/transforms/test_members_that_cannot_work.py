@@ -126,7 +126,7 @@ def test_deserializers_are_part_of_a_poll() -> None:
         duration="60s",
         producer="rate: 2/s",
     )
-    left = [row.event.reason for row in result.rows if isinstance(row.event, trace.GroupMemberLeft)]
+    left = [row.event.sentence() for row in result.rows if isinstance(row.event, trace.GroupMemberLeft)]
     assert left and "consumer poll timeout has expired." in left[0]
     assert ("w1", "OffsetCommit", "UNKNOWN_MEMBER_ID") in refusals(result)
 
@@ -134,7 +134,7 @@ def test_deserializers_are_part_of_a_poll() -> None:
 def test_a_static_member_that_polls_too_late_falls_silent_until_its_session_ends() -> None:
     config = "group.instance.id: i1, max.poll.interval.ms: 10000, session.timeout.ms: 12000"
     result = run(member("w1", config, batch="20", process="3s"), duration="60s", producer="rate: 2/s")
-    left = [row.event.reason for row in result.rows if isinstance(row.event, trace.GroupMemberLeft)]
+    left = [row.event.sentence() for row in result.rows if isinstance(row.event, trace.GroupMemberLeft)]
     assert left and "has been silent for 12 s" in left[0]
 
 

@@ -184,7 +184,7 @@ def test_truncation_is_noticed_and_the_position_goes_back_to_where_the_logs_part
     harness.run_until(3 * SECOND)
     assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2"), (1, "r7"), (2, "r8"), (3, "r9")]
     assert resets(harness)[1:] == [(3, 1, "LOG_TRUNCATION")]
-    assert harness.events("PositionReset")[1].reason == "the log was truncated: on b2 epoch 0 ends at 1, before 3"
+    assert harness.events("PositionReset")[1].sentence() == "the log was truncated: on b2 epoch 0 ends at 1, before 3"
 
 
 def test_without_the_truncation_check_the_consumer_reads_on_over_the_gap() -> None:

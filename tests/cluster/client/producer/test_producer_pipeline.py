@@ -159,5 +159,5 @@ def test_interceptors_hear_how_a_record_ended() -> None:
     cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
     send(harness, 0)
     harness.run_until(2 * SECOND)
-    heard = [one.reason for one in harness.events("RecordIntercepted") if one.hook == "onAcknowledgement"]
+    heard = [one.sentence() for one in harness.events("RecordIntercepted") if one.hook == "onAcknowledgement"]
     assert heard == ["AuditInterceptor counts onAcknowledgement of r0, which failed: NOT_ENOUGH_REPLICAS: call 1"]

@@ -10,8 +10,8 @@ import pytest
 
 from cluster.client.api_versions import Allowed, ApiVersions, NodeApiVersions
 from cluster.client.connections import Answered, ClientConnections
+from cluster.client.events import ClientEvents
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import GroupMetadata, IdempotenceState, ProducerState
 from cluster.client.producer.transactions import TransactionManager
 from cluster.config import ProducerConfig
@@ -85,7 +85,7 @@ class Producer:
     def __init__(self, connections: Connections) -> None:
         self.connections = connections
         config = ProducerConfig(transactional_id="x")
-        events = ProducerEvents("p1", -1, TraceLog([]))
+        events = ClientEvents("p1", TraceLog([]))
         self.manager = TransactionManager(
             config, cast(ClientConnections, connections), events, IdempotenceState(transactional=True)
         )
