@@ -18,7 +18,7 @@ from uuid import UUID
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
 from cluster.client.consumer.offsets import OffsetLookups
-from cluster.client.consumer.positions import PartitionPosition, PositionState, Reset
+from cluster.client.consumer.positions import PartitionPosition, PositionMove, PositionState
 from cluster.client.events import ClientEvents
 from cluster.client.interceptors import NO_TIME
 from cluster.client.metadata_cache import ClientMetadata
@@ -143,10 +143,10 @@ class ConsumerCore(ClientNode):
             leader = self._metadata.leader(tp)
             position.move_to(target, UNDEFINED_EPOCH, leader)
             peer = self._connections.name(leader.leader)
-            self._lookups.tell_reset(position, peer, previous, None, Reset(ResetCause.SEEK))
+            self._lookups.tell_reset(position, peer, previous, None, PositionMove(ResetCause.SEEK))
         else:
             to = "earliest" if target == "beginning" else "latest"
-            position.await_reset(to, None, Reset(ResetCause.SEEK, target))
+            position.await_reset(to, None, PositionMove(ResetCause.SEEK, target))
         return self._run(now_us)
 
     def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
@@ -287,7 +287,7 @@ class ConsumerCore(ClientNode):
             position.stop()
         else:
             cause = ResetCause.NO_POSITION if error is None else ResetCause.NO_COMMITTED_OFFSET
-            position.await_reset(policy, error, Reset(cause, policy))
+            position.await_reset(policy, error, PositionMove(cause, policy))
 
     def _go_on_from(self, committed: Mapping[TopicPartition, int]) -> None:
         """The group's offsets are known. source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded"""
@@ -299,7 +299,7 @@ class ConsumerCore(ClientNode):
             previous, leader = position.offset, self._metadata.leader(tp)
             position.move_to(offset, UNDEFINED_EPOCH, leader)
             peer = self._connections.name(leader.leader)
-            self._lookups.tell_reset(position, peer, previous, None, Reset(ResetCause.COMMITTED_OFFSET))
+            self._lookups.tell_reset(position, peer, previous, None, PositionMove(ResetCause.COMMITTED_OFFSET))
 
     def _commit_failed(self, group_id: str) -> None:
         """Without a request: the client knows the answer."""

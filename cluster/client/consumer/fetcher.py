@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from cluster.client.connection_states import ClientRequest, ClientResponse
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.positions import PartitionPosition, PositionState, Reset
+from cluster.client.consumer.positions import PartitionPosition, PositionMove, PositionState
 from cluster.client.events import ClientEvents, record_name
 from cluster.client.node import ExponentialBackoff
 from cluster.config import ConsumerConfig
@@ -439,7 +439,7 @@ class ConsumerFetcher:
             if policy == "none":
                 position.stop()
                 return
-            position.await_reset(policy, error.name, Reset(ResetCause.OUT_OF_RANGE, policy, peer), cause)
+            position.await_reset(policy, error.name, PositionMove(ResetCause.OUT_OF_RANGE, policy, peer), cause)
             return
         # Differs from Kafka: the Java consumer asks again at once, this one after retry.backoff.ms; a corrupt batch is
         # an exception to its application there, which would poll again. Nothing is ever skipped.

@@ -10,7 +10,7 @@ from typing import Any
 
 from cluster.client.api_versions import SPOKEN, Allowed
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.positions import PartitionPosition, PositionState, Reset
+from cluster.client.consumer.positions import PartitionPosition, PositionMove, PositionState
 from cluster.client.events import ClientEvents
 from cluster.client.metadata_cache import LeaderAndEpoch
 from cluster.client.node import ExponentialBackoff
@@ -153,7 +153,7 @@ class OffsetLookups:
         peer: str,
         previous: Offset,
         error: str | None,
-        reset: Reset,
+        reset: PositionMove,
         cause: int | None = None,
     ) -> None:
         moved = PositionReset(
@@ -245,12 +245,12 @@ class OffsetLookups:
             position.stop()
         elif undefined:
             policy = self._reset_policy
-            reset = Reset(ResetCause.UNKNOWN_EPOCH, policy, peer, position.offset_epoch)
+            reset = PositionMove(ResetCause.UNKNOWN_EPOCH, policy, peer, position.offset_epoch)
             position.await_reset(policy, LOG_TRUNCATION, reset)
         else:
             previous = position.offset
             position.move_to(end_offset, epoch, position.leader)
-            reset = Reset(ResetCause.TRUNCATED, leader_epoch=epoch)
+            reset = PositionMove(ResetCause.TRUNCATED, leader_epoch=epoch)
             self.tell_reset(position, peer, previous, LOG_TRUNCATION, reset)
 
     # -------------------------------------------------------------------------------------------------- end offsets

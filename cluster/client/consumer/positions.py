@@ -16,7 +16,7 @@ from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch,
 from replica.rules import Rules
 
 
-class Reset(NamedTuple):
+class PositionMove(NamedTuple):
     """Why a position is to move, as PositionReset has it."""
 
     cause: ResetCause
@@ -25,7 +25,7 @@ class Reset(NamedTuple):
     leader_epoch: LeaderEpoch | None = None
 
 
-NEW = Reset(ResetCause.NO_POSITION)
+NEW = PositionMove(ResetCause.NO_POSITION)
 
 
 class PositionState(Enum):
@@ -49,14 +49,14 @@ class PartitionPosition:
     leader: LeaderAndEpoch = NO_LEADER
     reset_to: str = "latest"
     reset_error: str | None = None
-    reset: Reset = NEW
+    reset: PositionMove = NEW
     retry_at_us: int = 0
     failures: int = 0
     awaits_answer: bool = False
     cause: int | None = None
     """The trace event that made a reset necessary."""
 
-    def await_reset(self, to: str, error: str | None, reset: Reset, cause: int | None = None) -> None:
+    def await_reset(self, to: str, error: str | None, reset: PositionMove, cause: int | None = None) -> None:
         """Ask the leader for the earliest or latest offset before reading on."""
         self.state = PositionState.AWAIT_RESET
         self.reset_to, self.reset_error, self.reset, self.cause = to, error, reset, cause

@@ -22,7 +22,10 @@ def keys(script: TraceScript, *keys: str, tombstones: tuple[int, ...] = ()) -> N
 
 
 def compact(script: TraceScript, node: str, to: int, *gone: int, aborted: bool = False) -> None:
-    script.state(trace.LogCompacted, node=node, offset=to, size_bytes=100, reason=f"{node} compacts t-0", role="leader")
+    script.state(
+        trace.LogCompacted, node=node, role="leader", offset=to, size_bytes=100, first_dirty_offset=0,
+        dirty_percent=100, records_removed=len(gone),
+    )  # fmt: skip
     for offset in gone:
         script.state(
             trace.BatchCompacted,
@@ -151,7 +154,7 @@ def test_a_later_record_that_an_operator_deleted_accounts_for_the_earlier_one() 
     script.replicate("r0", "r1", "r2", acks=-1)
     keys(script, "a", "b", "a")
     compact(script, "b1", 3, 0)
-    script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=3, reason="admin asked")
+    script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=3)
     script.find("b1", start=3, leader=True)
     assert script.verdict().records["lost"] == ()
 

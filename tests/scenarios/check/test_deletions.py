@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from trace_script import HERE, TraceScript
 
+from replica.causes import RetentionCause
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 
 
 def delete_records(script: TraceScript, start: int, *followers: str) -> None:
     for node in (script.leader, *followers):
-        script.state(trace.LogStartOffsetAdvanced, node=node, log_start_offset=start, reason="admin asked")
+        script.state(trace.LogStartOffsetAdvanced, node=node, log_start_offset=start)
 
 
 def find(script: TraceScript, node: str, start: int, *names: str) -> None:
@@ -56,7 +57,7 @@ def test_what_had_expired_on_the_replica_that_was_read_was_not_skipped(
     script = TraceScript()
     script.replicate("r0", "r1", "r2", "r3", acks=-1)
     script.read("r0", 0)
-    script.state(trace.RecordsExpired, node="b1", log_start_offset=2, size_bytes=200, reason="they are old")
+    script.state(trace.RecordsExpired, node="b1", log_start_offset=2, size_bytes=200, cause=RetentionCause.TIME)
     script.reset(goes_on_at, error="OFFSET_OUT_OF_RANGE")
     script.read(f"r{goes_on_at}", goes_on_at)
     script.fail_over("b2", "b2", "b3")
@@ -189,7 +190,7 @@ def test_a_log_begins_where_its_broker_says_in_the_middle_of_a_run(kind: type) -
     """Whatever the others hold."""
     script = TraceScript()
     script.replicate("r0", "r1", "r2", acks=-1)
-    more = {"size_bytes": 200} if kind is trace.RecordsExpired else {}
-    script.state(kind, node="b1", log_start_offset=2, reason="they go", **more)
+    more = {"size_bytes": 200, "cause": RetentionCause.TIME} if kind is trace.RecordsExpired else {}
+    script.state(kind, node="b1", log_start_offset=2, **more)
     assert [name for _, name, _ in script.mirror.records(TopicPartition("t", 0), "b1")] == ["r2"]
     assert [name for _, name, _ in script.mirror.records(TopicPartition("t", 0), "b2")] == ["r0", "r1", "r2"]

@@ -44,7 +44,7 @@ class DeletingLog:
 
     def delete_below(self, start: int) -> None:
         self.log.set_log_start_offset(start)
-        self.script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=start, reason="admin asked")
+        self.script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=start)
         self._look()
 
     def crash(self) -> None:

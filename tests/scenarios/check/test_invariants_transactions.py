@@ -432,7 +432,7 @@ def test_with_its_last_record_a_transaction_was_forgotten_before_kafka_7190(prof
     script = TransactionScript(profile)
     script.begin()
     script.write("r0", "r1")
-    script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=2, reason="an operator asked")
+    script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=2)
     script.replicate("s0")
     script.state(trace.HighWatermarkAdvanced, node="b1", high_watermark=3, previous_high_watermark=2)
     assert probed(script, 3) == broken

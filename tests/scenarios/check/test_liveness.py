@@ -118,7 +118,7 @@ def test_what_a_follower_does_not_learn_because_it_was_told_to_truncate_is_a_cas
     script.learn("b2", 1)
     script.learn("b3", 1)
     for follower in diverged:
-        script.state(trace.DivergenceFound, node="b1", peer=follower, offset=2, reason=f"{follower} has other records")
+        script.state(trace.DivergenceFound, node="b1", peer=follower, offset=2, fetch_offset=3, last_fetched_epoch=0)
     script.at(100)
     for node in script.brokers:
         script.find(node, "r0", "r1")

@@ -96,7 +96,7 @@ class Session:
         )  # fmt: skip
         self._emit(
             trace.LeadershipBegan, topic, node="b1", leader_epoch=0, partition_epoch=0, isr=("b1",), log_end_offset=0,
-            high_watermark=0, reason="b1 leads",
+            high_watermark=0,
         )  # fmt: skip
 
     def _transact(self, topic: str) -> None:
@@ -120,7 +120,7 @@ class Session:
             self._emit(
                 trace.TransactionMarkerWritten, topic, node="b1", leader_epoch=0, offset=offset,
                 first_offset=offset - 1, producer_id=number, producer_epoch=epoch, coordinator_epoch=0,
-                committed=committed, reason="asked",
+                committed=committed,
             )  # fmt: skip
         self._change(name, f"Prepare{kind}", f"Complete{kind}", ())
         self.log.emit(trace.TransactionEnded(client=client, number=sequence, committed=committed, **name))
@@ -196,7 +196,7 @@ class Session:
     def _delete(self, topic: str) -> None:
         end = self.ends.pop(topic)
         self.log.emit(trace.TopicDeleted(node="c1", topic=topic))
-        self._emit(trace.ReplicaDeleted, topic, node="b1", previous_log_end_offset=end, reason="its topic is gone")
+        self._emit(trace.ReplicaDeleted, topic, node="b1", previous_log_end_offset=end)
 
 
 @pytest.mark.parametrize("seed", range(6))

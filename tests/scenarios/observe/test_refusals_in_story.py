@@ -14,13 +14,13 @@ from scenarios.view.sentences import sentence_of
 @pytest.mark.parametrize(
     ("why", "line"),
     [
-        ("UNKNOWN_TOPIC_OR_PARTITION", "b1 refuses a batch: UNKNOWN_TOPIC_OR_PARTITION"),
-        ("it is too old", "UNKNOWN_TOPIC_OR_PARTITION: b1 refuses a batch: it is too old"),
+        ("", "b1 refuses a batch of p1 for t-0: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("it is too old", "UNKNOWN_TOPIC_OR_PARTITION: b1 refuses a batch of p1 for t-0: it is too old"),
     ],
 )
 def test_a_refusal_names_its_error_once(why: str, line: str) -> None:
     script = TraceScript()
-    refused = trace.ProduceRefused(node="b1", peer="p1", error="UNKNOWN_TOPIC_OR_PARTITION", **HERE)
+    refused = trace.ProduceRefused(node="b1", peer="p1", error="UNKNOWN_TOPIC_OR_PARTITION", message=why, **HERE)
     script.emit(refused)
     assert line in [said.text for said in Story.of(script.view, script.rows).lines]
     assert sentence_of(refused, ()) == line

@@ -66,7 +66,7 @@ def test_a_new_leader_says_itself_where_its_last_stable_offset_stands(
     script = TraceBuilder([rows.append])
 
     def stands(node: str) -> None:
-        script.state(t.LastStableOffsetMoved, node=node, last_stable_offset=0, high_watermark=4, reason="a record of x")
+        script.state(t.LastStableOffsetMoved, node=node, last_stable_offset=0, high_watermark=4, producer_id=7)
 
     script.at(1).leads("b1", 0)
     stands("b1")
@@ -75,7 +75,10 @@ def test_a_new_leader_says_itself_where_its_last_stable_offset_stands(
         stands("b1")
     script.at(60).emit(t.RunFinished(lasted_us=0))
     told = [line.text for line in Story.of(ClusterView((), ()), rows).lines if "stable offset" in line.text]
-    assert told[0] == "b1 leads t-0 in epoch 1; at b1 the last stable offset of t-0 had stood at 0 for 19 s"
+    assert (
+        told[0]
+        == "b1 leads t-0 in epoch 1, which starts at 0; its high watermark is 4; at b1 the last stable offset of t-0 had stood at 0 for 19 s"
+    )
     assert bool(told[1:]) is is_said_to_stand
 
 
@@ -116,7 +119,8 @@ def test_a_batch_is_late_only_behind_the_marker_of_its_transaction(is_marked: bo
     if is_marked:
         marker = t.TransactionMarkerWritten(
             node="b1", topic="t", partition=0, leader_epoch=0, offset=1, first_offset=0, producer_id=7,
-            producer_epoch=0, coordinator_epoch=0, committed=True, )  # fmt: skip
+            producer_epoch=0, coordinator_epoch=0, committed=True,
+        )  # fmt: skip
         script.emit(marker)
     appends(2)
     late = [line.text for line in Story.of(ClusterView((), ()), rows).lines if "late batch" in line.text]

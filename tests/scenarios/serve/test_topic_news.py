@@ -158,7 +158,9 @@ def test_topics_of_the_scenario_and_of_coordinators_are_no_news() -> None:
 
 class Coordinator(Cluster):
     def refuse(self, name: str, *, api: str = "AddPartitionsToTxn", topic: str = "__transaction_state") -> None:
-        refused = ProduceRefused(node="b1", peer="b1", topic=topic, partition=0, error="NOT_ENOUGH_REPLICAS")
+        refused = ProduceRefused(
+            node="b1", peer="b1", topic=topic, partition=0, error="NOT_ENOUGH_REPLICAS", message="the ISR {b1} is small"
+        )
         error = "COORDINATOR_NOT_AVAILABLE"
         self.log.emit(
             TransactionRefused(node="b1", transactional_id=name, api=api, producer_id=1, producer_epoch=0, error=error),
@@ -179,9 +181,8 @@ def test_a_coordinator_that_cannot_write_is_told_once_for_each_outage() -> None:
     for _ in range(3):
         cluster.refuse("pay")
     cluster.refuse("bill", api="InitProducerId")
-    told = (
-        "b1 refuses AddPartitionsToTxn of transactional.id pay with COORDINATOR_NOT_AVAILABLE (the ISR {b1} is small)"
-    )
+    why = "b1 refuses a batch of b1 for __transaction_state-0: the ISR {b1} is small"
+    told = f"b1 refuses AddPartitionsToTxn of transactional.id pay with COORDINATOR_NOT_AVAILABLE ({why})"
     assert cluster.said(0) == [told, told.replace("AddPartitionsToTxn", "InitProducerId").replace("pay", "bill")]
     cluster.refuse("pay")
     assert cluster.said(1_000_000) == []
