@@ -73,7 +73,7 @@ REPLICATION: tuple[Mutant, ...] = (
         "What a diverging answer says of the high watermark does not count before the cut (S8, S24)",
         FOLLOWER,
         "            return self._diverged(given.diverging)\n",
-        '            told = self._set_high_watermark(given.leader_high_watermark, "of a diverging answer")\n'
+        "            told = self._set_high_watermark(given.leader_high_watermark, HighWatermarkCause.LEADER)\n"
         "            return [*told, *self._diverged(given.diverging)]\n",
         "acks1-leader-kill: S8",
         "zombie-leader-acks1: S8",
