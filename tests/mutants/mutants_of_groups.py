@@ -586,8 +586,8 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "reasons-of-leaving-are-not-told",
         "The reason of a LeaveGroup is told",
         CLASSIC_MEMBERS,
-        'f" ({reasons})" if reasons else ""',
-        '""',
+        "message=reasons or None",
+        "message=None",
         OF_CLASSIC + "test_who_may_leave_a_consumer_group_by_leave_group[-i-0]",
     ),
     # -------------------------------------------------------------------------------------------------------- commits
@@ -1445,8 +1445,8 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "nobody-asks-again-after-an-upgrade",
         "A group that waited for assignments begins anew where its change was not written",
         REBALANCE,
-        '        elif group.state is State.COMPLETING_REBALANCE:\n            self.prepare(group, "its',
-        '        elif False:\n            self.prepare(group, "its',
+        "        elif group.state is State.COMPLETING_REBALANCE:\n            self.prepare(group, Trigger",
+        "        elif False:\n            self.prepare(group, Trigger",
         OF_CLASSIC + "test_a_group_whose_upgrade_is_not_written_goes_on[False]",
     ),
     mutant(
