@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from replica.frozen import dataclass
-from replica.wording import shown
+from replica.wording import set_of, shown
 
 BrokerId = int
 Offset = int
@@ -82,7 +82,7 @@ class Names:
     def set_of(self, node_ids: object) -> str:
         """`{b1, b2}` in the given order (an ISR keeps its order)."""
         assert isinstance(node_ids, (list, tuple)), "an unordered set would print differently in every process"
-        return "{" + ", ".join(self(node_id) for node_id in node_ids) + "}"
+        return set_of(map(self, node_ids))
 
 
 # -------------------------------------------------------------------------------------------------------------- kept in
