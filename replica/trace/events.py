@@ -14,9 +14,9 @@ import functools
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, get_type_hints
+from typing import Annotated, ClassVar, NamedTuple, Protocol, get_type_hints
 
 from replica.causes import Cause
 from replica.frozen import dataclass
@@ -161,18 +161,6 @@ def columns_of_event(event_class: type[TraceEvent]) -> tuple[Column, ...]:
 def makes_sentence(event_class: type[TraceEvent]) -> bool:
     """Whether the class makes the sentence of its events from their data."""
     return event_class.sentence is not TraceEvent.sentence
-
-
-def event_of(event_class: type[TraceEvent], values: Mapping[str, Any]) -> TraceEvent:
-    """An event that was written. values: of its columns, by name; REASON follows from the others"""
-    given = {}
-    for column in columns_of_event(event_class):
-        given[column.name] = value = values[column.name]
-        if column.causes is not None and value is not None:
-            given[column.name] = tuple(map(column.causes, value)) if isinstance(value, tuple) else column.causes(value)
-    if makes_sentence(event_class):
-        del given[REASON.name]
-    return event_class(**given)
 
 
 @functools.cache

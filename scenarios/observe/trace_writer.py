@@ -27,6 +27,7 @@ from replica.trace.events import (
     EVENT_NAMES,
     OBSERVED_BY,
     OPTIONAL_TABLES,
+    REASON,
     SCHEMA_VERSION,
     TABLES,
     Column,
@@ -36,7 +37,6 @@ from replica.trace.events import (
     TraceRow,
     columns_of_event,
     columns_of_table,
-    event_of,
     makes_sentence,
 )
 from replica.trace.listening import Listener, on
@@ -522,16 +522,24 @@ def _rows_of_table(parts: list[Path]) -> Iterator[TraceRow]:
 
 def _rows_of_part(path: Path) -> Iterator[TraceRow]:
     columns = _read_part(path).to_pydict()
-    names = {name: [column.name for column in columns_of_event(cls)] for name, cls in CLASS_OF_EVENT.items()}
+    # A class that makes the sentence makes it anew.
+    fields = {name: [one for one in columns_of_event(cls) if one is not REASON] for name, cls in CLASS_OF_EVENT.items()}
     for i, name in enumerate(columns["event"]):
         if name not in CLASS_OF_EVENT:
             raise TraceError(f"{path}: unknown event {name!r}")
-        values = {column: _frozen(columns[column][i]) for column in names[name]}
         try:
-            event = event_of(CLASS_OF_EVENT[name], values)
+            event = CLASS_OF_EVENT[name](**{one.name: _value(one, columns[one.name][i]) for one in fields[name]})
         except ValueError as unknown:
             raise TraceError(f"{path}: event {name!r} has a cause that there is not: {unknown}") from None
         yield TraceRow(columns["seq"][i], columns["at_us"][i], tuple(columns["causes"][i]), event)
+
+
+def _value(column: Column, written: Any) -> Any:
+    """raises: ValueError for a word that is no cause"""
+    value = _frozen(written)
+    if column.causes is None or value is None:
+        return value
+    return tuple(map(column.causes, value)) if isinstance(value, tuple) else column.causes(value)
 
 
 def _frozen(value: Any) -> Any:
