@@ -33,6 +33,7 @@ from papers import (
 
 from cluster.broker.apis.offered import offered
 from cluster.protocol.versions import api_name
+from replica.causes import Cause
 from replica.rules import Rules, spelled
 from replica.wording import listed
 from scenarios.check.invariants.checker import all_invariants
@@ -200,6 +201,18 @@ def test_every_switch_belongs_to_a_rule() -> None:
 
 def test_the_tables_of_the_report(generated: Generated) -> None:
     generated(ROOT / "spark_reports" / "TABLES.md", "tables", f"\n{results.as_markdown()}\n")
+
+
+def test_the_lists_of_causes(generated: Generated) -> None:
+    """Those who query a trace go by them."""
+    lists = [
+        "\n".join(
+            [f"## {cls.__name__}", "", str(cls.__doc__), "", "| word | meaning |", "|---|---|"]
+            + [f"| {cause} | {cause.meaning} |" for cause in cls]
+        )
+        for cls in Cause.__subclasses__()
+    ]
+    generated(ROOT / "spark_reports" / "TABLES.md", "causes", "\n" + "\n\n".join(lists) + "\n")
 
 
 def test_the_table_of_switches(generated: Generated) -> None:
