@@ -13,10 +13,10 @@ from controller.election import Candidates, Choice, Election, Occasion, elect, e
 from controller.image import MetadataImage, PartitionRegistration
 from controller.inputs import Action, AppendRecord, EmitNumbered, Reply
 from controller.metadata import MetadataRecord, PartitionChangeRecord
-from controller.placement import Reassignment, maybe_complete, without
+from controller.placement import Reassignment, maybe_complete
 from replica.causes import ElrCause, IsrCommitCause
 from replica.config import KAFKAS_OWN, NodeSettings
-from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, Offset, TopicPartition
+from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, Offset, TopicPartition, without
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
 

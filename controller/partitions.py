@@ -24,11 +24,11 @@ from controller.inputs import (
     TopicReply,
 )
 from controller.metadata import ClearElrRecord
-from controller.placement import begin, revert, without
+from controller.placement import begin, revert
 from controller.topics import assignment_problem
 from replica.causes import ElrCause, IsrCommitCause, OccasionKind
 from replica.errors import ErrorCode
-from replica.ids import BrokerId, TopicPartition
+from replica.ids import BrokerId, TopicPartition, without
 from replica.rules import Rules
 from replica.trace import events as trace
 

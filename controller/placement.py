@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from controller.image import PartitionRegistration
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import BrokerId
+from replica.ids import BrokerId, without
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -222,10 +222,6 @@ class ReassignmentOutcome(NamedTuple):
     replicas: Replicas
     in_sync_replicas: Replicas
     unclean: bool = False
-
-
-def without(replicas: Replicas, leaving: Replicas) -> Replicas:
-    return tuple(broker_id for broker_id in replicas if broker_id not in leaving)
 
 
 def begin(partition: PartitionRegistration, target: Replicas) -> Reassignment:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 from replica.frozen import dataclass
 from replica.wording import set_of, shown
@@ -83,6 +83,14 @@ class Names:
         """`{b1, b2}` in the given order (an ISR keeps its order)."""
         assert isinstance(node_ids, (list, tuple)), "an unordered set would print differently in every process"
         return set_of(map(self, node_ids))
+
+
+Named = TypeVar("Named", BrokerId, str)
+
+
+def without(replicas: Iterable[Named], leaving: Collection[Named]) -> tuple[Named, ...]:
+    """Those replicas, by id or by name, that are not among the leaving ones."""
+    return tuple(one for one in replicas if one not in leaving)
 
 
 # -------------------------------------------------------------------------------------------------------------- kept in

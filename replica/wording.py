@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 
 def listed(words: Sequence[str]) -> str:
@@ -16,11 +16,6 @@ def listed(words: Sequence[str]) -> str:
 def set_of(names: Iterable[str]) -> str:
     """`{b1, b2}`."""
     return f"{{{', '.join(names)}}}"
-
-
-def without(names: Iterable[str], others: Collection[str]) -> list[str]:
-    """Those of `names` that are not among the others."""
-    return [name for name in names if name not in others]
 
 
 def duration(microseconds: int) -> str:

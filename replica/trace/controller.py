@@ -21,9 +21,10 @@ from replica.causes import (
     UnfencingCause,
 )
 from replica.frozen import dataclass
+from replica.ids import without
 from replica.trace import columns as column
 from replica.trace.columns import ControlEvent, OnOccasion, OnPartition, was_fenced
-from replica.wording import duration, listed, set_of, without
+from replica.wording import duration, listed, set_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
