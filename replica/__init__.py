@@ -1,6 +1,6 @@
-"""Replication of one partition: leader and follower state, the rules by era, fencing, error codes and ids.
-Rooms: log/ (batches on a disk), trace/ (the events of a run).
+"""Replication of one partition: leader and follower state, the rules of each release, fencing, error codes and ids.
+Subpackages: log/ (record batches on disk), trace/ (the events of a run).
 
-May import: no other room of this package.
+May import: no sibling package.
 Open first: leader.py.
 """

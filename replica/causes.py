@@ -1,7 +1,7 @@
-"""Why things happen, in Kafka's terms: what cores decide by, and the column `cause` of the trace.
+"""The causes of events, in Kafka's terms: state machines return them, and the trace has them in the column `cause`.
 
-A cause is a word, and the numbers and names that decided stand beside it in the event. spark_reports/TABLES.md lists
-all of them: those who query a trace rely on the words.
+Each cause is a word. The numbers and names behind the decision are other fields of the event. Queries rely on these
+words, so they do not change; spark_reports/TABLES.md lists them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Self
 
 
 class Cause(StrEnum):
-    """Base of the lists of causes: `WORD = "word", "what it means"`."""
+    """Base class of the enumerations of causes, whose members are `NAME = "word", "what it means"`."""
 
     meaning: str
 
@@ -26,45 +26,88 @@ class Cause(StrEnum):
 
 
 class IsrCause(Cause):
-    """Why a leader proposes another ISR."""
+    """Reasons why a leader proposes another ISR."""
 
     CAUGHT_UP = "caught_up", "a follower has reached the high watermark, and the start of the leader's epoch"
-    LAG = "lag", "a member has not caught up within replica.lag.time.max.ms, or is no replica any more"
+    LAG = "lag", "a member has not caught up within replica.lag.time.max.ms, or is no longer a replica"
     RETRY = "retry", "the controller did not answer, or answered with an error that leaves the proposal open"
 
 
 class LagCause(Cause):
-    """Why a member is out of sync."""
+    """Reasons why a member is out of sync."""
 
-    NOT_CAUGHT_UP = "not_caught_up", "it had all records last at a time longer ago than replica.lag.time.max.ms"
-    NEVER_CAUGHT_UP = "never_caught_up", "it has not had all records since this leader leads"
+    NOT_CAUGHT_UP = "not_caught_up", "more than replica.lag.time.max.ms ago it had all records for the last time"
+    NEVER_CAUGHT_UP = "never_caught_up", "it has not had all records since this leader was elected"
     NOT_FETCHING = "not_fetching", "to 0.8: it has not fetched for longer than replica.lag.time.max.ms"
     BEHIND = "behind", "to 0.8: it is more than replica.lag.max.messages behind"
-    NOT_ASSIGNED = "not_assigned", "it is no replica any more"
+    NOT_ASSIGNED = "not_assigned", "it is no longer a replica"
 
 
 class HighWatermarkCause(Cause):
-    """Why a follower's high watermark became what it is."""
+    """Reasons why a follower set its high watermark to a value."""
 
-    LEADER = "leader", "it is the leader's"
-    LOG_END = "log_end", "the leader's is beyond the end of the follower's log"
-    LOG_START = "log_start", "the leader's is before the start of the follower's log"
-    CUT = "cut", "the follower has cut its log back"
-    STARTED_ANEW = "started_anew", "the follower has dropped its log, and starts where the leader's does"
+    LEADER = "leader", "it is the leader's high watermark"
+    LOG_END = "log_end", "it is the end of the follower's log, and the leader's high watermark is higher"
+    LOG_START = "log_start", "it is the start of the follower's log, and the leader's high watermark is lower"
+    CUT = "cut", "the follower has truncated its log"
+    STARTED_ANEW = "started_anew", "the follower has deleted its log, and begins at the start of the leader's log"
 
 
 # ---------------------------------------------------------------------------------------------------------------- logs
 
 
 class DeletionCause(Cause):
-    """Why a broker deletes its replica of a partition."""
+    """Reasons why a broker deletes its replica of a partition."""
 
     TOPIC_DELETED = "topic_deleted", "the topic was deleted"
-    NOT_ASSIGNED = "not_assigned", "the broker is no replica any more"
+    NOT_ASSIGNED = "not_assigned", "the broker is no longer a replica"
+
+
+class TruncationCause(Cause):
+    """Reasons why a follower cuts its log back before it fetches from a leader."""
+
+    HIGH_WATERMARK = "high_watermark", "to 0.10: a new follower keeps only what is below its own high watermark"
+    NO_EPOCHS = "no_epochs", "the follower knows no leader epochs, so only its own high watermark can be trusted"
+    EPOCH_UNKNOWN = ("epoch_unknown", "the leader does not know the follower's last epoch: as `no_epochs`")
+    NO_ANSWER = "no_answer", "the leader cannot say where the logs diverge"
+    EPOCH_END = "epoch_end", "the diverging epoch ends there in the leader's log"
+    OWN_EPOCH_END = (
+        "own_epoch_end",
+        "the diverging epoch ends there in the follower's log, earlier than the leader's",
+    )
+    NO_OWN_EPOCH = (
+        "no_own_epoch",
+        "the diverging epoch ends there at the leader, and the follower has no epoch up to it",
+    )
+    EARLIER_EPOCH = (
+        "earlier_epoch",
+        "the follower does not have the diverging epoch: it cuts to the end of its latest one before, and asks again",
+    )
+    LEADER_END = "leader_end", "the leader's log ends there"
+    LEADER_START = "leader_start", "the leader's log starts after the end of the follower's log, which is deleted"
+
+
+class DataLossCause(Cause):
+    """Ways in which a disk loses bytes of a log."""
+
+    NOT_FLUSHED = "not_flushed", "they were never flushed, and the machine lost power"
+    TORN = "torn", "they were torn off the end of the log"
+    DISK_REPLACED = "disk_replaced", "the disk was replaced by an empty one"
+    DISK_FAILED = "disk_failed", "the disk cannot be read any more"
+
+
+class FetchFailureCause(Cause):
+    """Reasons why a follower or a consumer cannot fetch further in a partition."""
+
+    REFUSED = "refused", "the leader refuses the fetch"
+    FENCED = "fenced", "the leader is in a later epoch than the follower knows"
+    NOT_APPENDED = "not_appended", "the follower cannot append the records of the leader"
+    OFFSET_GAP = "offset_gap", "the follower's log ends before the offset from which it fetches"
+    BATCH_TOO_LARGE = "batch_too_large", "to 0.10.0: the next batch is larger than replica.fetch.max.bytes"
 
 
 class RetentionCause(Cause):
-    """By which setting records have expired."""
+    """The settings that make records expire."""
 
     SIZE = "size", "retention.bytes: the log is large enough without them"
     TIME = "time", "retention.ms: all records of their segments are older"
@@ -74,44 +117,52 @@ class RetentionCause(Cause):
 
 
 class ConnectionEnd(Cause):
-    """How a connection ended, as one side of it sees that; the meaning stands in sentences."""
+    """Ways in which a connection ends, as seen from one side."""
 
     CLOSED = "closed", "closed by the other side"
     RESET = "reset", "reset by the other side"
-    TORN = "torn", "a segment file ended before the bytes its frame had promised"
-    TLS_FAILED = "tls_failed", "ended by a failure of TLS"
-    GIVEN_UP = "given_up", "closed by this side, which reads no further"
+    TORN = "torn", "a segment file was shorter than the frame had announced"
+    TLS_FAILED = "tls_failed", "ended because TLS failed"
+    GIVEN_UP = "given_up", "closed by this side"
 
 
 class DropCause(Cause):
-    """Why a message that a hold or a cut had kept back will never arrive."""
+    """Reasons why a message that was delayed by a hold or a cut will never arrive."""
 
     CONNECTION_ENDED = "connection_ended", "its connection has ended"
-    CONNECTION_CLOSED = "connection_closed", "its sender has closed the connection behind a cut"
-    CONNECTION_RESET = "connection_reset", "its sender has reset the connection behind a cut"
+    CONNECTION_CLOSED = "connection_closed", "its sender has closed the connection while the link was cut"
+    CONNECTION_RESET = "connection_reset", "its sender has reset the connection while the link was cut"
     NOT_SENT = "not_sent", "its sender ended before it had sent the body"
     POWER_LOST = "power_lost", "its sender has lost power"
     PROCESS_GONE = "process_gone", "it was in the memory of its sender's process, which has ended"
 
 
 class CloseCause(Cause):
-    """Why a node closed a connection that another one had opened."""
+    """Reasons why a node closed a connection that another node or a client had opened."""
 
     VIOLATION = "violation", "a frame or a request breaks the protocol"
     REQUEST_TOO_LARGE = "request_too_large", "a request has more than socket.request.max.bytes"
-    REQUEST_MEMORY = "request_memory", "requests that come in take too much memory, and its own stalled for longest"
-    TOO_MANY = "too_many", "there are max.connections.per.ip from its address already"
-    IDLE = "idle", "nothing moved on it for connections.max.idle.ms"
+    REQUEST_MEMORY = "request_memory", "incoming requests take too much memory, and this connection has waited longest"
+    TOO_MANY = "too_many", "its address already has max.connections.per.ip connections"
+    IDLE = "idle", "nothing was sent on it for connections.max.idle.ms"
     NODES_ONLY = "nodes_only", "only nodes of the cluster may connect here"
     NO_SECRET = "no_secret", "it has the address of a node, and does not know the secret of the run"
-    AUTHENTICATION_FAILED = "authentication_failed", "it did not prove who it is"
+    AUTHENTICATION_FAILED = "authentication_failed", "its authentication failed"
     SESSION_OVER = "session_over", "its session is over, and it has not authenticated again"
     BUG = "bug", "closed after a bug"
     ANSWER_NOT_WRITTEN = "answer_not_written", "its answer cannot be written"
+    FAULT = "fault", "a step of the timeline asked for it"
+
+
+class InjectionCause(Cause):
+    """What a broker did with a request before it obeyed a fault of requests."""
+
+    NOT_APPLIED = "not_applied", "it was not carried out"
+    APPLIED = "applied", "it was carried out"
 
 
 class LeftOut(Cause):
-    """What a client from outside does more often than the trace has room for."""
+    """Kinds of frequent events of an external client that are counted and left out of the trace."""
 
     CONNECTIONS = "connections", "connections that it opens and that end"
     REQUESTS = "requests", "requests that it sends"
@@ -123,31 +174,38 @@ class LeftOut(Cause):
 
 
 class ElectionCause(Cause):
-    """How a controller found a leader, or why none."""
+    """Rules by which a controller chose a leader, or reasons why it found none."""
 
     PREFERRED = "preferred", "the first replica is live and in the ISR"
-    KEEPS_LEADERSHIP = "keeps_leadership", "who leads is live and in the ISR"
+    KEEPS_LEADERSHIP = "keeps_leadership", "the current leader is live and in the ISR"
     FIRST_LIVE = (
         "first_live",
         "the first of the replicas that is live and in the ISR, or in the ELR while the ISR is empty",
     )
-    UNCLEAN = "unclean", "the first live replica, for no member of the ISR or the ELR is live"
-    UNCLEAN_LAST_KNOWN = "unclean_last_known", "who led last, for neither ISR nor ELR has a member"
+    UNCLEAN = "unclean", "the first live replica, because no member of the ISR or the ELR is live"
+    UNCLEAN_LAST_KNOWN = "unclean_last_known", "the last leader, because ISR and ELR are empty"
     NO_LIVE_MEMBER = "no_live_member", "no leader: no member of the ISR or the ELR is live"
-    UNCLEAN_DISABLED = "unclean_disabled", "likewise, and unclean.leader.election.enable is false"
+    UNCLEAN_DISABLED = (
+        "unclean_disabled",
+        "as `no_live_member`, and unclean.leader.election.enable is false",
+    )
     NO_LIVE_REPLICA = "no_live_replica", "no leader: no replica is live"
 
 
 class OccasionKind(Cause):
-    """What a controller changes leader, ISR or ELR of a partition for."""
+    """Events that made a controller change the leader, ISR or ELR of a partition."""
 
     FENCED = "fenced", "a broker was fenced"
     UNFENCED = "unfenced", "a broker was unfenced"
     REGISTERED = "registered", "a broker registered"
     NO_CLEAN_SHUTDOWN_FILE = "no_clean_shutdown_file", "a broker registered without a clean-shutdown file"
-    OTHER_CLEAN_SHUTDOWN_FILE = "other_clean_shutdown_file", "a broker registered with the file of another life"
+    OTHER_CLEAN_SHUTDOWN_FILE = (
+        "other_clean_shutdown_file",
+        "its clean-shutdown file is of another incarnation",
+    )
     CONTROLLED_SHUTDOWN = "controlled_shutdown", "a broker began a controlled shutdown"
     DIRECTORY_FAILED = "directory_failed", "log directories of a broker failed"
+    DIRECTORY_REPORTED = "directory_reported", "a broker reported in which log directory its replica lies"
     PREFERRED_ASKED = "preferred_asked", "an operator asked for a preferred election"
     UNCLEAN_ASKED = "unclean_asked", "an operator asked for an unclean election"
     LEADER_ASKED = "leader_asked", "an operator asked for that leader"
@@ -162,18 +220,18 @@ class OccasionKind(Cause):
 
 
 class FencingCause(Cause):
-    """Why a broker was fenced."""
+    """Reasons why a broker was fenced."""
 
     NO_HEARTBEAT = "no_heartbeat", "its session timed out"
     ASKED = "asked", "it asked to be fenced"
     SHUTDOWN = "shutdown", "it shuts down in order"
     UNREGISTERED = "unregistered", "an operator unregistered it"
     NOT_IN_REGISTRY = "not_in_registry", "ZooKeeper: it is not in the registry, so the controller took it offline"
-    NOT_LISTED = "not_listed", "a watched cluster lists it no more"
+    NOT_LISTED = "not_listed", "a watched cluster no longer lists it"
 
 
 class UnfencingCause(Cause):
-    """Why a broker counts as live."""
+    """Reasons why a broker was unfenced."""
 
     CAUGHT_UP = "caught_up", "it has applied the metadata log up to its own registration"
     IN_REGISTRY = "in_registry", "ZooKeeper: it is in the registry"
@@ -182,7 +240,7 @@ class UnfencingCause(Cause):
 
 
 class RegistrationCause(Cause):
-    """As what a broker registered."""
+    """Kinds of registrations of a broker: the first one, a repeated one, or one after a restart."""
 
     FIRST = "first", "for the first time"
     SAME_INCARNATION = "same_incarnation", "again, with the same incarnation id: it keeps its epoch"
@@ -191,105 +249,130 @@ class RegistrationCause(Cause):
 
 
 class PlacementCause(Cause):
-    """How the replicas of a new partition were chosen."""
+    """Ways in which the replicas of a new partition are chosen."""
 
     ASSIGNED = "assigned", "as the request says"
     PLACED = "placed", "evenly over racks and brokers"
 
 
 class IsrCommitCause(Cause):
-    """Why a new ISR was written."""
+    """Origins of a new ISR."""
 
     PROPOSED = "proposed", "the leader proposed it (AlterPartition)"
     WRITTEN = "written", "to 2.6: the leader wrote it in ZooKeeper"
-    DECIDED = "decided", "the controller's own, on the occasion that is named"
+    DECIDED = "decided", "the controller decided it, on the occasion in `occasion`"
     TAKEN_OFFLINE = "taken_offline", "ZooKeeper: the controller took replicas offline"
-    UNCLEAN_ELECTION = "unclean_election", "the new leader starts alone"
+    UNCLEAN_ELECTION = "unclean_election", "an unclean election: the new leader is the only member"
 
 
 class ElrCause(Cause):
-    """Why a replica came to the ELR or went from it."""
+    """Reasons why a replica entered or left the ELR."""
 
     BELOW_MIN_ISR = "below_min_isr", "it left an ISR that is below min.insync.replicas: it may still lead"
-    NOT_ASSIGNED = "not_assigned", "it is no replica any more"
+    NOT_ASSIGNED = "not_assigned", "it is no longer a replica"
     IN_ISR = "in_isr", "it is in the ISR again"
     MAY_HAVE_LOST_RECORDS = "may_have_lost_records", "it registered and was not shut down in order"
-    NO_ELR = "no_elr", "the cluster has no eligible leader replicas any more"
+    NO_ELR = "no_elr", "the cluster no longer has eligible leader replicas"
     HAS_TO_CATCH_UP = "has_to_catch_up", "the ISR is large enough without it"
     MIN_ISR_CHANGED = "min_isr_changed", "min.insync.replicas was changed, which voids the ELR"
+    DIRECTORY_REPORTED = (
+        "directory_reported",
+        "a broker reported where its replica lies, which voids the ELR before 4.3",
+    )
 
 
 class ConfigCause(Cause):
-    """Who changed a setting."""
+    """Origins of a changed setting."""
 
     OPERATOR = "operator", "an operator"
-    DEFAULT = "default", "the topic has none of its own, and follows what the brokers have"
-    ELR = "elr", "the controller, as ELR needs one min.insync.replicas"
-    FEATURE = "feature", "an operator, the level of a feature"
+    DEFAULT = "default", "the topic has no value of its own, and gets that of the brokers"
+    ELR = "elr", "the controller, since ELR needs the same min.insync.replicas on all brokers"
+    FEATURE = "feature", "an operator, who set the level of a feature"
 
 
 class CandidacyCause(Cause):
-    """Why a controller stands for election."""
+    """Reasons why a controller stands for election."""
 
     NO_LEADER = "no_leader", "it knows of no leader"
     ELECTION_FAILED = "election_failed", "its last election failed"
     NO_ANSWER = "no_answer", "the leader did not answer in time"
-    RESIGNED = "resigned", "no other was elected since it stopped leading"
+    RESIGNED = "resigned", "no other controller was elected since it stopped leading"
     ALONE = "alone", "there is no other controller"
 
 
 class ResignationCause(Cause):
-    """Why a controller is it no more."""
+    """Reasons why a controller resigned."""
 
     SHUTDOWN = "shutdown", "it shuts down"
     NO_MAJORITY = "no_majority", "no majority has fetched from it in time"
-    CANDIDATE = "candidate", "another stands for election in a newer epoch"
+    CANDIDATE = "candidate", "another controller stands for election in a newer epoch"
     NEWER_EPOCH = "newer_epoch", "a newer epoch has begun"
     OTHER_LEADER = "other_leader", "another controller was elected"
-    OTHER_CONTROLLER = "other_controller", "ZooKeeper: another is the controller"
-    WRITE_REFUSED = "write_refused", "ZooKeeper: a write was refused, for another was elected since"
+    REMOVED = "removed", "it is no longer a voter"
+    OTHER_CONTROLLER = "other_controller", "ZooKeeper: another broker is the controller"
+    WRITE_REFUSED = "write_refused", "ZooKeeper: a write was refused, because another controller was elected"
     SESSION_EXPIRED = "session_expired", "ZooKeeper: its session is over"
     NODE_GONE = "node_gone", "ZooKeeper: /controller is gone"
 
 
+class VoterChangeCause(Cause):
+    """Reasons why a leader gave up a change of the voters."""
+
+    UNREACHABLE = "unreachable", "the new voter did not answer"
+    LAGGING = "lagging", "the new voter has not caught up"
+    NOT_COMMITTED = "not_committed", "no majority had the change in time"
+    DEPOSED = "deposed", "it is no longer the leader"
+
+
 class ActivationCause(Cause):
-    """Why a controller is the active one."""
+    """Ways in which a controller becomes active."""
 
     COMMITTED = "committed", "the log is committed up to its first record of its epoch"
     ZNODE = "znode", "ZooKeeper: it was the first to make /controller"
 
 
 class LoadingCause(Cause):
-    """Why a snapshot was loaded."""
+    """Reasons why a snapshot was loaded."""
 
     ACTIVE = "active", "a controller became active"
-    BEHIND = "behind", "what a broker missed was cut off the metadata log"
+    BEHIND = "behind", "the metadata log no longer has the records that a broker needs"
 
 
 # ---------------------------------------------------------------------------------------------------- consumer groups
 
 
 class JoinCause(Cause):
-    """Why a group takes a member in."""
+    """Reasons why a group accepted a member."""
 
     NEW = "new", "it is new"
-    STATIC_RETURNED = "static_returned", "a static member has come back, in the place of its earlier process"
+    STATIC_RETURNED = "static_returned", "a static member has come back and replaces its earlier process"
 
 
 class LeaveCause(Cause):
-    """Why a member is no longer part of its group."""
+    """Reasons why a member is no longer part of its group."""
 
     LEAVE_REQUEST = "leave_request", "it leaves"
     OPERATOR = "operator", "an operator removes it"
-    SESSION_TIMEOUT = "session_timeout", "no heartbeat, and nothing else, came in time"
+    SESSION_TIMEOUT = "session_timeout", "no heartbeat or other request came in time"
     JOIN_TIMEOUT = "join_timeout", "it did not join again in time"
     SYNC_TIMEOUT = "sync_timeout", "it did not ask for its assignment in time"
     REVOCATION_TIMEOUT = "revocation_timeout", "it did not give up its partitions in time"
     GROUP_FULL = "group_full", "the group has as many members as group.max.size allows"
 
 
+class ShareCause(Cause):
+    """Reasons why the delivery of a record to a member of a share group has ended."""
+
+    ACCEPTED = "accepted", "the member accepted it"
+    RELEASED = "released", "the member released it"
+    REJECTED = "rejected", "the member rejected it"
+    GAP = "gap", "there is no such record for the member"
+    LOCK_EXPIRED = "lock_expired", "the member did not acknowledge it in time"
+    SESSION_ENDED = "session_ended", "the session of the member ended"
+
+
 class RebalanceCause(Cause):
-    """Why the members of a group are to join again."""
+    """Reasons why the members of a group have to join again."""
 
     MEMBER_JOINED = "member_joined", "a new member has joined"
     MEMBER_LEFT = "member_left", "a member is gone"
@@ -298,34 +381,37 @@ class RebalanceCause(Cause):
     OTHER_PROTOCOLS = "other_protocols", "a member has joined again with other protocols"
     STATIC_RETURNED = "static_returned", "a static member has come back while its assignment was awaited"
     PROTOCOL_CHANGED = "protocol_changed", "a static member has come back, and another protocol is chosen now"
-    SYNC_TIMEOUT = "sync_timeout", "members are out that did not ask for their assignment in time"
+    SYNC_TIMEOUT = "sync_timeout", "members were removed that did not ask for their assignment in time"
     NOT_WRITTEN = "not_written", "the assignment could not be written"
     GROUP_TOO_LARGE = "group_too_large", "the group has more members than group.max.size allows"
     UPGRADE_FAILED = "upgrade_failed", "its change to a consumer group could not be written"
-    DOWNGRADED = "downgraded", "its last member of KIP-848 is gone"
+    DOWNGRADED = "downgraded", "its last member with the protocol of KIP-848 is gone"
 
 
 class RemovalCause(Cause):
-    """Why a group, or an offset that it has committed, is gone."""
+    """Reasons why a group or one of its committed offsets was removed."""
 
     OPERATOR = "operator", "an operator has deleted it"
     TOPIC_DELETED = "topic_deleted", "the topic is deleted"
     NOT_USED = "not_used", "it was not used for offsets.retention.minutes"
     NOT_COMMITTED = "not_committed", "nothing was committed for offsets.retention.minutes"
-    EMPTY = "empty", "it has neither members nor offsets any more"
+    EMPTY = "empty", "it has no members and no offsets"
 
 
 # ------------------------------------------------------------------------------------------------------- transactions
 
 
 class TransactionCause(Cause):
-    """Why a transactional.id has come to another state."""
+    """Reasons why the state of a transactional.id changed."""
 
     INITIALIZED = "initialized", "an instance of its producer begins; all earlier ones are fenced"
     PARTITIONS_ADDED = "partitions_added", "partitions joined the transaction"
     COMMIT = "commit", "the producer commits"
     ABORT = "abort", "the producer aborts"
-    NEW_INSTANCE = "new_instance", "a new instance of the producer has come, so what the old one left open is aborted"
+    NEW_INSTANCE = (
+        "new_instance",
+        "a new instance of the producer began: the old one's transaction is aborted",
+    )
     TIMEOUT = "timeout", "it was open for longer than transaction.timeout.ms, so it is aborted"
     MARKERS_WRITTEN = "markers_written", "every partition of the transaction has its marker"
     EXPIRED = "expired", "it was not used for transactional.id.expiration.ms"
@@ -335,14 +421,14 @@ class TransactionCause(Cause):
 
 
 class FailureCause(Cause):
-    """Why a request, a record or a transaction of a client has failed."""
+    """Reasons why a request, a record or a transaction of a client failed."""
 
     ERROR = "error", "the answer has an error"
     REQUEST_TIMEOUT = "request_timeout", "no answer came within request.timeout.ms"
-    SETUP_TIMEOUT = "setup_timeout", "the connection was not there within socket.connection.setup.timeout.ms"
+    SETUP_TIMEOUT = "setup_timeout", "no connection was made within socket.connection.setup.timeout.ms"
     IDLE = "idle", "the connection was idle for longer than connections.max.idle.ms"
     CONNECTION_LOST = "connection_lost", "the connection has ended"
-    BAD_ANSWER = "bad_answer", "what came was no answer, so the client has closed the connection"
+    BAD_ANSWER = "bad_answer", "the client could not read the answer, and has closed the connection"
     NO_VERSION = "no_version", "the broker offers no version of the request that the client can send"
     DELIVERY_TIMEOUT = "delivery_timeout", "delivery.timeout.ms passed before the batch was acknowledged"
     NO_METADATA = "no_metadata", "the partition was not known within max.block.ms"
@@ -356,15 +442,59 @@ class FailureCause(Cause):
 
 
 class ResetCause(Cause):
-    """Why the position of a consumer moved other than by reading."""
+    """Reasons why the position of a consumer changed other than by reading."""
 
     SEEK = "seek", "the application asked for this offset, or for the earliest or latest one"
-    COMMITTED_OFFSET = "committed_offset", "the group has committed it"
-    NO_COMMITTED_OFFSET = "no_committed_offset", "the group has committed none"
-    NO_POSITION = "no_position", "the consumer has none yet"
+    COMMITTED_OFFSET = "committed_offset", "the group has committed this offset"
+    NO_COMMITTED_OFFSET = "no_committed_offset", "the group has committed no offset"
+    NO_POSITION = "no_position", "the consumer has no position yet"
     OUT_OF_RANGE = "out_of_range", "the leader does not have the offset"
-    TRUNCATED = "truncated", "the leader's log parts from what was read"
-    UNKNOWN_EPOCH = "unknown_epoch", "the leader's log was truncated: it knows no leader epoch that was read"
-    FETCHES_ELSEWHERE = "fetches_elsewhere", "of a client from outside: it fetches from there"
-    STATED_AGAIN = "stated_again", "of a client from outside: events about what it read over and over were left out"
-    UNREADABLE_BATCH = "unreadable_batch", "of a client from outside: a batch claims more records than it can hold"
+    TRUNCATED = "truncated", "the leader's log differs from the records that were read"
+    UNKNOWN_EPOCH = "unknown_epoch", "the leader's log was truncated and has none of the leader epochs that were read"
+    FETCHES_ELSEWHERE = "fetches_elsewhere", "external client: it fetches from there"
+    STATED_AGAIN = "stated_again", "external client: events about repeated reads were left out"
+    UNREADABLE_BATCH = "unreadable_batch", "external client: a batch claims more records than it can hold"
+
+
+class ReadReplicaCause(Cause):
+    """Reasons why a consumer reads a partition from another replica."""
+
+    PREFERRED = "preferred", "the leader has named the replica, which stands in the consumer's rack"
+    EXPIRED = "expired", "metadata.max.age.ms is over, so the leader is asked again"
+    UNREACHABLE = "unreachable", "the replica did not answer, or could not be connected to"
+    OUT_OF_RANGE = "out_of_range", "the replica does not have the offset"
+    REFUSED = "refused", "the replica refused the fetch"
+    OFFLINE = "offline", "the metadata lacks the replica, or says that it is offline"
+    NEW_LEADER = "new_leader", "the leader or its epoch has changed"
+
+
+class WaitCause(Cause):
+    """Reasons why a client wrote or read nothing for a while.
+
+    They are in the column `cause` of `waits` in summary.json, not in the trace.
+    """
+
+    NO_LEADER = "no_leader", "no replica could be elected"
+    LEADER_DOWN = "leader_down", "the leader did not run, and was not replaced yet"
+    LEADER_STARTING = "leader_starting", "the leader that was chosen did not serve yet"
+    NO_CONTROLLER = "no_controller", "no controller was active"
+    ISR_PENDING = "isr_pending", "the leader had proposed a smaller ISR, and the controller had not accepted it"
+    MIN_ISR = "min_isr", "the ISR was below min.insync.replicas"
+    FOLLOWER_BEHIND = "follower_behind", "a member of the ISR did not fetch the records"
+    SLOW_ANSWER = "slow_answer", "the leader was slow to answer"
+    LEADER_SILENT = "leader_silent", "the leader ran, and its answer did not come"
+    REQUEST_TIMEOUT = "request_timeout", "the client waited for an answer until request.timeout.ms had passed"
+    NO_ANSWER = "no_answer", "the client waited for a former leader, for less than request.timeout.ms"
+    SETUP_TIMEOUT = "setup_timeout", "the client waited for a connection, up to socket.connection.setup.timeout.ms"
+    RETRY_BACKOFF = "retry_backoff", "the client waited before its next attempt: retry.backoff.ms"
+    STALE_METADATA = "stale_metadata", "the client still used a former leader"
+    THROTTLED = "throttled", "a quota kept the client silent"
+    TRANSACTION = "transaction", "the client waited for the coordinator of its transaction"
+    CLIENT_DOWN = "client_down", "the client itself did not run"
+    LINGER = "linger", "the batch waited for more records: linger.ms"
+    LAST_STABLE_OFFSET = "last_stable_offset", "an open transaction held the last stable offset"
+    FETCH_REFUSED = "fetch_refused", "the leader answered the fetches with an error"
+    REBALANCE = "rebalance", "the group was rebalancing"
+    MEMBER_DOWN = "member_down", "the member that had the partition did not run, and was still in the group"
+    UNASSIGNED = "unassigned", "no member of the group had the partition"
+    UNKNOWN = "unknown", "the events do not show the cause"

@@ -1,6 +1,6 @@
-"""Kafka's error codes, and the two kinds of failure our own code can meet.
+"""Kafka's error codes, and the exceptions for errors that peers cause.
 
-`KafkaError` becomes a response, at one place per API. `PeerViolation` closes one connection. Source: Errors.java.
+A `KafkaError` becomes an error response. A `PeerViolation` closes one connection. Source: Errors.java
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Numbers as on the wire (clients/.../protocol/Errors.java)."""
+    """Kafka's error codes, as on the wire (clients/.../protocol/Errors.java)."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -105,6 +105,7 @@ class ErrorCode(IntEnum):
     DUPLICATE_BROKER_REGISTRATION = 101
     BROKER_ID_NOT_REGISTERED = 102
     INCONSISTENT_TOPIC_ID = 103
+    INCONSISTENT_CLUSTER_ID = 104
     TRANSACTIONAL_ID_NOT_FOUND = 105
     FETCH_SESSION_TOPIC_ID_ERROR = 106
     INELIGIBLE_REPLICA = 107
@@ -116,13 +117,23 @@ class ErrorCode(IntEnum):
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
     TRANSACTION_ABORTABLE = 120
+    INVALID_RECORD_STATE = 121
+    SHARE_SESSION_NOT_FOUND = 122
+    INVALID_SHARE_SESSION_EPOCH = 123
+    FENCED_STATE_EPOCH = 124
+    INVALID_VOTER_KEY = 125
+    DUPLICATE_VOTER = 126
+    VOTER_NOT_FOUND = 127
     INVALID_REGULAR_EXPRESSION = 128
+    REBOOTSTRAP_REQUIRED = 129
+    STREAMS_INVALID_TOPOLOGY = 130
+    SHARE_SESSION_LIMIT_REACHED = 133
 
 
 INDEFINITE = frozenset(
     {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NETWORK_EXCEPTION}
 )
-"""After these the record may be in the log and may commit later: an error is not a rollback (R17)."""
+"""Errors after which the record may be in the log nevertheless, and may be committed later (R17)."""
 
 INVALID_METADATA = frozenset(
     {
@@ -139,7 +150,7 @@ INVALID_METADATA = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Errors that say the client asked the wrong broker (subclasses of InvalidMetadataException)."""
+"""Errors after which a client refreshes its metadata (subclasses of InvalidMetadataException)."""
 
 RETRIABLE = INVALID_METADATA | {
     ErrorCode.CORRUPT_MESSAGE,
@@ -158,19 +169,24 @@ RETRIABLE = INVALID_METADATA | {
 
 
 SERIALIZATION = "SERIALIZATION"
-"""Java's `send` throws it as SerializationException."""
+"""A record cannot be serialized; Java's `send` throws SerializationException."""
 RECORD_DESERIALIZATION = "RECORD_DESERIALIZATION"
-"""Java's `poll` throws it as RecordDeserializationException (KIP-334)."""
+"""A record cannot be deserialized; Java's `poll` throws RecordDeserializationException (KIP-334)."""
 LOG_TRUNCATION = "LOG_TRUNCATION"
-"""Java's consumer throws this as LogTruncationException: the log was cut below the position."""
+"""The log was truncated below a consumer's position; Java's consumer throws LogTruncationException."""
 NO_OFFSET_FOR_PARTITION = "NO_OFFSET_FOR_PARTITION"
-"""There is no position. Java's consumer throws this as NoOffsetForPartitionException with auto.offset.reset=none."""
+"""A consumer has no position and auto.offset.reset=none; Java's consumer throws NoOffsetForPartitionException."""
 ERRORS_WITHOUT_A_NUMBER = (LOG_TRUNCATION, NO_OFFSET_FOR_PARTITION, SERIALIZATION, RECORD_DESERIALIZATION)
-"""No broker answers with them."""
+"""Errors that exist in clients only; no broker answers with them."""
 
 
 class KafkaError(Exception):
-    """A refusal that the protocol has a number for; `events` are for the trace and the reason sentence."""
+    """The error of a refused request, with an error code of the protocol.
+
+    Args:
+        message: text of the error in the response, empty if the code is sufficient.
+        details: other fields of the response.
+    """
 
     def __init__(self, code: ErrorCode, message: str = "", **details: object) -> None:
         super().__init__(message or code.name)
@@ -180,8 +196,8 @@ class KafkaError(Exception):
 
 
 class NotConvertible(Exception):
-    """Of Kafka's SerializationException; the text is a clause that says why."""
+    """The error for a value that cannot be serialized (Kafka's SerializationException). The text is the reason."""
 
 
 class PeerViolation(Exception):
-    """The other end broke the protocol: close this one connection, and touch nothing else."""
+    """The error for a peer that has broken the protocol. Only the connection to this peer is closed."""

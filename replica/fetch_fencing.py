@@ -1,12 +1,12 @@
-"""The switch `fetch-fencing`: must a fetch and the answer to it belong to one leader epoch? (KIP-320, since 2.1)
+"""The switch `fetch-fencing`: whether a fetch must have the leader epoch of the leader (KIP-320, since 2.1).
 
-`leader-epoch`: a follower names the epoch it follows in with all it asks, a leader refuses what belongs to another
-epoch, and every new epoch makes a follower look for its place in the leader's log again. `none`: requests carry no
-epoch, so a delayed request counts whenever it arrives, and a follower begins anew only when another broker leads:
-neither follower nor leader notices that the leader was deposed and elected again in between. From 2.0.1 on
-(KAFKA-7164, here part of `truncation: leader-epoch-exact`) the follower does, if it has missed an epoch.
+* `leader-epoch`: a follower's request has its leader epoch, and a leader refuses requests with another epoch. In every
+  new epoch, a follower compares its log with the leader's again.
+* `none`: requests have no epoch, so a delayed request is valid whenever it arrives. A follower compares logs only when
+  another broker becomes leader, so it does not notice a leader that was deposed and elected again. From 2.0.1 on
+  (KAFKA-7164, here part of `truncation: leader-epoch-exact`), a follower that missed an epoch also compares logs.
 
-source: Partition.makeFollower, checkCurrentLeaderEpoch (2.0 and 2.1); KAFKA-7395
+Source: Partition.makeFollower, checkCurrentLeaderEpoch (2.0 and 2.1); KAFKA-7395
 """
 
 from __future__ import annotations
@@ -16,56 +16,70 @@ from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch
 from replica.rules import Rules
 
 BEFORE_KAFKA_7164 = ("high-watermark", "leader-epoch")
-"""Values of `truncation` whose followers do not mind an epoch that they have missed."""
+"""Values of `truncation` with which a follower ignores a missed epoch."""
 
 
 def current_leader_epoch(rules: Rules, leader_epoch: LeaderEpoch) -> LeaderEpoch:
-    """The current_leader_epoch in a follower's requests; -1: none."""
+    """Return the leader epoch that a follower puts into its requests, -1 for none."""
     return UNDEFINED_EPOCH if rules.fetch_fencing == "none" else leader_epoch
 
 
 def check_leader_epoch(rules: Rules, request_epoch: LeaderEpoch, local_epoch: LeaderEpoch) -> None:
-    """Compare the leader epoch in a request (-1: not given) with ours. source: Partition.checkCurrentLeaderEpoch
+    """Check that a request has the leader epoch of this broker, or -1.
 
-    raises: KafkaError FENCED_LEADER_EPOCH (the sender is behind), UNKNOWN_LEADER_EPOCH (we are)
+    Raises:
+        KafkaError: FENCED_LEADER_EPOCH if the sender is behind, UNKNOWN_LEADER_EPOCH if this broker is.
+
+    Source: Partition.checkCurrentLeaderEpoch
     """
     if rules.fetch_fencing == "none" or request_epoch in (UNDEFINED_EPOCH, local_epoch):
         return
     if request_epoch < local_epoch:
         raise KafkaError(
-            ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {request_epoch} is over, now it is {local_epoch}"
+            ErrorCode.FENCED_LEADER_EPOCH,
+            f"leader epoch {request_epoch} is older than the current leader epoch {local_epoch}",
         )
-    raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"leader epoch {request_epoch} is yet unknown, only {local_epoch}")
+    raise KafkaError(
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        f"leader epoch {request_epoch} is newer than the known leader epoch {local_epoch}",
+    )
 
 
 def answers(rules: Rules, requested_epoch: LeaderEpoch, leader_epoch: LeaderEpoch) -> bool:
-    """Whether a follower in `leader_epoch` uses the answer to what it asked in `requested_epoch`."""
+    """Return True if a follower in `leader_epoch` may use the response to a request from `requested_epoch`."""
     return rules.fetch_fencing == "none" or requested_epoch == leader_epoch
 
 
 def only_leader_serves(rules: Rules, old_client: bool) -> bool:
-    """Whether a consumer's fetch is refused by a follower. Reading from followers (KIP-392, 2.4) rests on the epoch in
-    the fetch: without it a consumer that still asks a deposed leader would never learn of the new one.
+    """Return True if a follower refuses a consumer's fetch.
 
-    old_client: it speaks a version of Fetch that knows nothing of such reads
+    Reading from followers (KIP-392, 2.4) relies on the leader epoch in the fetch. Without the epoch, a consumer that
+    still reads from a deposed leader would never learn of the new leader.
+
+    Args:
+        old_client: True if the client's version of Fetch does not support reading from followers.
     """
     return old_client or rules.fetch_fencing == "none"
 
 
 def newest_epoch_taken(rules: Rules, leader_epoch: LeaderEpoch) -> LeaderEpoch | None:
-    """Batches of a later epoch are not taken from an answer (KAFKA-18723); None: every batch is taken."""
+    """Return the latest epoch whose batches a follower accepts in a response (KAFKA-18723), None for no limit."""
     return None if rules.fetch_fencing == "none" else leader_epoch
 
 
 def begins_anew(
     rules: Rules, followed: tuple[BrokerId, LeaderEpoch] | None, leader_id: BrokerId, leader_epoch: LeaderEpoch
 ) -> bool:
-    """Whether a follower that learns of this leader looks for its place in the leader's log again.
+    """Return True if a follower that is assigned this leader must compare its log with the leader's again.
 
-    followed: the leader and epoch it follows now, itself after it has led, None after a start of the broker
-    source: Partition.makeFollower. Until 2.1 a change to no leader at all changes nothing: ReplicaManager.makeFollowers
-    then leaves the partition as it is. Until then the same leader in a later epoch changes nothing, either, unless an
-    epoch in between was missed (KAFKA-7164, 2.0.1): in that one another leader may have cut this leader's log.
+    Before 2.1, a change to no leader has no effect, because ReplicaManager.makeFollowers ignores the partition. The
+    same leader in a later epoch has no effect either, unless an epoch was missed (KAFKA-7164, 2.0.1): in the missed
+    epoch, another leader may have truncated the log of this leader.
+
+    Args:
+        followed: previous leader, which may be this broker, and its epoch; None after a start.
+
+    Source: Partition.makeFollower
     """
     if rules.fetch_fencing != "none":
         return followed is None or followed[1] < leader_epoch
@@ -77,7 +91,5 @@ def begins_anew(
 
 
 def followers_serve_consumers(rules: Rules) -> bool:
-    """KIP-392 (2.4) lets consumers read from followers, which is safe because their fetches carry the leader epoch. A
-    broker of the time before it serves consumers only where it leads.
-    """
+    """Return True if consumers may read from followers (KIP-392, 2.4), which needs a leader epoch in the fetch."""
     return rules.fetch_fencing != "none"

@@ -1,18 +1,19 @@
-"""A follower of one partition: its next fetch, the cut of its log, and the offset that the leader says is committed.
+"""A follower of one partition: its next fetch, the truncation of its log, and its high watermark.
 
-Where to cut is decided by the switch `truncation` (truncation.py); whether an answer of another leader epoch counts,
-and what makes a follower look for its place again, by `fetch-fencing` (fetch_fencing.py).
-source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
+The switch `truncation` (truncation.py) decides where the log is truncated. The switch `fetch-fencing`
+(fetch_fencing.py) decides whether a response from another leader epoch is used, and when logs are compared again.
+
+Source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from replica.causes import HighWatermarkCause
+from replica.causes import FetchFailureCause, HighWatermarkCause, TruncationCause
 from replica.errors import ErrorCode
 from replica.fetch_fencing import answers, begins_anew, newest_epoch_taken
-from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, Offset
 from replica.inputs import (
     AppendFailed,
     AppendRecords,
@@ -38,33 +39,34 @@ from replica.inputs import (
     check_step,
 )
 from replica.rules import Rules
-from replica.truncation import EndOffsetFor, FollowerLog, OffsetTruncationState, truncation_of
+from replica.truncation import EndOffsetFor, FollowerLog, truncation_of
 
 PASSING_APPEND_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
-"""Bytes read from the leader's file in the middle of its own truncation look like this, once."""
+"""Transient errors: a read of the leader's file while the leader truncates the file can return invalid bytes."""
 
 
 class FollowerState:
-    """fetch_offset: of the next fetch, the log end     last_fetched_epoch: of our last record, None if not known
+    """The state of a replica that follows a leader.
 
-    delayed_until_us: no fetch before this time, None when there is nothing to wait for
-    end_offset_for: of our own log     fetch_backoff_us: replica.fetch.backoff.ms in microseconds
-    unclean_elections_allowed: the topic's unclean.leader.election.enable as it is now
+    Attributes:
+        fetch_offset: offset of the next fetch, usually the log end.
+        last_fetched_epoch: leader epoch of the last record in this log, None if unknown.
+        delayed_until_us: time before which no fetch is sent, None for no delay.
+
+    Args:
+        fetch_backoff_us: replica.fetch.backoff.ms, in microseconds.
+        end_offset_for: returns the end offset of an epoch in this log.
+        unclean_elections_allowed: returns the topic's current unclean.leader.election.enable.
     """
 
     def __init__(
         self,
         *,
-        topic_partition: TopicPartition,
-        broker_id: BrokerId,
         fetch_backoff_us: int,
-        names: Names,
         rules: Rules,
         end_offset_for: EndOffsetFor,
         unclean_elections_allowed: Callable[[], bool],
     ) -> None:
-        self.topic_partition = topic_partition
-        self.broker_id = broker_id
         self.state = FetchState.FAILED
         self.leader_id: BrokerId = NO_BROKER
         self.leader_epoch: LeaderEpoch = UNDEFINED_EPOCH
@@ -77,7 +79,6 @@ class FollowerState:
         self._leader_high_watermark: Offset = 0
         self._leader_log_start_offset: Offset = 0
         self._fetch_backoff_us = fetch_backoff_us
-        self._names = names
         self._rules = rules
         self._truncation = truncation_of(rules)
         self._compares_again = False
@@ -85,74 +86,69 @@ class FollowerState:
         self._unclean_elections_allowed = unclean_elections_allowed
 
     def may_fetch(self, now_us: int) -> bool:
-        """source: PartitionFetchState.isReadyForFetch"""
+        """Return True if a fetch may be sent now. Source: PartitionFetchState.isReadyForFetch"""
         return self.state is FetchState.FETCHING and not self._is_delayed(now_us)
 
     def may_compare(self, now_us: int) -> bool:
-        """Before it fetches, it has to learn where `last_fetched_epoch` ends. source: buildLeaderEpochRequest"""
+        """Return True if the follower may request now the leader's end offset of `last_fetched_epoch`.
+
+        Source: buildLeaderEpochRequest
+        """
         return self.state is FetchState.COMPARING and not self._is_delayed(now_us)
 
     @property
     def epoch_in_fetch(self) -> LeaderEpoch:
-        """The last fetched epoch in a fetch; -1: none."""
+        """The last fetched epoch to put into a fetch, -1 for none."""
         named = self.last_fetched_epoch if self._truncation.names_last_epoch else None
         return UNDEFINED_EPOCH if named is None else named
 
-    def step(self, given: FollowerInput) -> list[FollowerAction]:
+    def step(self, event: FollowerInput) -> list[FollowerAction]:
         before = self.state
-        actions = self._decide(given)
-        check_step(before, given, self.state)
+        actions = self._decide(event)
+        check_step(before, event, self.state)
         return actions
 
-    def _decide(self, given: FollowerInput) -> list[FollowerAction]:
-        match given:
+    def _decide(self, event: FollowerInput) -> list[FollowerAction]:
+        match event:
             case FetchAnswered():
-                return self._fetch_answered(given)
+                return self._fetch_answered(event)
             case RecordsAppended():
-                return self._records_appended(given)
+                return self._records_appended(event)
             case FetchBroke():
-                return self._delay(given.now_us, f"{self._leader} did not answer: {given.reason}")
+                return self._delay(event.now_us)
             case Truncated():
-                return self._truncated(given)
+                return self._truncated(event)
             case LeaderOffsetsKnown():
-                return self._leader_offsets_known(given)
+                return self._leader_offsets_known(event)
             case EpochEndAnswered():
-                return self._epoch_end_answered(given)
+                return self._epoch_end_answered(event)
             case AppendFailed():
-                return self._append_failed(given)
+                return self._append_failed(event)
             case FollowerAssigned():
-                return self._follow(given)
-
-    @property
-    def _leader(self) -> str:
-        return self._names(self.leader_id)
-
-    @property
-    def _me(self) -> str:
-        return self._names(self.broker_id)
+                return self._follow(event)
 
     def begins_at(self, log_start_offset: Offset) -> None:
-        """Where the own log starts: retention moves that without asking. source: UnifiedLog.logStartOffset"""
+        """Record the start of this log after retention has advanced it. Source: UnifiedLog.logStartOffset"""
         self.log_start_offset = max(self.log_start_offset, log_start_offset)
 
     # -------------------------------------------------------------------------------------------------- beginning
 
-    def _follow(self, given: FollowerAssigned) -> list[FollowerAction]:
-        """source: AbstractFetcherThread.partitionFetchState, addPartitions"""
+    def _follow(self, event: FollowerAssigned) -> list[FollowerAction]:
+        """Begin to follow a leader. Source: AbstractFetcherThread.partitionFetchState, addPartitions"""
         followed = None if self.leader_id == NO_BROKER else (self.leader_id, self.leader_epoch)
-        self.leader_epoch = max(self.leader_epoch, given.leader_epoch)
-        if not begins_anew(self._rules, followed, given.leader_id, given.leader_epoch):
+        self.leader_epoch = max(self.leader_epoch, event.leader_epoch)
+        if not begins_anew(self._rules, followed, event.leader_id, event.leader_epoch):
             return []
-        self.leader_id = given.leader_id
-        self.log_start_offset = given.log_start_offset
-        self.log_end_offset = given.log_end_offset
-        self.high_watermark = given.high_watermark
-        self.last_fetched_epoch = given.latest_epoch
+        self.leader_id = event.leader_id
+        self.log_start_offset = event.log_start_offset
+        self.log_end_offset = event.log_end_offset
+        self.high_watermark = event.high_watermark
+        self.last_fetched_epoch = event.latest_epoch
         self.delayed_until_us = None
         return self._begin()
 
     def _begin(self) -> list[FollowerAction]:
-        """Fetch at the own end, unless the switch `truncation` wants a cut or an answer of the leader first."""
+        """Prepare to fetch from the log end, or to truncate or compare logs first, as the switch `truncation` says."""
         self.state = FetchState.FETCHING
         self.fetch_offset = self.log_end_offset
         cut = self._truncation.first_cut(self._log)
@@ -171,70 +167,70 @@ class FollowerState:
             high_watermark=self.high_watermark,
             latest_epoch=self.last_fetched_epoch,
             end_offset_for=self._end_offset_for,
-            leader=self._leader,
-            follower=self._me,
         )
 
     # ------------------------------------------------------------------------------------------------------- fetching
 
-    def _fetch_answered(self, given: FetchAnswered) -> list[FollowerAction]:
-        """source: AbstractFetcherThread.processFetchRequest"""
+    def _fetch_answered(self, event: FetchAnswered) -> list[FollowerAction]:
+        """Handle the response to a fetch. Source: AbstractFetcherThread.processFetchRequest"""
         if (
-            given.requested_offset != self.fetch_offset
-            or not answers(self._rules, given.requested_leader_epoch, self.leader_epoch)
-            or not self.may_fetch(given.now_us)
+            event.requested_offset != self.fetch_offset
+            or not answers(self._rules, event.requested_leader_epoch, self.leader_epoch)
+            or not self.may_fetch(event.now_us)
         ):
-            return []  # Asked in another state: we were truncated, delayed or given a new leader since.
-        if given.error is not ErrorCode.NONE:
-            return self._fetch_refused(given)
-        if given.diverging is not None:
-            # Nothing else in this answer counts, so that HW and log start cannot run ahead of the cut.
-            return self._diverged(given.diverging)
+            # Since the request, the log was truncated, the next fetch was delayed, or the leader was replaced.
+            return []
+        if event.error is not ErrorCode.NONE:
+            return self._fetch_refused(event)
+        if event.diverging is not None:
+            # Ignore the rest of this response, so that high watermark and log start change only after the truncation.
+            return self._diverged(event.diverging)
         if self.fetch_offset != self.log_end_offset:
-            return self._fail(f"{self._me} asked for {self.fetch_offset} but its log ends at {self.log_end_offset}")
-        self._leader_high_watermark = given.leader_high_watermark
-        self._leader_log_start_offset = given.leader_log_start_offset
-        if not given.has_records:
+            return self._fail(event.error, FetchFailureCause.OFFSET_GAP)
+        self._leader_high_watermark = event.leader_high_watermark
+        self._leader_log_start_offset = event.leader_log_start_offset
+        if not event.has_records:
             return self._follow_the_leaders_offsets()
         self.state = FetchState.APPENDING
         return [AppendRecords(max_leader_epoch=newest_epoch_taken(self._rules, self.leader_epoch))]
 
-    def _fetch_refused(self, given: FetchAnswered) -> list[FollowerAction]:
-        if given.error is ErrorCode.FENCED_LEADER_EPOCH:
+    def _fetch_refused(self, event: FetchAnswered) -> list[FollowerAction]:
+        if event.error is ErrorCode.FENCED_LEADER_EPOCH:
             return self._fenced()
-        if given.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            why = f"it answered that {self.fetch_offset} is out of range"
-            return self._ask(Which.LATEST, why)
-        return self._delay(given.now_us, f"{self._leader} answered {given.error.name}")
+        if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return self._ask(Which.LATEST)
+        return self._delay(event.now_us)
 
-    def _records_appended(self, given: RecordsAppended) -> list[FollowerAction]:
+    def _records_appended(self, event: RecordsAppended) -> list[FollowerAction]:
         self.state = FetchState.FETCHING
-        self.fetch_offset = self.log_end_offset = given.log_end_offset
-        if given.latest_epoch is not None:
-            self.last_fetched_epoch = given.latest_epoch
+        self.fetch_offset = self.log_end_offset = event.log_end_offset
+        if event.latest_epoch is not None:
+            self.last_fetched_epoch = event.latest_epoch
         actions = self._follow_the_leaders_offsets()
-        if given.was_cut:
-            # Simplified: Kafka asks again at once, for ever.
-            why = f"the batch at {self.fetch_offset} in the log of {self._leader} is larger than a fetch"
-            actions += self._delay(given.now_us, why)
+        if event.was_cut:
+            # Simplified: Kafka fetches again immediately, for ever.
+            actions += self._delay(event.now_us)
         return actions
 
-    def _append_failed(self, given: AppendFailed) -> list[FollowerAction]:
+    def _append_failed(self, event: AppendFailed) -> list[FollowerAction]:
         self.state = FetchState.FETCHING
-        if given.error in PASSING_APPEND_ERRORS:
-            return self._delay(given.now_us, f"the records from {self._leader} are damaged: {given.reason}")
-        return self._fail(f"{self._me} cannot append what {self._leader} sent: {given.reason}")
+        if event.error in PASSING_APPEND_ERRORS:
+            return self._delay(event.now_us)
+        return self._fail(event.error, FetchFailureCause.NOT_APPENDED, event.message)
 
     def _follow_the_leaders_offsets(self) -> list[FollowerAction]:
-        """source: ReplicaFetcherThread.processPartitionData, UnifiedLog.maybeUpdateHighWatermark"""
-        told = self._leader_high_watermark
+        """Set high watermark and log start to the leader's, within the limits of this log.
+
+        Source: ReplicaFetcherThread.processPartitionData, UnifiedLog.maybeUpdateHighWatermark
+        """
+        announced = self._leader_high_watermark
         actions: list[FollowerAction] = []
-        if told > self.log_end_offset:
+        if announced > self.log_end_offset:
             actions += self._set_high_watermark(self.log_end_offset, HighWatermarkCause.LOG_END)
-        elif told < self.log_start_offset:
+        elif announced < self.log_start_offset:
             actions += self._set_high_watermark(self.log_start_offset, HighWatermarkCause.LOG_START)
-        elif told != self.high_watermark:
-            actions += self._set_high_watermark(told, HighWatermarkCause.LEADER)
+        elif announced != self.high_watermark:
+            actions += self._set_high_watermark(announced, HighWatermarkCause.LEADER)
         start = self._leader_log_start_offset
         if self.log_start_offset < start <= self.high_watermark:
             self.log_start_offset = start
@@ -246,51 +242,49 @@ class FollowerState:
         if high_watermark == previous:
             return []
         self.high_watermark = high_watermark
-        told = self._leader_high_watermark
+        announced = self._leader_high_watermark
         return [
-            SetHighWatermark(previous=previous, high_watermark=high_watermark, cause=cause, leader_high_watermark=told)
+            SetHighWatermark(
+                previous=previous, high_watermark=high_watermark, cause=cause, leader_high_watermark=announced
+            )
         ]
 
     # ------------------------------------------------------------------------------------------------------ truncation
 
     def _diverged(self, diverging: tuple[LeaderEpoch, Offset]) -> list[FollowerAction]:
-        """One round of the search for the common prefix; the next fetch is the next round."""
+        """Truncate towards the common prefix of the logs. The next fetch shows whether the logs still diverge."""
         return self._cut(self._truncation.cut(diverging, self._log))
 
-    def _epoch_end_answered(self, given: EpochEndAnswered) -> list[FollowerAction]:
-        """One round of the same search before any fetch. source: AbstractFetcherThread.maybeTruncate"""
+    def _epoch_end_answered(self, event: EpochEndAnswered) -> list[FollowerAction]:
+        """Truncate towards the common prefix of the logs, before any fetch.
+
+        Source: AbstractFetcherThread.maybeTruncate
+        """
         if (
-            given.requested_epoch != self.last_fetched_epoch
-            or not answers(self._rules, given.requested_leader_epoch, self.leader_epoch)
-            or not self.may_compare(given.now_us)
+            event.requested_epoch != self.last_fetched_epoch
+            or not answers(self._rules, event.requested_leader_epoch, self.leader_epoch)
+            or not self.may_compare(event.now_us)
         ):
             return []
-        if given.error is ErrorCode.FENCED_LEADER_EPOCH:
+        if event.error is ErrorCode.FENCED_LEADER_EPOCH:
             return self._fenced()
-        if given.error is not ErrorCode.NONE:
-            return self._delay(given.now_us, f"{self._leader} answered {given.error.name}")
-        cut = self._truncation.cut((given.epoch, given.end_offset), self._log)
-        self._compares_again = not cut.complete
+        if event.error is not ErrorCode.NONE:
+            return self._delay(event.now_us)
+        cut = self._truncation.cut((event.epoch, event.end_offset), self._log)
+        self._compares_again = cut.cause is TruncationCause.EARLIER_EPOCH
         return self._cut(cut)
 
-    def _cut(self, cut: OffsetTruncationState) -> list[FollowerAction]:
-        offset = cut.offset
+    def _cut(self, cut: TruncateTo) -> list[FollowerAction]:
         self.state = FetchState.TRUNCATING
-        self.fetch_offset = offset
-        self.log_start_offset = min(self.log_start_offset, offset)
-        if offset >= self.log_end_offset:
-            what = f"{self._me} keeps its log up to {self.log_end_offset} and forgets epochs that begin there"
-        else:
-            what = f"{self._me} cuts its log back to {offset}"
-        loss = f"; this removes records below its HW {self.high_watermark}" if offset < self.high_watermark else ""
-        again = "" if cut.complete else "; then it asks again"
-        return [TruncateTo(offset=offset, reason=f"{what}: {cut.reason}{again}{loss}")]
+        self.fetch_offset = cut.offset
+        self.log_start_offset = min(self.log_start_offset, cut.offset)
+        return [cut]
 
-    def _truncated(self, given: Truncated) -> list[FollowerAction]:
+    def _truncated(self, event: Truncated) -> list[FollowerAction]:
         self.state = FetchState.FETCHING
-        self.log_end_offset = given.log_end_offset
-        self.last_fetched_epoch = given.latest_epoch
-        if self._compares_again and given.latest_epoch is not None:
+        self.log_end_offset = event.log_end_offset
+        self.last_fetched_epoch = event.latest_epoch
+        if self._compares_again and event.latest_epoch is not None:
             self.state = FetchState.COMPARING
         self._compares_again = False
         if self.high_watermark > self.log_end_offset:
@@ -301,82 +295,74 @@ class FollowerState:
 
     # ---------------------------------------------------------------------------------------------------- out of range
 
-    def _ask(self, which: Which, why: str) -> list[FollowerAction]:
+    def _ask(self, which: Which) -> list[FollowerAction]:
         self.state = FetchState.ASKING
-        end = "ends" if which is Which.LATEST else "starts"
-        reason = f"{self._me} asks {self._leader} where its log {end}: {why}"
-        return [AskLeaderOffsets(which=which, leader_epoch=self.leader_epoch, reason=reason)]
+        return [AskLeaderOffsets(which=which, leader_epoch=self.leader_epoch)]
 
-    def _leader_offsets_known(self, given: LeaderOffsetsKnown) -> list[FollowerAction]:
-        """source: AbstractFetcherThread.fetchOffsetAndTruncate, handleOutOfRangeError"""
-        if self.state is not FetchState.ASKING or given.requested_leader_epoch != self.leader_epoch:
+    def _leader_offsets_known(self, event: LeaderOffsetsKnown) -> list[FollowerAction]:
+        """Handle the start or end of the leader's log.
+
+        Source: AbstractFetcherThread.fetchOffsetAndTruncate, handleOutOfRangeError
+        """
+        if self.state is not FetchState.ASKING or event.requested_leader_epoch != self.leader_epoch:
             return []
         self.state = FetchState.FETCHING
-        if given.error is ErrorCode.FENCED_LEADER_EPOCH:
+        if event.error is ErrorCode.FENCED_LEADER_EPOCH:
             return self._fenced()
-        if given.error is not ErrorCode.NONE:
-            return self._delay(given.now_us, f"{self._leader} answered {given.error.name}")
-        if given.which is Which.LATEST:
-            return self._leader_end_known(given.offset)
-        return self._leader_start_known(given.offset)
+        if event.error is not ErrorCode.NONE:
+            return self._delay(event.now_us)
+        if event.which is Which.LATEST:
+            return self._leader_end_known(event.offset)
+        return self._leader_start_known(event.offset)
 
     def _leader_end_known(self, leader_end_offset: Offset) -> list[FollowerAction]:
         if leader_end_offset >= self.log_end_offset:
-            own_end = f"{self._me}'s own log ends at {self.log_end_offset}"
-            return self._ask(Which.EARLIEST, f"{own_end}, not after {self._leader}'s at {leader_end_offset}")
+            return self._ask(Which.EARLIEST)
         if self._rules.follower_ahead == "halt" and not self._unclean_elections_allowed():
             return self._halt(leader_end_offset)
-        # After an unclean election; loses records by design.
-        return self._cut(
-            OffsetTruncationState(leader_end_offset, True, f"the log of the leader {self._leader} ends there")
-        )
+        # This happens after an unclean election. It loses records, as it does in Kafka.
+        cause = TruncationCause.LEADER_END
+        return self._cut(TruncateTo(offset=leader_end_offset, cause=cause, leader_end_offset=leader_end_offset))
 
     def _halt(self, leader_end_offset: Offset) -> list[FollowerAction]:
-        """Kafka's words. source: ReplicaFetcherThread.handleOffsetOutOfRange (0.10 to 2.0.0), removed by KAFKA-7414"""
+        """End the broker's process.
+
+        Source: ReplicaFetcherThread.handleOffsetOutOfRange (0.10 to 2.0.0; KAFKA-7414 removed it)
+        """
         self.state = FetchState.FAILED
-        reason = (
-            f"Exiting because log truncation is not allowed for partition {self.topic_partition}, current leader "
-            f"{self._leader}'s latest offset {leader_end_offset} is less than replica {self._me}'s latest offset "
-            f"{self.log_end_offset}"
-        )
-        return [Halt(reason=reason)]
+        return [Halt(leader_end_offset=leader_end_offset)]
 
     def _leader_start_known(self, leader_start_offset: Offset) -> list[FollowerAction]:
         if leader_start_offset <= self.log_end_offset:
-            # The leader's log moved on meanwhile, and our end lies in it.
+            # Meanwhile the leader has appended records, and the end of this log is within the leader's log again.
             self.fetch_offset = self.log_end_offset
             return []
         self.state = FetchState.TRUNCATING
         self.fetch_offset = self.log_start_offset = leader_start_offset
-        reason = (
-            f"{self._me} drops its whole log and starts at {leader_start_offset}: the log of the leader {self._leader} "
-            f"starts there, after {self._me}'s end {self.log_end_offset}"
-        )
-        return [TruncateFullyAndStartAt(offset=leader_start_offset, reason=reason)]
+        return [TruncateFullyAndStartAt(offset=leader_start_offset)]
 
     # -------------------------------------------------------------------------------------------------- not fetching
 
     def _is_delayed(self, now_us: int) -> bool:
         return self.delayed_until_us is not None and now_us < self.delayed_until_us
 
-    def _delay(self, now_us: int, why: str) -> list[FollowerAction]:
-        """source: AbstractFetcherThread.delayPartitions; a delay in progress is not prolonged"""
+    def _delay(self, now_us: int) -> list[FollowerAction]:
+        """Delay the next fetch; a delay in progress is not extended. Source: AbstractFetcherThread.delayPartitions"""
         if self.state is FetchState.ASKING:
             self.state = FetchState.FETCHING
         if self.state is FetchState.FAILED or self._is_delayed(now_us):
             return []
         self.delayed_until_us = now_us + self._fetch_backoff_us
-        return [DelayFetch(until_us=self.delayed_until_us, reason=f"{self._me} waits before it fetches again: {why}")]
+        return [DelayFetch(until_us=self.delayed_until_us)]
 
     def _fenced(self) -> list[FollowerAction]:
-        """The leader lives in a later epoch than the controller has told us of. source: onPartitionFenced"""
-        why = f"epoch {self.leader_epoch} is over at {self._leader}"
-        return self._fail(f"{self._me} stops fetching until it learns of a new leader epoch: {why}")
+        """Stop fetching, since the leader is in a later epoch than this broker knows. Source: onPartitionFenced"""
+        return self._fail(ErrorCode.FENCED_LEADER_EPOCH, FetchFailureCause.FENCED)
 
-    def _fail(self, reason: str) -> list[FollowerAction]:
-        """source: AbstractFetcherThread.markPartitionFailed
+    def _fail(self, error: ErrorCode, cause: FetchFailureCause, message: str = "") -> list[FollowerAction]:
+        """Stop fetching the partition. Source: AbstractFetcherThread.markPartitionFailed
 
-        Simplified: before KIP-461 (2.4) the exception ended the fetcher thread, with all partitions it fetched.
+        Simplified: before KIP-461 (2.4), such an error ended the fetcher thread, and so all fetches from this leader.
         """
         self.state = FetchState.FAILED
-        return [MarkFailed(reason=reason)]
+        return [MarkFailed(error=error, cause=cause, message=message)]

@@ -1,4 +1,4 @@
-"""The words every package shares for naming things: brokers, offsets, epochs, partitions."""
+"""Types and constants for the identifiers of all packages: brokers, offsets, epochs, partitions."""
 
 from __future__ import annotations
 
@@ -15,72 +15,75 @@ PartitionEpoch = int
 BrokerEpoch = int
 
 NO_BROKER: BrokerId = -1
-"""Leader of a partition that has none; replica id of a consumer."""
+"""Leader id of a partition without a leader; replica id of a consumer."""
 
 DEBUGGING_CONSUMER: BrokerId = -2
-"""Replica id of tools that compare replicas: followers answer it, too, and ListOffsets with the end of their logs."""
+"""Replica id of tools that compare replicas. Followers serve their fetches, and ListOffsets returns the log end."""
 
 EVERY_BROKER: BrokerId = -1
-"""Whose settings are those of all brokers at once (Kafka: the empty resource name)."""
+"""Resource name of settings that apply to all brokers (Kafka: the empty name)."""
 
 UNKNOWN_OFFSET: Offset = -1
 UNDEFINED_EPOCH: LeaderEpoch = -1
-"""Kafka's UNDEFINED_EPOCH: a batch from a client, or an epoch the cache does not know."""
+"""Leader epoch in a batch from a client, and the result for an epoch that the epoch cache does not know."""
 
 NO_BROKER_EPOCH: BrokerEpoch = -1
 
 ACKS_ALL = -1
-"""acks=all: a produce is answered once every in-sync replica has its records."""
+"""acks=all: the leader responds to a produce request once every in-sync replica has the records."""
 
 CLUSTER_ID = "aGlnaHdhdGVyY2x1c3Rlcg"
-"""`highwatercluster` as Kafka spells 16 bytes: up to 3.8 its StorageTool takes no other kind of cluster id."""
+"""`highwatercluster` as a Kafka UUID of 16 bytes, since Kafka's StorageTool up to 3.8 requires a UUID."""
 
 METADATA_TOPIC = "__cluster_metadata"
 """The controller's log; brokers follow its partition 0."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
-"""Where group coordinators keep groups and the offsets that these commit; Kafka's brokers call it internal."""
+"""Topic in which group coordinators store groups and committed offsets."""
 
 TRANSACTIONS_TOPIC = "__transaction_state"
-"""Where transaction coordinators keep the state of each transactional.id."""
+"""Topic in which transaction coordinators store the state of each transactional.id."""
 
-INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state")
-"""Topics that brokers use internally. source: Topic.INTERNAL_TOPICS"""
+SHARE_STATE_TOPIC = "__share_group_state"
+"""Topic in which share coordinators store the state of share partitions."""
+
+INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC)
+"""Topics that brokers use internally. Source: Topic.INTERNAL_TOPICS"""
 
 OUTSIDE = "client/"
-"""How the name of a client begins that is none of the run's own; no node has a stroke in its name."""
+"""Prefix of the name of an external client, which connects to a live cluster. Names of nodes contain no slash."""
 
 
 LONGEST_TOPIC_NAME = 249
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic; prints as Kafka does, `orders-0`."""
+    """One partition of one topic; `str` has Kafka's form, such as `orders-0`."""
 
     topic: str
     partition: int
 
     def __str__(self) -> str:
-        # A client may ask for a topic of any name; none that exists is longer or not printable.
+        # A client may send any text as a topic. Existing topics have printable names of at most this length.
         legal = self.topic.isprintable() and len(self.topic) <= LONGEST_TOPIC_NAME
         return f"{self.topic if legal else shown(self.topic)}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of nodes by their numeric id, for traces and sentences (`1` -> `alpha`)."""
+    """Names of nodes by id, for traces and messages (`1` -> `alpha`)."""
 
     by_id: Mapping[int, str]
 
     def __call__(self, node_id: int) -> str:
-        """An id that no node has (an admin client may send any) reads `node 7`, which is the name of none."""
+        """Return the name of a node, or `node 7` for an unknown id, which an admin client may send."""
         if node_id == NO_BROKER:
             return "nobody"
         known = self.by_id.get(node_id)
         return f"node {node_id}" if known is None else known
 
     def set_of(self, node_ids: object) -> str:
-        """`{b1, b2}` in the given order (an ISR keeps its order)."""
+        """Return the names as text such as `{b1, b2}`, in the order of `node_ids`, as an ISR has an order."""
         assert isinstance(node_ids, (list, tuple)), "an unordered set would print differently in every process"
         return set_of(map(self, node_ids))
 
@@ -89,19 +92,19 @@ Named = TypeVar("Named", BrokerId, str)
 
 
 def without(replicas: Iterable[Named], leaving: Collection[Named]) -> tuple[Named, ...]:
-    """Those replicas, by id or by name, that are not among the leaving ones."""
+    """Return those replicas (ids or names) that are not in `leaving`."""
     return tuple(one for one in replicas if one not in leaving)
 
 
-# -------------------------------------------------------------------------------------------------------------- kept in
+# ------------------------------------------------------------------------------------------------ coordinator partition
 #
-# Which partition of its topic keeps a group or a transactional id.
+# The partition of a coordinator's topic that stores a group or a transactional id.
 
 _SIGN_BIT, _WORD = 1 << 31, 1 << 32
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode of Java: a signed 32-bit number over UTF-16 units."""
+    """Return Java's String.hashCode of a text, a signed 32-bit number."""
     data = text.encode("utf-16-be", "surrogatepass")
     result = 0
     for position in range(0, len(data), 2):
@@ -110,16 +113,19 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor, Utils.abs (of the smallest
-    integer: 0)"""
+    """Return the partition of a coordinator topic that stores `key`.
+
+    As in Kafka, the absolute value of the smallest integer is 0.
+
+    Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor, Utils.abs
+    """
     number = java_hash(key)
     return 0 if number == -_SIGN_BIT else abs(number) % partitions
 
 
 SAME_CLIENT_MARK = "#"
-"""No client.id brings one: it is quoted (peers.py)."""
+"""The separator between a client.id and a producer's number. In a client.id this character is quoted (peers.py)."""
 
 
 def client_of(producer: str) -> str:
-    """The client's name, without the number of the producer."""
     return producer.partition(SAME_CLIENT_MARK)[0] if producer.startswith(OUTSIDE) else producer

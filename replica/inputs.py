@@ -1,4 +1,4 @@
-"""The inputs of a leader and its actions; it decides in `leader.py`."""
+"""Inputs and actions of the state machines of leaders and followers (leader.py, follower.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from replica.causes import HighWatermarkCause, LagCause
+from replica.causes import FetchFailureCause, HighWatermarkCause, LagCause, TruncationCause
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
@@ -14,7 +14,7 @@ from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAssigned:
-    """The controller made this broker the leader, in a new leader epoch. was_leader: it led just before as well."""
+    """The controller made this broker the leader, in a new epoch. `was_leader` is True if it led before, too."""
 
     now_us: int
     leader_epoch: LeaderEpoch
@@ -45,7 +45,10 @@ class Appended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchReceived:
-    """The follower holds every record below fetch_offset. leader_end_offset: our log end when the fetch was read."""
+    """A follower has fetched, which shows that the follower has every record below `fetch_offset`.
+
+    `leader_end_offset` is the leader's log end when the fetch was read.
+    """
 
     now_us: int
     broker_id: BrokerId
@@ -57,16 +60,19 @@ class FetchReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagCheckDue:
-    """Kafka's isr-expiration task, every half replica.lag.time.max.ms."""
+    """The check for out-of-sync members is due (Kafka's isr-expiration task, every half replica.lag.time.max.ms)."""
 
     now_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrAccepted:
-    """AlterPartition succeeded. proposal: the answered one; None: the one in flight.
+    """AlterPartition succeeded.
 
-    leader_epoch: the partition's from then on, newer than the leader's own if the change completed a reassignment
+    Attributes:
+        proposal: the accepted proposal; None for the pending proposal.
+        leader_epoch: the partition's new leader epoch, which is higher than the leader's if a reassignment was
+            completed.
     """
 
     now_us: int
@@ -79,7 +85,7 @@ class IsrAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrRefused:
-    """AlterPartition failed for this partition. proposal: the answered one; None: the one in flight."""
+    """AlterPartition failed for this partition. `proposal` is the refused proposal; None for the pending proposal."""
 
     now_us: int
     error: ErrorCode
@@ -109,10 +115,11 @@ LeaderInput = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceHighWatermark:
-    """Every record below `high_watermark` is committed: complete what waits for it.
+    """The action to complete requests that wait for the high watermark; records below `high_watermark` are committed.
 
-    holders: the members of the ISR, which hold all of them
-    joining: outside the ISR, but close: the next step waits for it, too
+    Attributes:
+        holders: members of the ISR, which all have these records.
+        joining: a caught-up replica outside the ISR for which the next advance has to wait, if any.
     """
 
     previous: Offset
@@ -123,14 +130,14 @@ class AdvanceHighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class LagLimits:
-    """max_messages: None unless `isr-lag: messages`"""
+    """The limits beyond which a follower is out of sync. `max_messages` is None unless `isr-lag: messages` is set."""
 
     time_max_us: int
     max_messages: int | None
 
 
 class Lag(NamedTuple):
-    """How a member is out of sync. amount: microseconds, or records where it is `behind`; None: there is no number"""
+    """The lag of an ISR member, in records if the cause is `behind`, else in microseconds; None if unknown."""
 
     cause: LagCause
     amount: int | None = None
@@ -138,7 +145,11 @@ class Lag(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """epoch_start_offset: which the follower has reached, too; None: `isr-join` does not ask for that"""
+    """The reason to add a replica to the ISR: its log end has reached the high watermark.
+
+    `epoch_start_offset` is the start of the leader epoch, which the replica has also reached; None if the switch
+    `isr-join` does not require that.
+    """
 
     log_end_offset: Offset
     high_watermark: Offset
@@ -147,7 +158,7 @@ class CaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class OutOfSync:
-    """The members that go, each with its lag, in the order of the ISR."""
+    """The reason to remove members from the ISR: the lag of each, in the order of the ISR."""
 
     lags: tuple[tuple[BrokerId, Lag], ...]
     limits: LagLimits
@@ -155,17 +166,17 @@ class OutOfSync:
 
 @dataclass(frozen=True, slots=True)
 class ProposalRefused:
-    """error: how the controller answered the same proposal"""
+    """The reason to repeat a proposal: the controller has refused it with this error."""
 
     error: ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeIsr:
-    """Send AlterPartition; the answer comes back as IsrAccepted or IsrRefused. Emitted again for a retry.
+    """The action to send AlterPartition, to which the controller's answer is IsrAccepted or IsrRefused.
 
-    broker_epochs: one per member, -1 for those that have not fetched from this leader yet, and for the leader itself
-    (the sender knows its own). The controller does not check a -1.
+    `broker_epochs` has one entry per member. The entry is -1, which the controller does not check, for a member that
+    has not fetched from this leader yet, and for the leader itself, whose epoch the sender fills in.
     """
 
     in_sync_replicas: tuple[BrokerId, ...]
@@ -180,11 +191,11 @@ LeaderAction = AdvanceHighWatermark | ProposeIsr
 
 # ------------------------------------------------------------------------------------------------------ follower inputs
 #
-# The inputs of a follower and its actions; it decides in `follower.py`.
+# The inputs and actions of `FollowerState` (follower.py).
 
 
 class Which(Enum):
-    """Which end of the leader's log is asked for (ListOffsets timestamps -1 and -2)."""
+    """The end of the leader's log to request: latest or earliest (ListOffsets timestamps -1 and -2)."""
 
     LATEST = -1
     EARLIEST = -2
@@ -195,7 +206,7 @@ class Which(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerAssigned:
-    """The controller named a leader to follow. latest_epoch: of the local log, None when no epoch is known there."""
+    """The controller named a leader to follow. `latest_epoch` is the last epoch in this log, None without epochs."""
 
     now_us: int
     leader_id: BrokerId
@@ -208,9 +219,10 @@ class FollowerAssigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswered:
-    """One partition of a fetch response. requested_*: as they stood in the request that is answered.
+    """The response to a fetch, for one partition. `requested_*` are the values in the request.
 
-    diverging: (epoch, end offset) of the leader when the logs part, then nothing else in the answer counts
+    Attributes:
+        diverging: (epoch, end offset) at the leader if the logs diverge; the rest of the response is then ignored.
     """
 
     now_us: int
@@ -225,9 +237,11 @@ class FetchAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsAppended:
-    """AppendRecords was performed; log_end_offset is unchanged if nothing in the answer was fit to be appended.
+    """AppendRecords was performed.
 
-    was_cut: not even its first batch was whole
+    Attributes:
+        log_end_offset: end of the log, unchanged if the response had no complete, valid batch.
+        was_cut: True if not even the first batch was complete.
     """
 
     now_us: int
@@ -238,11 +252,11 @@ class RecordsAppended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendFailed:
-    """AppendRecords could not be performed."""
+    """AppendRecords failed. `message` is the log's explanation, empty if the error code is sufficient."""
 
     now_us: int
     error: ErrorCode
-    reason: str
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,15 +270,14 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchBroke:
-    """No answer: the connection is gone, or was never there."""
+    """No response to a request came, because the connection failed."""
 
     now_us: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderOffsetsKnown:
-    """The answer to AskLeaderOffsets; offset counts only without an error."""
+    """The leader has answered AskLeaderOffsets; `offset` is valid only without an error."""
 
     now_us: int
     which: Which
@@ -275,9 +288,9 @@ class LeaderOffsetsKnown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndAnswered:
-    """The leader's answer where the epoch of our last record ends in its log; without an error (-1, -1): it cannot say.
+    """The leader has answered where an epoch ends in its log; `requested_*` are the values in the request.
 
-    requested_*: as they stood in the request that is answered
+    An epoch and an end offset of -1 without an error mean that the leader does not know the epoch.
     """
 
     now_us: int
@@ -305,9 +318,9 @@ FollowerInput = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendRecords:
-    """Append what the answer holds, then RecordsAppended or AppendFailed.
+    """The action to append the batches of the response; RecordsAppended or AppendFailed follows.
 
-    max_leader_epoch: batches of a later epoch, and all after them, are not ours to take yet (KAFKA-18723); None: any is
+    `max_leader_epoch` is the latest epoch whose batches may be appended (KAFKA-18723), None for no limit.
     """
 
     max_leader_epoch: LeaderEpoch | None
@@ -315,23 +328,30 @@ class AppendRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncateTo:
-    """Cut the log, then Truncated. An offset at or past the log end still cuts the epoch cache (RULES.md W6)."""
+    """The action to truncate the log; Truncated follows.
+
+    An offset at or beyond the log end still truncates the epoch cache (RULES.md W6). The other fields are the reason,
+    as in the event `LogTruncated`.
+    """
 
     offset: Offset
-    reason: str
+    cause: TruncationCause
+    diverging_epoch: LeaderEpoch | None = None
+    leader_end_offset: Offset | None = None
+    own_epoch: LeaderEpoch | None = None
+    own_end_offset: Offset | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncateFullyAndStartAt:
-    """Delete everything and begin an empty log at `offset`, then Truncated."""
+    """The action to delete all records and start an empty log at `offset`; Truncated follows."""
 
     offset: Offset
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetHighWatermark:
-    """The follower's high watermark is an assignment: it can fall. leader_high_watermark: as it was answered last"""
+    """The action to set the follower's high watermark, which may fall. `leader_high_watermark` was received last."""
 
     previous: Offset
     high_watermark: Offset
@@ -341,40 +361,40 @@ class SetHighWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetLogStartOffset:
-    """The leader has deleted the records below `offset`: so do we."""
+    """The action to delete the records below `offset`, which the leader has deleted."""
 
     offset: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLeaderOffsets:
-    """Send ListOffsets with our leader epoch; LeaderOffsetsKnown or FetchBroke follows."""
+    """The action to send ListOffsets with the leader epoch; LeaderOffsetsKnown or FetchBroke follows."""
 
     which: Which
     leader_epoch: LeaderEpoch
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayFetch:
-    """Do not fetch before `until_us` (replica.fetch.backoff.ms)."""
+    """The action to send no fetch before `until_us` (replica.fetch.backoff.ms)."""
 
     until_us: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkFailed:
-    """Stop fetching until a new leader epoch: the replica falls behind in silence."""
+    """The action to stop fetching until there is a new leader epoch."""
 
-    reason: str
+    error: ErrorCode
+    cause: FetchFailureCause
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halt:
-    """The process ends here and now, for the sake of one partition (`follower-ahead: halt`)."""
+    """The action to end the broker's process because of one partition (`follower-ahead: halt`)."""
 
-    reason: str
+    leader_end_offset: Offset
 
 
 FollowerAction = (
@@ -392,22 +412,23 @@ FollowerAction = (
 
 # --------------------------------------------------------------------------------------------------------- fetch states
 #
-# The states of a replica that follows, and which input leads from which state to which: a table that FollowerState
-# obeys in every step.
+# The states of a replica that follows, and the table of their transitions, which FollowerState checks in every step.
 #
-#     FETCHING    asks for records, from its log end on
-#     COMPARING   asks first where its latest epoch ends in the leader's log (`truncation` of 0.11 to 2.6)
-#     APPENDING   has records to append      } ordered from its log, and reported
-#     TRUNCATING  has its log to cut         } by it in the same moment
-#     ASKING      was out of range: asks where the leader's log ends, and then perhaps where it starts
+#     FETCHING    requests records from the log end on
+#     COMPARING   requests the leader's end offset of the last epoch in this log (`truncation` of 0.11 to 2.6)
+#     APPENDING   waits until records are appended to the log
+#     TRUNCATING  waits until the log is truncated
+#     ASKING      was out of range: requests the end of the leader's log, then perhaps its start
 #     FAILED      does nothing until there is a new leader, or a new leader epoch
 #
-# FETCHING and COMPARING last also while a fetch is delayed. Where the table has no entry an input changes no state: an
-# answer that comes too late, for instance. source: AbstractFetcherThread.scala (ReplicaState, PartitionFetchState)
+# The delay of a fetch does not change the state FETCHING or COMPARING. An input without an entry in the table, such as
+# a late response, changes no state.
+#
+# Source: AbstractFetcherThread.scala (ReplicaState, PartitionFetchState)
 
 
 class FetchState(Enum):
-    """The values are read in sentences."""
+    """The states of a follower's fetcher. The values are used in messages."""
 
     FETCHING = "fetching"
     COMPARING = "comparing epochs with the leader"
@@ -431,14 +452,14 @@ NEXT_STATES: Mapping[FetchState, NextStates] = {
     ASKING: {**_BEGIN, LeaderOffsetsKnown: (FETCHING, TRUNCATING, FAILED), FetchBroke: (FETCHING,)},
     FAILED: {**_BEGIN},
 }
-"""State -> input -> the states it may lead to."""
+"""By state and kind of input, the possible next states."""
 
 REPORTS = (RecordsAppended, AppendFailed, Truncated)
-"""They answer an order, so they come in its state and end it; anywhere else they are a bug."""
+"""Inputs that report a performed action. In any state other than that of the action, such an input is a bug."""
 
 
-def check_step(before: FetchState, given: FollowerInput, after: FetchState) -> None:
-    """A step that the table does not have is a bug."""
-    next_states = NEXT_STATES[before].get(type(given), ())
-    stays = after is before and not isinstance(given, REPORTS)
-    assert stays or after in next_states, f"{type(given).__name__} leads from {before.name} to {after.name}"
+def check_step(before: FetchState, event: FollowerInput, after: FetchState) -> None:
+    """Assert that the table of transitions allows this step."""
+    next_states = NEXT_STATES[before].get(type(event), ())
+    stays = after is before and not isinstance(event, REPORTS)
+    assert stays or after in next_states, f"{type(event).__name__} leads from {before.name} to {after.name}"

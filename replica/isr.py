@@ -1,13 +1,14 @@
-"""The states of a partition's ISR at its leader, and which input leads from which to which: a table that LeaderState
-obeys in every step.
+"""The states of a partition's ISR at its leader, and the table of their transitions, which LeaderState checks.
 
-    COMMITTED   the ISR is what the controller has decided
-    EXPANDING   a larger one is proposed (AlterPartition), and not answered: all of the larger one count already
-    SHRINKING   a smaller one is proposed, and not answered: all of the larger one count still
+    COMMITTED   the controller has confirmed the ISR
+    EXPANDING   a larger ISR is proposed (AlterPartition) and not answered yet; the new members already count
+    SHRINKING   a smaller ISR is proposed and not answered yet; the leaving members still count
 
-So a record is committed only when every broker that could be a member by now has it, however the controller answers
-(KIP-497). One proposal at a time. Where the table has no entry an input changes no state: a refusal, for instance,
-that leaves open what the controller has decided. source: Partition.scala (PartitionState and its subclasses)
+So a record is committed only when every broker that may be a member has it, whatever the controller answers (KIP-497).
+There is one proposal at a time. An input without an entry in the table changes no state, such as a refusal that does
+not say what the controller has decided.
+
+Source: Partition.scala (PartitionState and its subclasses)
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ from replica.rules import Rules
 
 # ------------------------------------------------------------------------------------------------------- remote replica
 #
-# A leader's knowledge of one follower, from its fetches alone. source: Kafka Replica, ReplicaState
+# The leader's knowledge of one follower, which comes from the follower's fetches alone. Source: Kafka Replica,
+# ReplicaState
 
 LONG_AGO_US = -(2**62)
-"""Kafka writes 0 here, which is 1970. Our clock starts at 0 with the run, so "long ago" lies far before it."""
+"""The time that means "never". Kafka uses 0, that is 1970; virtual time starts at 0, so this is far below 0."""
 
 
 class RemoteReplica:
-    """log_end_offset: -1 until the first fetch seen by this leader     broker_epoch: None until then
+    """The leader's view of one follower.
 
-    last_caught_up_us is the latest time at which the follower held everything the leader had at that time.
+    `log_end_offset` is -1 and `broker_epoch` None until this leader receives the first fetch. `last_caught_up_us` is
+    the latest time at which the follower had every record that the leader had at that time.
     """
 
     __slots__ = (
@@ -70,10 +73,16 @@ class RemoteReplica:
         log_start_offset: Offset,
         broker_epoch: BrokerEpoch,
     ) -> None:
-        """Record one fetch; leader_end_offset: the leader's log end captured when this fetch was read.
+        """Record one fetch.
 
-        A follower that now asks for the end of a moment ago was caught up then: under steady load no fetch ever reaches
-        the end of the same instant, and yet the follower keeps pace. source: Replica.updateFetchStateOrThrow
+        A follower that fetches from the leader's log end of its previous fetch was caught up at that fetch. Without
+        this rule no follower would count as caught up under steady load, since the leader's log end moves with every
+        fetch.
+
+        Args:
+            leader_end_offset: the leader's log end when this fetch was read.
+
+        Source: Replica.updateFetchStateOrThrow
         """
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_us = max(self.last_caught_up_us, now_us)
@@ -86,14 +95,15 @@ class RemoteReplica:
         self.broker_epoch = broker_epoch
 
     def fetched_the_same(self, now_us: int) -> None:
-        """It has gone on to fetch what it had fetched before, where the log ended and still ends, up to now."""
+        """Record that the follower has kept fetching from the log end until now."""
         self.last_caught_up_us = max(self.last_caught_up_us, now_us)
         self.last_fetch_us = max(self.last_fetch_us, now_us)
 
     def reset(self, now_us: int, leader_end_offset: Offset, *, is_new_leader: bool, is_in_sync: bool) -> None:
-        """A leader epoch begins. ISR members get a fresh delay, others must prove themselves first.
+        """Begin a leader epoch.
 
-        A re-elected leader keeps the offsets it knows. source: Replica.resetReplicaState
+        Members of the ISR count as caught up now; other replicas have to catch up first. A leader that is elected again
+        keeps the known offsets. Source: Replica.resetReplicaState
         """
         self.last_caught_up_us = now_us if is_in_sync else LONG_AGO_US
         if is_new_leader:
@@ -106,7 +116,10 @@ class RemoteReplica:
             self.last_fetch_us = now_us if is_in_sync else LONG_AGO_US
 
     def is_caught_up(self, leader_end_offset: Offset, now_us: int, lag_time_max_us: int) -> bool:
-        """At the end right now, or not longer than the lag limit ago. source: ReplicaState.isCaughtUp"""
+        """Return True if the follower is at the leader's log end, or was there within the last `lag_time_max_us`.
+
+        Source: ReplicaState.isCaughtUp
+        """
         return self.log_end_offset == leader_end_offset or now_us - self.last_caught_up_us <= lag_time_max_us
 
 
@@ -125,26 +138,26 @@ NEXT_STATES: Mapping[IsrState, Mapping[type[LeaderInput], IsrState]] = {
     EXPANDING: _END,
     SHRINKING: _END,
 }
-"""State -> input -> the state it may lead to."""
+"""By state and kind of input, the next state, unless the state stays the same."""
 
 
-def check_step(before: IsrState, given: LeaderInput, after: IsrState) -> None:
-    """A step that the table does not have is a bug."""
-    assert after is before or after is NEXT_STATES[before].get(type(given)), (
-        f"{type(given).__name__} leads from {before.name} to {after.name}"
+def check_step(before: IsrState, event: LeaderInput, after: IsrState) -> None:
+    """Assert that the table of transitions allows this step."""
+    assert after is before or after is NEXT_STATES[before].get(type(event)), (
+        f"{type(event).__name__} leads from {before.name} to {after.name}"
     )
 
 
 # -------------------------------------------------------------------------------------------------------------- isr lag
 #
-# The switch `isr-lag`: how far behind takes a follower out of the ISR.
+# The switch `isr-lag`: how far a follower may lag before it leaves the ISR.
 #
-# Since 0.9 (KIP-16, KAFKA-1546) time alone counts. Before, a follower was out when it had not fetched for
-# replica.lag.time.max.ms ("stuck"), or was more than replica.lag.max.messages behind ("slow"); one batch larger than
-# that
-# number evicted every healthy follower, since no follower can already have a batch that has just arrived.
-# Simplified: the check runs every half of replica.lag.time.max.ms; before 0.10.2 (KAFKA-4485) it was the whole of it.
-# source: 0.8.2 Partition.getOutOfSyncReplicas, Replica.logEndOffset_=
+# Since 0.9 (KIP-16, KAFKA-1546) only time counts. Before, a follower left the ISR when it had not fetched for
+# replica.lag.time.max.ms ("stuck"), or was more than replica.lag.max.messages behind ("slow"). A single batch with more
+# messages evicted every healthy follower, since no follower can have a batch that has just arrived.
+#
+# Simplified: the check runs every half replica.lag.time.max.ms; before 0.10.2 (KAFKA-4485) it ran half as often.
+# Source: 0.8.2 Partition.getOutOfSyncReplicas, Replica.logEndOffset_=
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +166,7 @@ class IsrLag:
     rules: Rules
 
     def of(self, replica: RemoteReplica, log_end_offset: Offset, now_us: int) -> Lag | None:
-        """None: this member does not lag too much. source: Partition.isFollowerOutOfSync"""
+        """Return the lag of a member, None if the member is in sync. Source: Partition.isFollowerOutOfSync"""
         if self.rules.isr_lag == "messages":
             return self._not_fetching(replica, now_us) or self._behind(replica, log_end_offset)
         if replica.is_caught_up(log_end_offset, now_us, self.limits.time_max_us):
@@ -163,7 +176,7 @@ class IsrLag:
         return Lag(LagCause.NOT_CAUGHT_UP, now_us - replica.last_caught_up_us)
 
     def _not_fetching(self, replica: RemoteReplica, now_us: int) -> Lag | None:
-        # With a new leader the delay begins anew, for replicas that have yet to fetch as well.
+        # A new leader starts the delay again, also for replicas that have yet to fetch.
         silent_us = now_us - max(replica.last_fetch_us, replica.last_caught_up_us)
         return None if silent_us <= self.limits.time_max_us else Lag(LagCause.NOT_FETCHING, silent_us)
 
@@ -175,5 +188,8 @@ class IsrLag:
         return Lag(LagCause.BEHIND, behind)
 
     def may_hold_high_watermark(self, replica: RemoteReplica, log_end_offset: Offset, now_us: int) -> bool:
-        """Outside the ISR, and yet so close that the high watermark waits for it. In 0.8 it waited for the ISR only."""
+        """Return True if the high watermark waits for this replica outside the ISR, since the replica is caught up.
+
+        In 0.8 the high watermark waited only for the ISR.
+        """
         return self.rules.isr_lag == "time" and replica.is_caught_up(log_end_offset, now_us, self.limits.time_max_us)

@@ -1,8 +1,10 @@
-"""The leader of one partition: its followers' progress, the in-sync replicas, and how far records are committed.
+"""The leader of one partition: its followers' progress, the in-sync replicas, and the high watermark.
 
-Events in, actions out; nothing here knows a clock, a log file or a socket. The controller owns the in-sync replicas:
-the leader only proposes, and until it hears back it honours the larger of the two sets (`maximal_isr`, KIP-497).
-source: Partition.scala
+The leader is a state machine: inputs in, actions out, without a clock, a log file or a socket. The controller decides
+the ISR; the leader only proposes changes. Until a proposal is answered, a record is committed only when the larger of
+the two ISRs has it (`maximal_isr`, KIP-497).
+
+Source: Partition.scala
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ from replica.isr import IsrLag, IsrState, RemoteReplica, check_step
 from replica.rules import Rules
 
 NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
-"""The controller vouches that the proposal took no effect and never will: back to the committed ISR."""
+"""Errors that mean that the proposal never takes effect: the committed ISR applies again."""
 
 AWAIT_METADATA = frozenset(
     {
@@ -60,28 +62,40 @@ AWAIT_METADATA = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The controller's state is newer than ours: stay pending until the metadata brings it."""
+"""Errors that mean that the controller has newer state: the proposal stays pending until new metadata arrives."""
 
 
-def check_life(follower: str, broker_epoch: BrokerEpoch, known: BrokerEpoch | None) -> None:
-    """KIP-903: a fetch from an earlier life of a follower says nothing of its log now.
+def check_incarnation(follower: str, broker_epoch: BrokerEpoch, known: BrokerEpoch | None) -> None:
+    """Refuse a fetch from an earlier incarnation of a follower (KIP-903).
 
-    broker_epoch: as in the fetch, -1 for none     known: of the follower's present life, None if that is unknown
-    raises: KafkaError NOT_LEADER_OR_FOLLOWER     source: Replica.updateFetchStateOrThrow
+    Args:
+        broker_epoch: epoch in the fetch, -1 if it has none.
+        known: epoch of the follower's current registration, None if unknown.
+
+    Raises:
+        KafkaError: NOT_LEADER_OR_FOLLOWER if the fetch is older than `known`.
+
+    Source: Replica.updateFetchStateOrThrow
     """
     if known is not None and NO_BROKER_EPOCH != broker_epoch < known:
         raise KafkaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"the fetch comes from an earlier life of {follower}: broker epoch {broker_epoch}, now {known}",
+            f"the fetch comes from an earlier incarnation of {follower}: broker epoch {broker_epoch}, now {known}",
         )
 
 
 class LeaderState:
-    """in_sync_replicas: as committed by the controller     pending_isr: as proposed and not yet answered, or None
+    """The state machine of a partition's leader.
 
-    isr_state: where a proposal stands, by the table in isr.py
-    maximal_isr: all that must hold a record before it counts as committed     replicas: the other assigned replicas
-    is_eligible(broker_id, broker_epoch): not fenced, not shutting down, and alive in this very broker epoch
+    Attributes:
+        in_sync_replicas: the ISR that the controller has confirmed.
+        pending_isr: the proposed ISR that is not answered yet, if any. `isr_state` is the kind of proposal (isr.py).
+        maximal_isr: all brokers that must have a record before it is committed.
+        replicas: the other assigned replicas.
+
+    Args:
+        is_eligible: called with a broker id and a broker epoch; returns True if the broker is not fenced, not shutting
+            down, and still in this epoch.
     """
 
     def __init__(
@@ -121,50 +135,52 @@ class LeaderState:
 
     @property
     def effective_min_isr(self) -> int:
-        """min.insync.replicas, but never more than there are replicas. source: Partition.effectiveMinIsr
+        """min.insync.replicas, but at most the number of replicas. Source: Partition.effectiveMinIsr
 
-        The bound came with `hw-advance: min-isr` (KAFKA-15583); before, one replica with a minimum of 2 took no write.
+        The limit came with `hw-advance: min-isr` (KAFKA-15583). Before, a partition with one replica and a minimum of 2
+        accepted no writes.
         """
         if self._rules.hw_advance == "isr":
             return self.min_insync_replicas
         return min(self.min_insync_replicas, len(self.replicas) + 1)
 
-    def step(self, given: LeaderInput) -> list[LeaderAction]:
+    def step(self, event: LeaderInput) -> list[LeaderAction]:
         before = self.isr_state
-        actions = self._decide(given)
+        actions = self._decide(event)
         if self.isr_state is not before:
-            check_step(before, given, self.isr_state)
+            check_step(before, event, self.isr_state)
         return actions
 
-    def _decide(self, given: LeaderInput) -> list[LeaderAction]:
-        match given:
+    def _decide(self, event: LeaderInput) -> list[LeaderAction]:
+        match event:
             case FetchReceived():
-                return self._follower_fetched(given)
+                return self._follower_fetched(event)
             case Appended():
-                assert given.log_end_offset >= self.log_end_offset, "a leader never truncates"
-                self.log_end_offset = given.log_end_offset
-                return self._maybe_advance_high_watermark(given.now_us)
+                assert event.log_end_offset >= self.log_end_offset, "a leader never truncates"
+                self.log_end_offset = event.log_end_offset
+                return self._maybe_advance_high_watermark(event.now_us)
             case LagCheckDue():
-                return self._maybe_shrink_isr(given.now_us)
+                return self._maybe_shrink_isr(event.now_us)
             case IsrAccepted():
-                return self._isr_accepted(given)
+                return self._isr_accepted(event)
             case IsrRefused():
-                return self._isr_refused(given)
+                return self._isr_refused(event)
             case PartitionUpdated():
-                return self._partition_changed(given)
+                return self._partition_changed(event)
             case LeaderAssigned():
-                return self._become_leader(given)
+                return self._become_leader(event)
             case MinIsrChanged():
-                # As in Kafka the high watermark is not looked at until the next fetch, append or ISR change.
-                self.min_insync_replicas = given.min_insync_replicas
+                # As in Kafka, the high watermark is not computed again until the next fetch, append or ISR change.
+                self.min_insync_replicas = event.min_insync_replicas
                 return []
 
-    # ------------------------------------------------------------------------------------------------ for requests
+    # ---------------------------------------------------------------------------------------------------- requests
 
     def may_produce(self, required_acks: int) -> None:
-        """Before anything is appended. source: Partition.appendRecordsToLeader
+        """Check the ISR before an append. Source: Partition.appendRecordsToLeader
 
-        raises: KafkaError NOT_ENOUGH_REPLICAS for acks=all while the committed ISR is below the minimum
+        Raises:
+            KafkaError: NOT_ENOUGH_REPLICAS for acks=all while the committed ISR is below the minimum.
         """
         if required_acks == ACKS_ALL and len(self.in_sync_replicas) < self.effective_min_isr:
             raise KafkaError(
@@ -174,10 +190,11 @@ class LeaderState:
             )
 
     def produce_status(self, required_offset: Offset) -> ErrorCode | None:
-        """For a waiting acks=all produce: None while records below required_offset are not all committed.
+        """Return the result of an acks=all produce, None until the records below `required_offset` are committed.
 
-        The maximal ISR is counted here, the committed one in `may_produce`: a member that is joining already holds the
-        high watermark back, so it counts. source: Partition.checkEnoughReplicasReachOffset
+        Unlike `may_produce`, this counts the maximal ISR, since a joining member already holds back the high watermark.
+
+        Source: Partition.checkEnoughReplicasReachOffset
         """
         if self.high_watermark < required_offset:
             return None
@@ -186,24 +203,29 @@ class LeaderState:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def check_follower(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, has_epoch: bool) -> None:
-        """Is this a fetch of one of our replicas, in its present life? has_epoch: it named a current leader epoch.
+        """Check that a fetch comes from one of the partition's replicas, in its current incarnation.
 
-        raises: KafkaError UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER; the follower tries again after both.
-        source: Partition.followerReplicaOrThrow, Replica.updateFetchStateOrThrow
+        Args:
+            has_epoch: True if the fetch has a leader epoch.
+
+        Raises:
+            KafkaError: UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER otherwise; the follower retries after both.
+
+        Source: Partition.followerReplicaOrThrow, Replica.updateFetchStateOrThrow
         """
         replica = self.replicas.get(broker_id)
         if replica is None:
-            # With the epoch given and equal to ours, the follower knows newer metadata than we do.
+            # The request has the leader epoch of this broker, so the follower knows newer metadata than this broker.
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
             name = self._names(broker_id)
             raise KafkaError(code, f"{name} is not a replica of {self.topic_partition} in epoch {self.leader_epoch}")
-        # Differs from Kafka: it compares with the broker epoch in its metadata only (as the partition does after the
-        # read); here a fetch is also refused when a later incarnation has already fetched.
+        # Differs from Kafka: Kafka compares only with the broker epoch in the metadata (the partition does that after
+        # the read). Here a fetch is also refused if a later incarnation has already fetched.
         if broker_epoch != replica.broker_epoch:
-            check_life(self._names(broker_id), broker_epoch, replica.broker_epoch)
+            check_incarnation(self._names(broker_id), broker_epoch, replica.broker_epoch)
 
     def may_want(self, broker_id: BrokerId) -> bool:
-        """Whether its next fetch may bring it into the ISR: it is not in it, and nothing is against it."""
+        """Return True if the follower's next fetch may bring it into the ISR."""
         replica = self.replicas.get(broker_id)
         if replica is None or broker_id in self.in_sync_replicas:
             return False
@@ -211,38 +233,38 @@ class LeaderState:
 
     # -------------------------------------------------------------------------------------------------- leadership
 
-    def _become_leader(self, given: LeaderAssigned) -> list[LeaderAction]:
-        """source: Partition.makeLeader"""
-        if given.partition_epoch < self.partition_epoch:
+    def _become_leader(self, event: LeaderAssigned) -> list[LeaderAction]:
+        """Apply an election of this broker. Source: Partition.makeLeader"""
+        if event.partition_epoch < self.partition_epoch:
             return []
-        self._assign(given.in_sync_replicas, given.assigned_replicas, given.partition_epoch)
-        self.recovering = given.recovering
-        if given.leader_epoch > self.leader_epoch:
-            assert given.high_watermark <= given.log_end_offset, "a high watermark beyond the log"
-            self.leader_epoch = given.leader_epoch
-            self.leader_epoch_start_offset = self.log_end_offset = given.log_end_offset
-            # Ours may be older than the one our predecessor showed, and rises again as the ISR fetches.
-            self.high_watermark = given.high_watermark
+        self._assign(event.in_sync_replicas, event.assigned_replicas, event.partition_epoch)
+        self.recovering = event.recovering
+        if event.leader_epoch > self.leader_epoch:
+            assert event.high_watermark <= event.log_end_offset, "a high watermark beyond the log"
+            self.leader_epoch = event.leader_epoch
+            self.leader_epoch_start_offset = self.log_end_offset = event.log_end_offset
+            # This high watermark may be lower than that of the previous leader; it rises again as the ISR fetches.
+            self.high_watermark = event.high_watermark
             for broker_id, replica in self.replicas.items():
                 replica.reset(
-                    given.now_us,
-                    given.log_end_offset,
-                    is_new_leader=not given.was_leader,
-                    is_in_sync=broker_id in given.in_sync_replicas,
+                    event.now_us,
+                    event.log_end_offset,
+                    is_new_leader=not event.was_leader,
+                    is_in_sync=broker_id in event.in_sync_replicas,
                 )
-        return self._maybe_advance_high_watermark(given.now_us)
+        return self._maybe_advance_high_watermark(event.now_us)
 
-    def _partition_changed(self, given: PartitionUpdated) -> list[LeaderAction]:
-        """New metadata ends any pending change; the leader still knows what the replicas hold."""
-        if given.partition_epoch < self.partition_epoch:
+    def _partition_changed(self, event: PartitionUpdated) -> list[LeaderAction]:
+        """Apply new metadata, which ends any pending proposal. The progress of the replicas is kept."""
+        if event.partition_epoch < self.partition_epoch:
             return []
-        self._assign(given.in_sync_replicas, given.assigned_replicas, given.partition_epoch)
-        return self._maybe_advance_high_watermark(given.now_us)
+        self._assign(event.in_sync_replicas, event.assigned_replicas, event.partition_epoch)
+        return self._maybe_advance_high_watermark(event.now_us)
 
     def _assign(
         self, in_sync_replicas: tuple[BrokerId, ...], assigned: tuple[BrokerId, ...], partition_epoch: PartitionEpoch
     ) -> None:
-        """source: Partition.updateAssignmentAndIsr"""
+        """Set the assigned replicas and the ISR. Source: Partition.updateAssignmentAndIsr"""
         known = self.replicas
         others = [broker_id for broker_id in assigned if broker_id != self.broker_id]
         self.replicas = {broker_id: known.get(broker_id) or RemoteReplica() for broker_id in others}
@@ -261,23 +283,26 @@ class LeaderState:
 
     # -------------------------------------------------------------------------------------- progress and high watermark
 
-    def _follower_fetched(self, given: FetchReceived) -> list[LeaderAction]:
-        """source: Partition.updateFollowerFetchState"""
-        broker_id = given.broker_id
+    def _follower_fetched(self, event: FetchReceived) -> list[LeaderAction]:
+        """Record a follower's fetch, and expand the ISR or advance the high watermark.
+
+        Source: Partition.updateFollowerFetchState
+        """
+        broker_id = event.broker_id
         replica = self.replicas[broker_id]
         previous_end_offset = replica.log_end_offset
         replica.fetched(
-            given.now_us, given.fetch_offset, given.leader_end_offset, given.log_start_offset, given.broker_epoch
+            event.now_us, event.fetch_offset, event.leader_end_offset, event.log_start_offset, event.broker_epoch
         )
         actions = [] if broker_id in self.in_sync_replicas else self._maybe_expand_isr(broker_id, replica)
-        if previous_end_offset != given.fetch_offset:
-            actions += self._maybe_advance_high_watermark(given.now_us)
+        if previous_end_offset != event.fetch_offset:
+            actions += self._maybe_advance_high_watermark(event.now_us)
         return actions
 
     def _maybe_advance_high_watermark(self, now_us: int) -> list[LeaderAction]:
-        """source: Partition.maybeIncrementLeaderHW"""
-        # KIP-966 part 1 (3.7): under min ISR nothing new counts as committed, not even what acks=1 has answered. The
-        # committed ISR is counted, the maximal one is waited for.
+        """Advance the high watermark if all required replicas allow it. Source: Partition.maybeIncrementLeaderHW"""
+        # KIP-966 part 1 (3.7): if the committed ISR is below the minimum, nothing new is committed, not even records
+        # acknowledged with acks=1. Otherwise a record is committed once the maximal ISR has it.
         if self._rules.hw_advance == "min-isr" and len(self.in_sync_replicas) < self.effective_min_isr:
             return []
         candidate = self.log_end_offset
@@ -298,16 +323,18 @@ class LeaderState:
         ]
 
     def _may_join_soon(self, broker_id: BrokerId, replica: RemoteReplica, now_us: int) -> bool:
-        """Wait for a caught-up replica outside the ISR, or the high watermark would run away from it for ever."""
+        """Return True for a caught-up replica outside the ISR for which the high watermark has to wait."""
         return self._lag.may_hold_high_watermark(replica, self.log_end_offset, now_us) and self._is_replica_eligible(
             broker_id, replica
         )
 
     def _is_replica_eligible(self, broker_id: BrokerId, replica: RemoteReplica) -> bool:
-        """The leader's half of `isr-eligibility`; the controller's is in controller/alter_partition.py.
+        """Return True if the switch `isr-eligibility` lets the leader propose to add the replica to the ISR.
 
-        KIP-841: the metadata calls it alive and not on its way out. KIP-903: and it has fetched in this very life.
-        source: Partition.isReplicaIsrEligible
+        The controller checks the same in controller/alter_partition.py. KIP-841 requires that the broker is neither
+        fenced nor shutting down, KIP-903 that the broker has fetched in its current incarnation.
+
+        Source: Partition.isReplicaIsrEligible
         """
         match self._rules.isr_eligibility:
             case "any":
@@ -320,11 +347,11 @@ class LeaderState:
     # ----------------------------------------------------------------------------------------------- in-sync replicas
 
     def _maybe_expand_isr(self, broker_id: BrokerId, replica: RemoteReplica) -> list[LeaderAction]:
-        """source: Partition.maybeExpandIsr; the caller knows that the replica is outside the ISR"""
+        """Propose to add a replica that is outside the ISR, if it is caught up. Source: Partition.maybeExpandIsr"""
         if self._pending is not None or replica.log_end_offset < self.high_watermark:
             return []
-        # KAFKA-7128: a fresh leader's high watermark can be stale, and below the start of its epoch everything may
-        # have been committed by its predecessor.
+        # KAFKA-7128: a new leader's high watermark can be stale, and the previous leader may have committed all records
+        # below the start of the new epoch.
         must_reach_epoch_start = self._rules.isr_join == "epoch-start"
         if must_reach_epoch_start and replica.log_end_offset < self.leader_epoch_start_offset:
             return []
@@ -333,11 +360,11 @@ class LeaderState:
         epoch_start_offset = self.leader_epoch_start_offset if must_reach_epoch_start else None
         why = CaughtUp(replica.log_end_offset, self.high_watermark, epoch_start_offset)
         proposed = (*self.in_sync_replicas, broker_id)
-        # If the proposal fails, having waited for one replica more has done no harm.
+        # If the proposal fails, waiting for one more replica has done no harm.
         return self._propose(proposed, maximal_isr=proposed, why=why)
 
     def _maybe_shrink_isr(self, now_us: int) -> list[LeaderAction]:
-        """source: Partition.maybeShrinkIsr"""
+        """Propose to remove the members that are out of sync. Source: Partition.maybeShrinkIsr"""
         if self._pending is not None:
             return []
         lags = tuple((member, lag) for member in self.in_sync_replicas if (lag := self._lag_of(member, now_us)))
@@ -345,11 +372,11 @@ class LeaderState:
             return []
         out_of_sync = [member for member, _ in lags]
         remaining = tuple(member for member in self.in_sync_replicas if member not in out_of_sync)
-        # If the proposal fails, the old members could still be elected: they gate the high watermark until it succeeds.
+        # If the proposal fails, the old members can still be elected, so the high watermark waits for them as well.
         return self._propose(remaining, maximal_isr=self.in_sync_replicas, why=OutOfSync(lags, self._lag.limits))
 
     def _lag_of(self, member: BrokerId, now_us: int) -> Lag | None:
-        """None: the member is in sync."""
+        """Return the lag of a member of the ISR, or None if the member is in sync."""
         if member == self.broker_id:
             return None
         replica = self.replicas.get(member)
@@ -375,31 +402,31 @@ class LeaderState:
         replica = self.replicas.get(member)
         return NO_BROKER_EPOCH if replica is None or replica.broker_epoch is None else replica.broker_epoch
 
-    def _isr_accepted(self, given: IsrAccepted) -> list[LeaderAction]:
-        """source: Partition.handleAlterPartitionUpdate"""
-        if not self._is_in_flight(given.proposal) or given.partition_epoch < self.partition_epoch:
+    def _isr_accepted(self, event: IsrAccepted) -> list[LeaderAction]:
+        """Apply the ISR that the controller has accepted. Source: Partition.handleAlterPartitionUpdate"""
+        if not self._is_in_flight(event.proposal) or event.partition_epoch < self.partition_epoch:
             return []
-        if given.leader_epoch != self.leader_epoch:
-            return []  # This term is over: the next one begins with the metadata.
-        self.partition_epoch = given.partition_epoch
-        self.recovering = given.recovering
-        self._commit(given.in_sync_replicas)
-        return self._maybe_advance_high_watermark(given.now_us)
+        if event.leader_epoch != self.leader_epoch:
+            return []  # This leader epoch is over; the next one begins with the metadata.
+        self.partition_epoch = event.partition_epoch
+        self.recovering = event.recovering
+        self._commit(event.in_sync_replicas)
+        return self._maybe_advance_high_watermark(event.now_us)
 
-    def _isr_refused(self, given: IsrRefused) -> list[LeaderAction]:
-        """source: Partition.handleAlterPartitionError"""
-        if not self._is_in_flight(given.proposal):
+    def _isr_refused(self, event: IsrRefused) -> list[LeaderAction]:
+        """Withdraw or repeat the proposal, depending on the error. Source: Partition.handleAlterPartitionError"""
+        if not self._is_in_flight(event.proposal):
             return []
         proposal = self._pending
         assert proposal is not None
-        if given.error in NOT_APPLIED:
+        if event.error in NOT_APPLIED:
             self._commit(self.in_sync_replicas)
             return []
-        if given.error in AWAIT_METADATA:
+        if event.error in AWAIT_METADATA:
             return []
-        self._pending = dataclasses.replace(proposal, why=ProposalRefused(given.error))
+        self._pending = dataclasses.replace(proposal, why=ProposalRefused(event.error))
         return [self._pending]
 
     def _is_in_flight(self, proposal: ProposeIsr | None) -> bool:
-        """An answer to anything else comes too late: metadata or an election has overtaken it."""
+        """Return False if the proposal was replaced by new metadata or an election before its answer came."""
         return self._pending is not None and (proposal is None or proposal == self._pending)

@@ -1,6 +1,6 @@
-"""Operations that wait: under which keys, and in which order they are looked at again.
+"""Requests or other operations that wait for events on one or more keys, such as partitions, in order of arrival.
 
-Deadlines are the caller's business (timers of the core). source: DelayedOperationPurgatory
+The caller handles timeouts. Source: DelayedOperationPurgatory
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ Op = TypeVar("Op", bound=Hashable)
 
 
 class Purgatory(Generic[Op]):
-    """Each operation waits under one or more keys, and ends everywhere at once.
+    """Waiting operations by key. Removing an operation removes it under all its keys.
 
-    Operations are compared by identity or by their own `__eq__`; a dataclass that waits wants `eq=False`.
+    Operations are dict keys, so a dataclass needs `eq=False` unless equal operations are the same.
     """
 
     __slots__ = ("_keys", "_watchers")
@@ -30,24 +30,24 @@ class Purgatory(Generic[Op]):
         return operation in self._keys
 
     def watch(self, operation: Op, keys: Iterable[Hashable]) -> None:
-        """Let `operation` wait under all `keys`, behind those already there."""
+        """Add `operation` under all `keys`, after the operations that wait already."""
         assert operation not in self._keys, "an operation waits once"
         self._keys[operation] = dict.fromkeys(keys)
         for key in self._keys[operation]:
             self._watchers.setdefault(key, {})[operation] = None
 
     def watch_too(self, operation: Op, key: Hashable) -> None:
-        """Let an operation that waits do so under one more key."""
+        """Add one more key to a waiting operation."""
         if key not in self._keys[operation]:
             self._keys[operation][key] = None
             self._watchers.setdefault(key, {})[operation] = None
 
     def operations(self, key: Hashable) -> tuple[Op, ...]:
-        """The operations under `key`, in order of arrival; a snapshot, so completing one does not disturb the walk."""
+        """Return the operations under `key` in order of arrival, as a copy, so that the caller may remove some."""
         return tuple(self._watchers.get(key, ()))
 
     def remove(self, operation: Op) -> bool:
-        """Forget `operation` under all its keys; whether it was waiting. Exactly one caller hears True, and answers."""
+        """Remove `operation` under all its keys. Return True if it was waiting, and must now be answered."""
         keys = self._keys.pop(operation, None)
         if keys is None:
             return False

@@ -1,33 +1,36 @@
-"""The switch `truncation`: how a follower finds what its log must lose before it fetches from a new leader.
+"""The switch `truncation`: how a follower decides where to truncate its log before it fetches from a new leader.
 
 | value | eras | rule |
 |---|---|---|
-| high-watermark | to 0.10 | cut to the own high watermark: above it nothing is known to be committed |
-| leader-epoch | 0.11 to 1.1 | ask the leader where the epoch of our last record ends, and cut there (KIP-101) |
-| leader-epoch-exact | 2.0 to 2.6 | the leader also says which epoch that is; repeat until both know it (KIP-279) |
-| on-fetch | from 2.7 | fetch at the own end, naming the epoch there; the leader answers where the logs part (KIP-595) |
+| high-watermark | to 0.10 | truncate to the follower's high watermark: only earlier records are surely committed |
+| leader-epoch | 0.11 to 1.1 | truncate to the leader's end offset of the follower's last epoch (KIP-101) |
+| leader-epoch-exact | 2.0 to 2.6 | the leader also returns an epoch; repeat until both logs have it (KIP-279) |
+| on-fetch | from 2.7 | a fetch has the follower's last epoch; the response has the diverging epoch (KIP-595) |
 
-Each value is one small class; `truncation_of` picks it. The high watermark remains the fallback of all of them, where
-no epoch is known. source: ReplicaFetcherThread.maybeTruncate (0.11), AbstractFetcherThread (2.0 and later)
+Each value is a class, which `truncation_of` selects. If no epoch is known, all truncate to the high watermark.
+Source: ReplicaFetcherThread.maybeTruncate (0.11), AbstractFetcherThread (2.0 and later)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
+from replica.causes import TruncationCause
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset
+from replica.inputs import TruncateTo
 from replica.rules import Rules
 
 # ----------------------------------------------------------------------------------------------------------- divergence
 #
-# Where two logs of one partition part: the leader's answer, and the follower's cut.
+# The offset at which two logs of a partition diverge: the leader's answer, and the follower's truncation.
 #
-# source: Partition.readRecords, AbstractFetcherThread.getOffsetTruncationState; KIP-101, KIP-279, KIP-595
+# Source: Partition.readRecords, AbstractFetcherThread.getOffsetTruncationState; KIP-101, KIP-279, KIP-595
 
 EndOffsetFor = Callable[[LeaderEpoch], tuple[LeaderEpoch, Offset]]
-"""(epoch, end offset) of a log's largest epoch at or below the asked one; (-1, -1) when it cannot say."""
+"""A function that returns (epoch, end offset) of a log's largest epoch <= its argument; (-1, -1) if unknown."""
 
 
 def find_divergence(
@@ -36,73 +39,76 @@ def find_divergence(
     end_offset_for: EndOffsetFor,
     log_start_offset: Offset,
 ) -> tuple[LeaderEpoch, Offset] | None:
-    """Where the leader's log and that of a fetching follower part (KIP-595); None: the follower's is a prefix.
+    """Return the leader's largest epoch up to a fetching follower's last epoch, if the logs diverge (KIP-595).
 
-    last_fetched_epoch: epoch of the follower's last record, -1 when it has none or cannot say
-    end_offset_for: of the leader's log
-    raises: KafkaError OFFSET_OUT_OF_RANGE     source: Partition.readRecords
+    Args:
+        last_fetched_epoch: epoch of the follower's last record, -1 if the fetch has none.
+        end_offset_for: returns the end offset of an epoch in the leader's log.
+
+    Returns:
+        (epoch, end offset), or None if the logs do not diverge.
+
+    Raises:
+        KafkaError: OFFSET_OUT_OF_RANGE if the leader does not know the epoch or no longer has the fetch offset.
+
+    Source: Partition.readRecords
     """
-    if last_fetched_epoch == UNDEFINED_EPOCH:  # as before KIP-595, and as consumers do
+    if last_fetched_epoch == UNDEFINED_EPOCH:  # as before KIP-595, and for consumers
         return None
     epoch, end_offset = end_offset_for(last_fetched_epoch)
     if epoch == UNDEFINED_EPOCH or end_offset == UNKNOWN_OFFSET:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the leader cannot say where epoch {last_fetched_epoch} ends")
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"the leader does not know the end offset of epoch {last_fetched_epoch}"
+        )
     if fetch_offset < log_start_offset:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{fetch_offset} is before the log start {log_start_offset}")
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"fetch offset {fetch_offset} is below the log start offset {log_start_offset}",
+        )
     if epoch < last_fetched_epoch or end_offset < fetch_offset:
         return epoch, end_offset
     return None
 
 
-class OffsetTruncationState(NamedTuple):
-    """offset: where a follower cuts its log     complete: False when the leader must be asked again afterwards"""
-
-    offset: Offset
-    complete: bool
-    reason: str
-
-
 def find_cut(
-    diverging: tuple[LeaderEpoch, Offset],
-    fetch_offset: Offset,
-    log_end_offset: Offset,
-    end_offset_for: EndOffsetFor,
-    leader: str,
-    follower: str,
-) -> OffsetTruncationState:
-    """Where a follower cuts, told that the leader's largest epoch at or below its own last one is `diverging`.
+    diverging: tuple[LeaderEpoch, Offset], fetch_offset: Offset, log_end_offset: Offset, end_offset_for: EndOffsetFor
+) -> TruncateTo:
+    """Return the offset to which a follower truncates its log, and the reason.
 
-    fetch_offset: as in the follower's request     log_end_offset, end_offset_for: of the follower's log
-    source: AbstractFetcherThread.getOffsetTruncationState
+    Args:
+        diverging: (epoch, end offset) of the leader's largest epoch at or below the follower's last epoch.
+        fetch_offset: offset in the follower's request.
+        log_end_offset: end of the follower's log.
+        end_offset_for: returns the end offset of an epoch in the follower's log.
+
+    Source: AbstractFetcherThread.getOffsetTruncationState
     """
     leader_epoch, leader_end = diverging
     if leader_end == UNKNOWN_OFFSET:
-        return OffsetTruncationState(fetch_offset, True, f"the leader {leader} cannot say where the logs part")
+        return TruncateTo(offset=fetch_offset, cause=TruncationCause.NO_ANSWER)
+    to_leader_end = min(leader_end, log_end_offset)
     if leader_epoch == UNDEFINED_EPOCH:
-        return OffsetTruncationState(min(leader_end, log_end_offset), True, f"the leader {leader} ends at {leader_end}")
+        return TruncateTo(offset=to_leader_end, cause=TruncationCause.LEADER_END, leader_end_offset=leader_end)
     epoch, end = end_offset_for(leader_epoch)
-    in_leader = f"in epoch {leader_epoch} the leader {leader} ends at {leader_end}"
+    cut = partial(TruncateTo, diverging_epoch=leader_epoch, leader_end_offset=leader_end)
     if epoch == UNDEFINED_EPOCH:
-        return OffsetTruncationState(
-            min(leader_end, log_end_offset), True, f"{in_leader}, and {follower} knows of no epochs"
-        )
+        return cut(offset=to_leader_end, cause=TruncationCause.NO_OWN_EPOCH)
+    cut = partial(cut, own_epoch=epoch, own_end_offset=end)
     if epoch != leader_epoch:
-        # KIP-279: the leader's answer is about an epoch we never saw; go back to one we may share, and ask about that.
-        why = f"the leader {leader} has epoch {leader_epoch}, {follower} only epoch {epoch}, which ends at {end}"
-        return OffsetTruncationState(min(end, log_end_offset), False, why)
+        # KIP-279: the follower does not have the epoch of the answer. It truncates to the end of an earlier epoch that
+        # the leader may have, and compares again.
+        return cut(offset=min(end, log_end_offset), cause=TruncationCause.EARLIER_EPOCH)
     if end < leader_end:
-        return OffsetTruncationState(
-            min(end, log_end_offset), True, f"{in_leader}, but in {follower} that epoch ends at {end}"
-        )
-    return OffsetTruncationState(min(leader_end, log_end_offset), True, in_leader)
+        return cut(offset=min(end, log_end_offset), cause=TruncationCause.OWN_EPOCH_END)
+    return cut(offset=to_leader_end, cause=TruncationCause.EPOCH_END)
 
 
 class FollowerLog(NamedTuple):
-    """The inputs that decide a cut. latest_epoch: of the last record, None when it is not known
+    """The state of a follower's log that decides where to truncate it.
 
-    fetch_offset: where the follower would fetch next; while it asks first that is its high watermark, or its last cut
-
-    leader, follower: names of the two brokers
+    Attributes:
+        fetch_offset: the next offset to fetch; before the first fetch, the high watermark or the last truncation.
+        latest_epoch: epoch of the last record, None if unknown.
     """
 
     fetch_offset: Offset
@@ -110,127 +116,111 @@ class FollowerLog(NamedTuple):
     high_watermark: Offset
     latest_epoch: LeaderEpoch | None
     end_offset_for: EndOffsetFor
-    leader: str
-    follower: str
 
 
 class Truncation(Protocol):
-    """One value of the switch.
+    """The interface of the classes for the values of the switch `truncation`.
 
-    asks_first: no fetch before the leader has said where the epoch of our last record ends (OffsetForLeaderEpoch)
-    names_last_epoch: each fetch says in which epoch our last record was written
-    begins_epoch_at_once: a leader notes the start of its epoch when it begins to lead, not with its first record
+    Attributes:
+        asks_first: True if a follower sends OffsetForLeaderEpoch before it fetches.
+        names_last_epoch: True if each fetch has the epoch of the follower's last record.
+        begins_epoch_at_once: True if a leader stores the start of its epoch when it becomes leader, False if with its
+            first record.
     """
 
     asks_first: bool
     names_last_epoch: bool
     begins_epoch_at_once: bool
 
-    def first_cut(self, log: FollowerLog) -> OffsetTruncationState | None:
-        """Where to cut before anything is asked; None: nowhere."""
+    def first_cut(self, log: FollowerLog) -> TruncateTo | None:
+        """Return the truncation before any request to the leader, None to keep the log."""
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
-        """Where to cut, told the leader's (epoch, end offset) for the epoch of our last record."""
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
+        """Return the truncation after the leader's answer.
+
+        `told` is the leader's (epoch, end offset) for the epoch of the follower's last record.
+        """
 
 
 class ToHighWatermark:
-    """Until 0.11. Loses committed records, since a follower's high watermark trails the leader's (RULES.md W1), and
-    keeps others that the leader does not have, where a log lost more than that (W2).
-    source: ReplicaManager.makeFollowers (0.10.2)
+    """Truncation to the high watermark, as before 0.11.
 
-    Simplified: batches carry their leader epoch all the same, for the checker; no broker asks for it.
-    Differs from Kafka: they have format 2 in every era. The formats before 0.11 named a compressed batch by its last
-    offset, so a follower whose log ended inside one took it, and its offsets went backwards; here it refuses the batch
-    and stops (KAFKA-3919).
+    It loses committed records, since a follower's high watermark is behind the leader's (RULES.md W1). It also keeps
+    records that the leader does not have, if the leader has lost records (W2).
+    Source: ReplicaManager.makeFollowers (0.10.2)
+
+    Simplified: batches have a leader epoch nevertheless, for the checker; brokers do not use it.
+    Differs from Kafka: batches have format 2 in every era. In formats before 0.11, a compressed batch has the offset of
+    its last record, so a follower whose log ended inside a batch appended the batch, and offsets decreased. Here the
+    follower refuses the batch and stops (KAFKA-3919).
     """
 
     asks_first = False
     names_last_epoch = False
     begins_epoch_at_once = False
 
-    def first_cut(self, log: FollowerLog) -> OffsetTruncationState | None:
+    def first_cut(self, log: FollowerLog) -> TruncateTo | None:
         if log.high_watermark >= log.log_end_offset:
             return None
-        why = f"until 0.11 a new follower of {log.leader} keeps only what is below its own HW {log.high_watermark}"
-        return OffsetTruncationState(log.high_watermark, True, why)
+        return TruncateTo(offset=log.high_watermark, cause=TruncationCause.HIGH_WATERMARK)
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
         raise AssertionError("before KIP-101 no request asks for the end of an epoch")
 
 
-def _cut_without_epochs(log: FollowerLog) -> OffsetTruncationState | None:
-    """No epoch of our own: only what is known to be committed can be kept."""
-    if log.latest_epoch is not None or log.high_watermark == log.log_end_offset:
-        return None
-    why = f"it knows no leader epochs to compare with the leader {log.leader}, so only its own HW can be trusted"
-    return OffsetTruncationState(log.high_watermark, True, why)
-
-
-def _exact_cut(told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
-    return find_cut(told, log.fetch_offset, log.log_end_offset, log.end_offset_for, log.leader, log.follower)
-
-
 class ByLeaderEpoch:
-    """KIP-101: the end of our last epoch in the leader's log is where to cut, whichever epoch the leader means by it.
-    Two changes of leadership in between, and both keep their own records (RULES.md W3, KAFKA-6361).
+    """Truncation to the leader's end offset of the follower's last epoch, or of an earlier epoch (KIP-101).
 
-    Simplified: a leader whose first epoch is later than the asked one answers with the start of its log; before 2.3 it
-    could not say, and the follower fell back to its high watermark. source: ReplicaFetcherThread.maybeTruncate (0.11)
+    The answer does not have the epoch. After two changes of leader, both logs may therefore keep different records
+    (RULES.md W3, KAFKA-6361). Source: ReplicaFetcherThread.maybeTruncate (0.11)
+
+    Simplified: a leader whose first epoch is later than the requested epoch answers with the start of its log. Before
+    2.3 it could not answer, and the follower truncated to its high watermark.
     """
 
     asks_first = True
     names_last_epoch = False
     begins_epoch_at_once = False
-    """KAFKA-7415 (2.0.1): until then a leader that had not written yet knew nothing of its own epoch."""
+    """Before KAFKA-7415 (2.0.1), a leader that had not appended yet did not store its epoch."""
 
-    def first_cut(self, log: FollowerLog) -> OffsetTruncationState | None:
-        return _cut_without_epochs(log)
+    def first_cut(self, log: FollowerLog) -> TruncateTo | None:
+        """Return a truncation to the high watermark if no epoch is known: only earlier records are surely committed."""
+        if log.latest_epoch is not None or log.high_watermark == log.log_end_offset:
+            return None
+        return TruncateTo(offset=log.high_watermark, cause=TruncationCause.NO_EPOCHS)
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
-        end = told[1]  # OffsetForLeaderEpoch v0 answers with nothing else.
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
+        end = told[1]  # OffsetForLeaderEpoch v0 returns no epoch.
         if end == UNKNOWN_OFFSET:
-            why = (
-                f"the leader {log.leader} knows nothing of epoch {log.latest_epoch}, so only its own HW can be trusted"
-            )
-            return OffsetTruncationState(log.high_watermark, True, why)
-        if end >= log.log_end_offset:
-            why = f"the leader {log.leader} answers that epoch {log.latest_epoch} ends at {end}, not before our end"
-            return OffsetTruncationState(log.log_end_offset, True, why)
-        return OffsetTruncationState(
-            end, True, f"epoch {log.latest_epoch} ends at {end} in the log of the leader {log.leader}"
+            cause, asked = TruncationCause.EPOCH_UNKNOWN, log.latest_epoch
+            return TruncateTo(offset=log.high_watermark, cause=cause, diverging_epoch=asked)
+        return TruncateTo(
+            offset=min(end, log.log_end_offset),
+            cause=TruncationCause.EPOCH_END,
+            diverging_epoch=log.latest_epoch,
+            leader_end_offset=end,
         )
 
 
-class ByExactLeaderEpoch:
-    """KIP-279: the leader names the epoch it means; where we do not know that one, we cut to the end of the one below
-    and repeat the request. source: AbstractFetcherThread.getOffsetTruncationState
+class ByExactLeaderEpoch(ByLeaderEpoch):
+    """Truncation to the end of the last epoch that both logs have (KIP-279).
 
-    As 2.0.1 has it: a leader notes its epoch when it begins (KAFKA-7415), a follower minds missed epochs (KAFKA-7164).
+    If the follower does not have the epoch in the leader's answer, it truncates to the end of its next lower epoch and
+    asks again. These are the rules of 2.0.1: a leader stores its epoch when it becomes leader (KAFKA-7415), and a
+    follower compares logs after a missed epoch (KAFKA-7164). Source: AbstractFetcherThread.getOffsetTruncationState
     """
 
-    asks_first = True
-    names_last_epoch = False
     begins_epoch_at_once = True
 
-    def first_cut(self, log: FollowerLog) -> OffsetTruncationState | None:
-        return _cut_without_epochs(log)
-
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
-        return _exact_cut(told, log)
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
+        return find_cut(told, log.fetch_offset, log.log_end_offset, log.end_offset_for)
 
 
-class OnFetch:
-    """KIP-595: no question before the first fetch; a fetch that diverges is one round of the search."""
+class OnFetch(ByExactLeaderEpoch):
+    """Truncation to the end of the last epoch that both logs have, found by fetches alone (KIP-595)."""
 
     asks_first = False
     names_last_epoch = True
-    begins_epoch_at_once = True
-
-    def first_cut(self, log: FollowerLog) -> OffsetTruncationState | None:
-        return _cut_without_epochs(log)
-
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
-        return _exact_cut(told, log)
 
 
 _TRUNCATIONS: dict[str, Truncation] = {

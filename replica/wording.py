@@ -1,4 +1,4 @@
-"""Small phrases that the sentences in the trace share."""
+"""Functions that format names, lists and durations for the sentences of the trace."""
 
 from __future__ import annotations
 
@@ -7,36 +7,29 @@ from collections.abc import Iterable, Sequence
 
 
 def listed(words: Sequence[str]) -> str:
-    """`b1`, `b1 and b2`, `b1, b2 and b3`."""
+    """Return words as a list in a sentence, such as `b1`, `b1 and b2`, or `b1, b2 and b3`."""
     if len(words) < 2:
         return "".join(words)
     return ", ".join(words[:-1]) + " and " + words[-1]
 
 
 def set_of(names: Iterable[str]) -> str:
-    """`{b1, b2}`."""
+    """Return names as a set, such as `{b1, b2}`."""
     return f"{{{', '.join(names)}}}"
 
 
 def duration(microseconds: int) -> str:
-    """`34.5 s`, `30 s`, `250 ms`: rounded for reading."""
+    """Return a duration as rounded text, such as `34.5 s`, `30 s` or `250 ms`."""
     if abs(microseconds) >= 1_000_000:
         return f"{round(microseconds / 1_000_000, 1):g} s"
     return f"{round(microseconds / 1_000, 1):g} ms"
-
-
-def torn_bytes(count: int) -> str:
-    """What a recovery has found at the end of a log, `; 1 byte was torn and is cut off`, to stand behind a sentence."""
-    if count == 0:
-        return ""
-    return f"; {count:,} {'byte was' if count == 1 else 'bytes were'} torn and {'is' if count == 1 else 'are'} cut off"
 
 
 SHOWN_MAX = 100
 
 
 def shown(text: str) -> str:
-    """A name chosen by a client or a file, fit for a trace and a screen: only printable characters, bounded."""
+    """Return a name that a client or a file chose, with a limited length and unprintable characters escaped."""
     cut = text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."
     return spelt_out(cut)
 
@@ -51,10 +44,10 @@ SUFFIX_CHARACTERS = 6
 
 
 def member_name(member_id: str, client_id: str = "") -> str:
-    """A member of a group, for people: `shop-1f3a9c`, its client.id and the end of its UUID.
+    """Return a short name of a group member, such as `shop-1f3a9c`: the client.id and the end of the UUID.
 
-    A coordinator puts a UUID behind the client.id or the group.instance.id (KIP-394, KIP-345); with KIP-848 the id is
-    a UUID alone, as Kafka's Uuid.toString spells it. An id of another shape is shown as it is.
+    A coordinator appends a UUID to the client.id or the group.instance.id (KIP-394, KIP-345). With KIP-848 the id is
+    only a UUID, in the form of Kafka's Uuid.toString. Any other id is returned unchanged.
     """
     found = _UUID.search(member_id)
     if found is not None:
@@ -65,7 +58,7 @@ def member_name(member_id: str, client_id: str = "") -> str:
 
 
 def spelt_out(text: str) -> str:
-    """`text` with what a terminal would obey, or would not show, in letters: `\\x1b`, `\\n`."""
+    """Return `text` with control characters and other unprintable characters escaped, such as `\x1b` or `\n`."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

@@ -1,7 +1,8 @@
-"""All log directories of one broker (`log.dirs`): which of them holds which partition, and which have failed.
+"""All log directories of one broker (`log.dirs`): their partitions, and the directories that have failed.
 
-A directory that refuses a read or a write goes offline with every log in it, while the process lives.
-source: KIP-112; Kafka LogManager, ReplicaManager.handleLogDirFailure
+A directory whose disk fails a read or a write goes offline with all its logs, while the process continues.
+
+Source: KIP-112; Kafka LogManager, ReplicaManager.handleLogDirFailure
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from replica.log.manager import LogManager
 
 
 class BrokerLogs:
-    """One LogManager per directory that is online; to all other code they are one.
+    """The log managers of all online directories, behind one interface.
 
-    directories: online, by name, in the order of log.dirs; a broker with one directory has one without a name
-    was_clean, previous_broker_epoch: only if every directory says so (BrokerServer, CleanShutdownFileHandler)
+    Attributes:
+        directories: log managers by name, in the order of log.dirs; a broker's only directory has the empty name.
+        was_clean: True if every directory was shut down cleanly.
+        previous_broker_epoch: epoch at the last clean shutdown, -1 unless all directories have the same
+            (CleanShutdownFileHandler).
     """
 
     def __init__(self, directories: dict[str, LogManager]) -> None:
@@ -45,7 +49,11 @@ class BrokerLogs:
         *,
         producer_id_expiration_ms: int,
     ) -> BrokerLogs:
-        """Load what can be read; a broken disk is offline from the start.     raises: WrongLogDirectory"""
+        """Load all log directories but those with a broken disk, which are offline.
+
+        Raises:
+            WrongLogDirectory: if a directory belongs to another broker.
+        """
         return cls(
             {
                 name: LogManager.open(
@@ -64,12 +72,12 @@ class BrokerLogs:
 
     @property
     def failed_roots(self) -> list[Path]:
-        """Of directories that have gone offline since the broker started."""
+        """The directories that have gone offline since the broker started."""
         return [manager.root for manager in self._failed]
 
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
-        """Of all directories that are online, one after the other. It is looked into often, so nothing is copied."""
+        """The logs of all online directories, as a view and not a copy, because they are read often."""
         return ChainMap(*reversed([manager.logs for manager in self.directories.values()]))
 
     @property
@@ -77,7 +85,7 @@ class BrokerLogs:
         return {name: found for manager in self.directories.values() for name, found in manager.recoveries.items()}
 
     def topic_id(self, topic_partition: TopicPartition) -> UUID | None:
-        """As in partition.metadata of a log that is there."""
+        """Return the topic id in the partition.metadata file of an existing log, else None."""
         for manager in self.directories.values():
             if topic_partition in manager.logs:
                 return manager.topic_ids.get(topic_partition)
@@ -86,18 +94,24 @@ class BrokerLogs:
     def directory_ids(self) -> list[UUID]:
         return [manager.directory_id for manager in self.directories.values()]
 
-    def directory_id_of(self, topic_partition: TopicPartition) -> UUID:
-        return self._holder(topic_partition).directory_id
+    @property
+    def is_new_disk(self) -> bool:
+        """True if the broker has a single directory, which was empty when the broker started."""
+        return [manager.is_new for manager in self.directories.values()] == [True]
 
-    def _holder(self, topic_partition: TopicPartition) -> LogManager:
+    def directory_id_of(self, topic_partition: TopicPartition) -> UUID:
+        return self.holder(topic_partition).directory_id
+
+    def holder(self, topic_partition: TopicPartition) -> LogManager:
+        """Return the directory that has a partition's log."""
         return next(manager for manager in self.directories.values() if topic_partition in manager.logs)
 
     # ------------------------------------------------------------------------------------------------------- failure
 
     def take_offline(self, disk: Disk) -> tuple[str, LogManager] | None:
-        """A directory has failed; returns its name and what was in it, None if that was known.
+        """Take a failed directory offline. Return its name and log manager, or None if the disk is unknown.
 
-        Files stay open until the end: responses that read from them may still be on their way.
+        Files stay open until the broker stops, because pending responses may still read from them.
         """
         for name, manager in self.directories.items():
             if manager.disk is disk:
@@ -108,40 +122,31 @@ class BrokerLogs:
     # ---------------------------------------------------------------------------------------------------- partitions
 
     def create(self, topic_partition: TopicPartition, config: TopicConfig, topic_id: UUID) -> Log:
-        """The partition's log where it is, or a new one in the directory with the fewest (LogManager.nextLogDirs)."""
+        """Return the partition's log. A new log goes into the directory with the fewest logs (nextLogDirs)."""
         managers = list(self.directories.values())
         holder = next((manager for manager in managers if topic_partition in manager.logs), None)
         if holder is None:
             holder = min(managers, key=lambda manager: len(manager.logs))
         return holder.create(topic_partition, config, topic_id)
 
-    def set_config(self, topic_partition: TopicPartition, config: TopicConfig) -> None:
-        self._holder(topic_partition).set_config(topic_partition, config)
-
     def refuse_unknown_producers(self, error: ErrorCode) -> None:
         for manager in self.directories.values():
             manager.refuse_unknown_producers(error)
 
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
-        """How long silent producers are known, from now on. source: DynamicProducerStateManagerConfig"""
+        """Set the time after which inactive producers are removed. Source: DynamicProducerStateManagerConfig"""
         for manager in self.directories.values():
             manager.set_producer_id_expiration(expiration_ms)
 
     def delete(self, topic_partition: TopicPartition) -> Callable[[], None]:
-        """Take the partition away; the returned object removes the rest of it, later."""
-        manager = self._holder(topic_partition)
+        """Remove a partition from the broker. Return a function that deletes the files, to be called later."""
+        manager = self.holder(topic_partition)
         return partial(manager.remove, manager.delete(topic_partition))
-
-    def truncate_to(self, topic_partition: TopicPartition, offset: Offset) -> Offset:
-        return self._holder(topic_partition).truncate_to(topic_partition, offset)
-
-    def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        self._holder(topic_partition).truncate_fully_and_start_at(topic_partition, offset)
 
     # --------------------------------------------------------------------------------------------------- checkpoints
 
     def high_watermark_checkpoint(self, topic_partition: TopicPartition) -> Offset:
-        return self._holder(topic_partition).high_watermark_checkpoint(topic_partition)
+        return self.holder(topic_partition).high_watermark_checkpoint(topic_partition)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         for manager in list(self.directories.values()):
@@ -156,12 +161,6 @@ class BrokerLogs:
         for manager in list(self.directories.values()):
             manager.checkpoint_log_start_offsets()
 
-    def cleaned_to(self, topic_partition: TopicPartition) -> Offset | None:
-        return self._holder(topic_partition).cleaned_to(topic_partition)
-
-    def set_cleaned_to(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        self._holder(topic_partition).set_cleaned_to(topic_partition, offset)
-
     def remove_expired_producers(self, now_us: int) -> None:
         for manager in self.directories.values():
             manager.remove_expired_producers(now_us)
@@ -169,14 +168,14 @@ class BrokerLogs:
     # --------------------------------------------------------------------------------------------------------- close
 
     def close_clean(self, broker_epoch: BrokerEpoch, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
-        """The orderly stop, of the directories that are online; a failed directory gets no marker."""
+        """Close all logs, and mark the online directories as cleanly shut down."""
         for manager in self.directories.values():
             here = {name: offset for name, offset in high_watermarks.items() if name in manager.logs}
             manager.close_clean(broker_epoch, here)
         self._abandon_failed()
 
     def abandon(self) -> None:
-        """The process dies: files are closed, nothing is written."""
+        """Close all files after the process has died, without writing anything."""
         for manager in self.directories.values():
             manager.abandon()
         self._abandon_failed()

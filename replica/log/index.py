@@ -1,9 +1,9 @@
 """The two sparse indexes of a segment: offset -> file position, and timestamp -> offset.
 
-Both have Kafka's file format. They are disposable: a missing or implausible file is rebuilt from the log.
+Both have Kafka's file format. A missing or implausible file is rebuilt from the log.
 
-Differs from Kafka, which maps preallocated files into memory: here the entries are compact arrays, written out whole at
-roll, flush, truncation and close. Source: Kafka OffsetIndex, TimeIndex, AbstractIndex.
+Differs from Kafka, which maps preallocated files into memory; here the entries are compact arrays, written to the file
+at roll, flush, truncation and close. Source: Kafka OffsetIndex, TimeIndex, AbstractIndex
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ class OffsetIndex:
         self.positions.append(position)
 
     def position_before(self, offset: Offset) -> int:
-        """Where to start scanning for the batch that holds `offset`: the greatest entry <= it, else 0."""
+        """Return the position of the last entry at or below `offset`, else 0, from which to scan for its batch."""
         index = bisect_right(self.offsets, offset) - 1
         return self.positions[index] if index >= 0 else 0
 
     def boundary_before(self, position: int) -> int:
-        """The greatest batch start <= `position` that the index knows, else 0."""
+        """Return the greatest known batch start at or below `position`, else 0."""
         index = bisect_right(self.positions, position) - 1
         return self.positions[index] if index >= 0 else 0
 
     def truncate(self, offset: Offset) -> None:
-        """Drop entries for `offset` and later ones."""
+        """Remove the entries for `offset` and all later offsets."""
         keep = bisect_left(self.offsets, offset)
         del self.offsets[keep:], self.positions[keep:]
 
     def encode(self, first: int = 0) -> bytes:
-        """Entries as in the file, from number `first` on."""
+        """Return the entries from number `first` on, encoded as in the file."""
         entries = zip(self.offsets[first:], self.positions[first:], strict=True)
         return b"".join([_OFFSET_ENTRY.pack(offset - self.base_offset, position) for offset, position in entries])
 
     def decode(self, content: bytes, size: int) -> bool:
-        """Load the file's content; False when it cannot belong to a segment of `size` bytes."""
+        """Load the content of an index file. Return False if it cannot belong to a segment of `size` bytes."""
         if len(content) % OFFSET_ENTRY_BYTES:
             return False
         previous = (-1, -1)
@@ -73,14 +73,14 @@ class OffsetIndex:
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp in milliseconds (-1: none) and an offset of a record that has it."""
+    """A timestamp in milliseconds, -1 for none, and the offset of a record with this timestamp."""
 
     timestamp_ms: int
     offset: Offset
 
 
 class TimeIndex:
-    """Entries (largest timestamp so far, an offset that has it): timestamps strictly increasing."""
+    """Entries (largest timestamp so far, offset of a record with it); the timestamps are strictly increasing."""
 
     __slots__ = ("base_offset", "offsets", "timestamps")
 
@@ -99,28 +99,28 @@ class TimeIndex:
         return TimestampOffset(self.timestamps[-1], self.offsets[-1])
 
     def maybe_append(self, timestamp_ms: int, offset: Offset) -> None:
-        """Add an entry if the timestamp is higher than all before."""
+        """Add an entry if the timestamp is higher than those of all entries."""
         if timestamp_ms > self.last.timestamp_ms:
             self.timestamps.append(timestamp_ms)
             self.offsets.append(offset)
 
     def offset_before(self, timestamp_ms: int) -> Offset:
-        """Every record with a timestamp >= this one lies after the returned offset, or at it."""
+        """Return an offset before which every record has a timestamp smaller than `timestamp_ms`."""
         index = bisect_left(self.timestamps, timestamp_ms) - 1
         return self.offsets[index] if index >= 0 else self.base_offset
 
     def truncate(self, offset: Offset) -> None:
-        """Drop entries for `offset` and later ones."""
+        """Remove the entries for `offset` and all later offsets."""
         keep = bisect_left(self.offsets, offset)
         del self.timestamps[keep:], self.offsets[keep:]
 
     def encode(self, first: int = 0) -> bytes:
-        """Entries as in the file, from number `first` on."""
+        """Return the entries from number `first` on, encoded as in the file."""
         entries = zip(self.timestamps[first:], self.offsets[first:], strict=True)
         return b"".join([_TIME_ENTRY.pack(timestamp, offset - self.base_offset) for timestamp, offset in entries])
 
     def decode(self, content: bytes) -> bool:
-        """Load the file's content; False when it is implausible."""
+        """Load the content of an index file. Return False if it is implausible."""
         if len(content) % TIME_ENTRY_BYTES:
             return False
         for timestamp, relative in _TIME_ENTRY.iter_unpack(content):

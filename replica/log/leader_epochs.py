@@ -1,6 +1,6 @@
-"""Which leader epoch began at which offset: two replicas compare this to find where their logs part (KIP-101, KIP-279).
+"""The start offset of each leader epoch, by which replicas find where their logs diverge (KIP-101, KIP-279).
 
-Source: Kafka LeaderEpochFileCache.
+Source: Kafka LeaderEpochFileCache
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from replica.log.files.checkpoints import CorruptCheckpoint, read_checkpoint, wr
 
 
 class LeaderEpochCache:
-    """Epochs with their start offsets, both strictly increasing; every change is written through to its file.
+    """Leader epochs with their start offsets, both strictly increasing. Each change is written to the file.
 
-    path: the partition's leader-epoch-checkpoint, None to keep the cache in memory only
+    `path` is the partition's leader-epoch-checkpoint, None to keep the cache in memory only.
     """
 
     def __init__(self, path: Path | None = None, *, sync: bool = False) -> None:
@@ -28,7 +28,7 @@ class LeaderEpochCache:
 
     @property
     def entries(self) -> tuple[tuple[LeaderEpoch, Offset], ...]:
-        """(epoch, start offset), oldest first."""
+        """The pairs (epoch, start offset), oldest first."""
         return tuple(zip(self._epochs, self._starts, strict=True))
 
     @property
@@ -36,7 +36,7 @@ class LeaderEpochCache:
         return self._epochs[-1] if self._epochs else None
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Epoch `epoch` begins at `start_offset`; entries that this contradicts are dropped first."""
+        """Add `epoch` with its `start_offset`, after removing entries that contradict it."""
         if epoch < 0:
             return
         if self._epochs and epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
@@ -48,9 +48,9 @@ class LeaderEpochCache:
         self._write()
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
-        """(F, offset at which F ends), F the largest known epoch <= `epoch`; (-1, -1) when that is undefined.
+        """Return the largest known epoch <= `epoch` and its end offset; (-1, -1) if `epoch` is unknown or too new.
 
-        An epoch older than all known ones is answered with itself and the start of the first entry.
+        If `epoch` is older than all known epochs, return `epoch` and the start of the first entry.
         """
         latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
         if epoch == UNDEFINED_EPOCH or epoch > latest:
@@ -63,19 +63,19 @@ class LeaderEpochCache:
         return self._epochs[higher - 1], self._starts[higher]
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch | None:
-        """The epoch that the record at `offset` was written in; None before the first entry."""
+        """Return the epoch in which the record at `offset` was written, None before the first entry."""
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index >= 0 else None
 
     def truncate_from_end(self, end_offset: Offset) -> None:
-        """Forget epochs that begin at or after `end_offset`."""
+        """Remove epochs that begin at or after `end_offset`."""
         keep = bisect_left(self._starts, end_offset)
         if keep < len(self._starts):
             del self._epochs[keep:], self._starts[keep:]
             self._write()
 
     def truncate_from_start(self, start_offset: Offset) -> None:
-        """Forget epochs that end before `start_offset`; the one it lies in now begins there."""
+        """Remove epochs that end before `start_offset`; the epoch that contains it now begins there."""
         first = bisect_right(self._starts, start_offset) - 1
         if first < 0 or (first == 0 and self._starts[0] == start_offset):
             return
@@ -93,8 +93,8 @@ class LeaderEpochCache:
         try:
             entries = [(int(epoch), int(start)) for epoch, start in read_checkpoint(path, 2)]
         except (CorruptCheckpoint, ValueError):
-            # Differs from Kafka, which fails the log directory: losing this file is safe, it only costs fallback
-            # truncation, and the recovery scan restores what it can.
+            # Differs from Kafka, which fails the log directory. The loss of this file is safe: followers may truncate
+            # more than necessary, and recovery restores the epochs in the log.
             return
         for epoch, start in entries:
             if not self._epochs or (epoch > self._epochs[-1] and start > self._starts[-1]):

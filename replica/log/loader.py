@@ -1,7 +1,7 @@
-"""Opening a log: which segments are there, what of them can be trusted, and what their batches say.
+"""The loading of a log from its files: its segments, its valid end, and the state derived from its batches.
 
-Without the clean-shutdown marker every segment that may hold unflushed bytes is walked batch by batch; the log ends
-where the first bad batch begins. Source: Kafka LogLoader.
+Without a clean-shutdown file, every segment that may contain unflushed bytes is checked batch by batch. The log ends
+where the first bad batch begins. Source: Kafka LogLoader
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from replica.log.segments import LogSegments
 
 # ----------------------------------------------------------------------------------------------------- aborted recovery
 #
-# After an unclean stop the transaction indexes of the segments that were checked are made anew from their batches.
+# After an unclean stop the transaction indexes of checked segments are rebuilt from their batches.
 #
-# Source: Kafka LogLoader.recoverSegment, LogSegment.recover.
+# Source: Kafka LogLoader.recoverSegment, LogSegment.recover
 
 
 def rebuild_aborted(
     checked: Sequence[Segment], batches: Iterable[tuple[Segment, int, BatchHeader]], state: ProducerStateManager
 ) -> None:
-    """A transaction may begin before the segments that were checked, so it is followed from there to its marker.
+    """Rebuild the transaction indexes of the checked segments.
 
-    batches: (segment, position, header), from where `state` was taken on
+    Args:
+        batches: (segment, position, header) from the offset of `state` on, because a transaction may have begun before
+            the checked segments.
     """
     for segment, position, header in batches:
         if not header.attributes & TRANSACTIONAL:
@@ -52,9 +54,9 @@ def rebuild_aborted(
 
 # ---------------------------------------------------------------------------------------------------- producer recovery
 #
-# What a log's batches say of its producers, read again: when it is opened, and after a cut.
+# The producer state is rebuilt from the batches of a log when the log is opened, and after a truncation.
 #
-# Source: Kafka LogLoader.load, UnifiedLog.rebuildProducerState.
+# Source: Kafka LogLoader.load, UnifiedLog.rebuildProducerState
 
 
 def load_producers(
@@ -67,14 +69,14 @@ def load_producers(
     expiration_ms: int,
     now_ms: int,
 ) -> ProducerStateManager:
-    """The state at the end of a log that is opened. recovered: segments of it were checked"""
+    """Return the producer state at the end of a log. `recovered` is True if some of its segments were checked."""
     log_end_offset = segments.active.next_offset
     producers = ProducerStateManager(directory, sync=sync, expiration_ms=expiration_ms)
     producers.keep_snapshots_of(segments.bases, and_newest=not recovered)
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, now_ms)
     if recovered:
-        # Checking leaves a snapshot at the end, and the state is loaded from it (LogLoader.recoverSegment): as after an
-        # orderly stop only the last batch of each producer is known.
+        # The state is loaded from the snapshot at the end, as in LogLoader.recoverSegment, so that only the last batch
+        # of each producer is known, as after a clean shutdown.
         producers = ProducerStateManager(directory, sync=sync, expiration_ms=expiration_ms)
         rebuild_producers(producers, segments, log_start_offset, log_end_offset, now_ms)
     return producers
@@ -87,10 +89,10 @@ def rebuild_producers(
     log_end_offset: Offset,
     now_ms: int,
 ) -> None:
-    """Bring the state to the log end offset, from the latest snapshot below it and the batches after.
+    """Advance the state to the log end offset, from the latest snapshot below it and the batches after the snapshot.
 
-    It leaves snapshots there and at the start of the last two segments.    source: UnifiedLog.rebuildProducerState
-    Simplified: without a snapshot the whole log is read, also after a shutdown in order (Kafka: an upgrade).
+    This writes snapshots at the log end and at the start of the last two segments. Simplified: without a snapshot, the
+    whole log is read even after a clean shutdown. Source: UnifiedLog.rebuildProducerState
     """
     nothing_known = not producers.producers and producers.map_end_offset >= log_end_offset
     start = producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms)
@@ -110,11 +112,14 @@ def rebuild_producers(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """The findings when a log was opened.
+    """The result of checking a log when it was opened.
 
-    segments_scanned: segments whose every batch was checked     batches_checked: in these
-    truncated_bytes: cut because of a bad batch, later segments included
-    first_bad_offset: where the log was cut (its new end), None when it was sound      reason: why, None likewise
+    Attributes:
+        segments_scanned: number of segments of which all batches were checked.
+        batches_checked: number of these batches.
+        truncated_bytes: bytes removed because of a bad batch, including those of later segments.
+        first_bad_offset: offset of the bad batch, None if all batches were valid.
+        reason: problem of the bad batch.
     """
 
     segments_scanned: int = 0
@@ -126,10 +131,11 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedLog:
-    """What a log goes on from. It ends where its last segment ends. source: LoadedLogOffsets
+    """A loaded log, which ends where its last segment ends.
 
-    recovery_point: every byte below it is on disk
-    leader_epochs, producers: as of its end
+    Every byte below `recovery_point` is on disk. `leader_epochs` and `producers` are the state at the end of the log.
+
+    Source: LoadedLogOffsets
     """
 
     segments: LogSegments
@@ -141,21 +147,21 @@ class LoadedLog:
 
 
 def checked_from(bases: Sequence[Offset], recovery_point: Offset) -> Offset:
-    """Base offset of the first segment that is checked without the marker of a clean shutdown.
+    """Return the base offset of the first segment to check if the clean-shutdown file is missing.
 
-    The segment that holds the recovery point is, even if it ends there (LogSegments.values).
+    That is the segment with the recovery point, even if the segment ends there (LogSegments.values).
     """
     below = [base for base in bases if base <= recovery_point]
     return below[-1] if below else 0
 
 
 def _base_of(name: str) -> Offset:
-    """Of the segment that a file belongs to. source: LogFileUtils.offsetFromFile"""
+    """Return the base offset in the name of a segment's file. Source: LogFileUtils.offsetFromFile"""
     return int(name.partition(".")[0])
 
 
 class LogLoader:
-    """One loading of one log."""
+    """The loader of one partition's log."""
 
     def __init__(
         self, directory: Path, config: TopicConfig, disk: Disk, now_us: int, producer_id_expiration_ms: int
@@ -173,7 +179,7 @@ class LogLoader:
         self._bad: tuple[Offset, str] | None = None
         self._has_markers = False
         self._lacks_aborted: list[Segment] = []
-        """segments that hold markers and were checked, so their transaction index has to be made anew"""
+        """Checked segments with markers, whose transaction indexes have to be rebuilt."""
 
     def load(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> LoadedLog:
         recovery = self._load_segments(clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)
@@ -203,7 +209,7 @@ class LogLoader:
         )
 
     def _load_segments(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> Recovery:
-        """Open them and check those that need it; at least one is there then."""
+        """Open the segments, and check them where necessary. Create a segment if there is none."""
         unsound = self._open_segments()
         unflushed_from = checked_from([segment.base_offset for segment in self._segments], recovery_point)
         suspects = [
@@ -212,13 +218,13 @@ class LogLoader:
             if segment.base_offset in unsound or (not clean and segment.base_offset >= unflushed_from)
         ]
         for segment in suspects:
-            # Differs from Kafka: of a segment that lacks its index it cuts this one, and keeps those behind it
-            # (LogLoader.loadSegmentFiles).
+            # Differs from Kafka: if a segment without an index has a bad batch, Kafka truncates only this segment and
+            # keeps the later ones (LogLoader.loadSegmentFiles).
             if not self._recover(segment):
                 self._delete_after(segment)
                 break
         if self._segments and self._segments[-1].next_offset < log_start_offset:
-            # The files were lost, but not the checkpoint: nothing that is left may be read.
+            # Files were lost, but not the checkpoint, so no remaining record may be read.
             self._delete_from(0)
             self._leader_epochs.clear()
         if not self._segments:
@@ -233,7 +239,7 @@ class LogLoader:
         )
 
     def _open_segments(self) -> list[Offset]:
-        """Open all segments; returns the base offsets of those whose indexes are missing or implausible."""
+        """Open all segments, and return the base offsets of those with missing or implausible indexes."""
         self._finish_swap()
         names = sorted(entry.name for entry in os.scandir(self._directory))
         bases = [int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX)]
@@ -251,15 +257,16 @@ class LogLoader:
         return unsound
 
     def _finish_swap(self) -> None:
-        """A crash in the middle of a cleaning leaves files that are not whole, which go, or files that are, and that
-        take the place of the segments they were made of. source: LogLoader.load, removeTempFilesAndCollectSwapFiles
+        """Finish an interrupted round of compaction: delete incomplete new segments, and swap in complete ones.
+
+        Source: LogLoader.load, removeTempFilesAndCollectSwapFiles
         """
         names = sorted(entry.name for entry in os.scandir(self._directory))
         cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
         first_cleaned = min(map(_base_of, cleaned), default=None)
         swaps = []
         for name in names:
-            # A segment of which some files still have the first suffix was not swapped: the old ones are all there.
+            # A new segment with some files named .cleaned is not swapped in, since all old segments still exist.
             is_swap = name.endswith(SWAP_SUFFIX)
             if name in cleaned or (is_swap and first_cleaned is not None and _base_of(name) >= first_cleaned):
                 (self._directory / name).unlink()
@@ -280,7 +287,7 @@ class LogLoader:
             (self._directory / name).rename(self._directory / name.removesuffix(SWAP_SUFFIX))
 
     def _recover(self, segment: Segment) -> bool:
-        """Check every batch; False when the segment had to be cut."""
+        """Check every batch of a segment. Return False if the segment was truncated."""
         before = segment.size
         self._has_markers = False
         problem = segment.recover(self._note_batch, self._config.index_interval_bytes)

@@ -1,9 +1,9 @@
-"""The log of one partition: segments end to end, and what is known about them.
+"""The log of one partition: its segments, and the state derived from them.
 
-Appends go to the last segment; a reader gets a byte range of one segment file, never the bytes. Data between
-`recovery_point` and `log_end_offset` is in the page cache only.
+Appends go to the last segment. A read returns a byte range of one segment file, not the bytes. Data between
+`recovery_point` and `log_end_offset` is only in the page cache. loader.py loads and recovers a log.
 
-Source: Kafka UnifiedLog, LocalLog. Loading and recovery: log_loader.
+Source: Kafka UnifiedLog, LocalLog
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ __all__ = ["AppendInfo", "Log", "Recovery"]
 
 @dataclass(frozen=True, slots=True)
 class AppendInfo:
-    """The result of an append; of a duplicate, where the original lies. Offsets are inclusive.
+    """The result of an append, or for a duplicate the offsets of the original batch. Offsets are inclusive.
 
-    batches: headers as stamped, but for the CRC, which is that of the batch as it was sent
-    log_append_time_ms: of the leader's clock, if that is the records' time; of a duplicate, the original's time
-    roll_reason: why a new segment was begun (and all before it flushed); None when none was
+    Attributes:
+        batches: headers as written, but each with the CRC of the batch as it was sent.
+        roll_reason: reason for a new segment (for which all earlier ones are flushed), None without a new segment.
+        log_append_time_ms: append time of the records, -1 if they keep the producer's time.
     """
 
     first_offset: Offset
@@ -65,7 +66,7 @@ class AppendInfo:
 
 
 def _as_sent(data: Bytes, headers: Sequence[BatchHeader]) -> Iterator[BatchHeader]:
-    """Headers of the batches in `data`, with the CRC that each was sent with."""
+    """Yield the headers of the batches in `data`, each with the CRC of the batch as it was sent."""
     position = 0
     for header in headers:
         yield as_sent(memoryview(data)[position : position + header.size_bytes], header)
@@ -75,8 +76,7 @@ def _as_sent(data: Bytes, headers: Sequence[BatchHeader]) -> Iterator[BatchHeade
 class Log:
     """Batches of one partition in offset order, from `log_start_offset` up to `log_end_offset` (exclusive).
 
-    recovery_point: every byte below it is on disk
-    leader_epochs, producers: derived from the batches, kept with the log
+    Every byte below `recovery_point` is on disk. `leader_epochs` and `producers` are derived from the batches.
     """
 
     def __init__(
@@ -100,7 +100,6 @@ class Log:
         self._segments = loaded.segments
         self._new_files = False
         self._now_us = now_us
-        self._flushed_at_us = now_us
 
     @classmethod
     def open(
@@ -116,9 +115,10 @@ class Log:
         now_us: int = 0,
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> tuple[Log, Recovery]:
-        """Open the partition's directory, creating it when there is none.
+        """Open the log in a partition's directory, or create both.
 
-        clean: the broker stopped in order, so nothing is checked; else all segments from `recovery_point` on are
+        Args:
+            clean: True after a clean shutdown; otherwise all segments from `recovery_point` on are checked.
         """
         directory.mkdir(parents=True, exist_ok=True)
         loader = LogLoader(directory, config, disk, now_us, producer_id_expiration_ms)
@@ -127,12 +127,12 @@ class Log:
 
     @property
     def latest_epoch(self) -> LeaderEpoch | None:
-        """The newest leader epoch this log knows, from a batch or from becoming leader."""
+        """The latest leader epoch, from a batch or from an election of this broker; None without epochs."""
         return self.leader_epochs.latest_epoch
 
     @property
     def segments(self) -> LogSegments:
-        """To look at, not to change."""
+        """The segments, which the caller must not change."""
         return self._segments
 
     @property
@@ -140,7 +140,7 @@ class Log:
         return self._segments.bases[0]
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """(largest known epoch <= `epoch`, where it ends); (-1, -1) when that is undefined."""
+        """Return the largest known epoch <= `epoch` and its end offset (LeaderEpochCache.end_offset_for)."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # ------------------------------------------------------------------------------------------------------ append
@@ -154,15 +154,23 @@ class Log:
         *,
         from_client: bool = True,
         guard: int = NOT_ASKED_FOR,
+        transaction_version: int = 0,
     ) -> AppendInfo:
-        """Check a batch, give it the next offsets and the epoch (written into `batch`), and append it.
+        """Check a batch, write the next offsets and the epoch into it, and append it.
 
-        A batch that its producer sent before is not appended; the answer names the offsets of the original.
-        inspected: its contents, if already known     from_client: else a coordinator's, or a marker
-        guard: of the question to the coordinator whether its transaction is open (VerificationStates)
-        raises: KafkaError CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
+        A batch that its producer has sent before is not appended; the result has the offsets of the original batch.
+
+        Args:
+            inspected: the result of `validation.inspect`, if the records were checked already.
+            from_client: False for batches of a coordinator and for markers.
+            guard: guard of the verification that the batch's transaction is open (VerificationStates).
+            transaction_version: for a marker, the transaction.version of its transaction, 0 if the coordinator does not
+                state it (KIP-1228).
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
                 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR, INVALID_TXN_STATE,
-                TRANSACTION_COORDINATOR_FENCED; nothing was appended then
+                TRANSACTION_COORDINATOR_FENCED; nothing was appended then.
         """
         received = validate_produced(batch, self.config, now_us, inspected, from_client=from_client)
         header = received.as_written(self.log_end_offset, leader_epoch)
@@ -181,7 +189,7 @@ class Log:
             if header.attributes & CONTROL:
                 marker = read_end_transaction_marker(batch)
                 if marker is not None:
-                    self.producers.validate_marker(header, marker)
+                    self.producers.validate_marker(header, marker, transaction_version)
             else:
                 if header.attributes & TRANSACTIONAL and guard != NOT_ASKED_FOR:
                     self.producers.check_verified(header, guard)
@@ -197,14 +205,16 @@ class Log:
     def append_as_follower(
         self, data: Bytes, now_us: int, max_leader_epoch: LeaderEpoch | None = None
     ) -> AppendInfo | None:
-        """Append a leader's batches untouched; a partial batch at the end is left out.
+        """Append a leader's batches unchanged, except an incomplete batch at the end. Return None if nothing is left.
 
-        max_leader_epoch: the epoch in which this was fetched. Batches of a newer one, and all after them, are dropped:
-            sendfile read the leader's file later than the leader answered, and the log may have changed between
-            (KAFKA-18723). None: no such test.
-        returns: None when nothing is left to append
-        raises:  KafkaError CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR (offsets out of order), KAFKA_STORAGE_ERROR;
-                 nothing was appended then
+        Args:
+            max_leader_epoch: the epoch of the fetch, None for no limit. Batches from the first later epoch on are
+                dropped, because sendfile reads the leader's file after the leader has answered, and the file may have
+                changed before (KAFKA-18723).
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR (offsets out of order) or KAFKA_STORAGE_ERROR; nothing was
+                appended then.
         """
         headers, size_bytes = whole_batches(data, max_leader_epoch)
         if not headers:
@@ -212,7 +222,7 @@ class Log:
         first = headers[0]
         empty = self.log_start_offset == self.log_end_offset
         if empty and first.base_offset < self.log_end_offset <= first.last_offset:
-            # Nothing to lose, and the leader's first batch straddles the start of its log
+            # The log is empty, and the leader's first batch begins before the leader's log start
             # (Partition.appendRecordsToFollowerOrFutureReplica).
             self.truncate_fully_and_start_at(first.base_offset)
         check_order(headers, self.log_end_offset)
@@ -248,32 +258,32 @@ class Log:
                 self.flush()
         except OSError as error:
             if not self.disk.sync:
-                raise  # A simulated disk does not fail by itself: the machine that simulates it did. The run is void.
-            # Kafka takes the whole log directory offline then; here the broker decides, not the log.
+                raise  # A simulated disk does not raise other errors, so the real disk failed and the run is invalid.
+            # Kafka takes the whole log directory offline in this case; here the broker decides that, not the log.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
         if attributes & LOG_APPEND_TIME:
             headers = tuple(_as_sent(data, headers))
         return AppendInfo(first.base_offset, last_offset, False, headers, size_bytes, self.log_end_offset, reason)
 
     def _complete(self, completed: CompletedTransaction, segment: Segment) -> None:
-        """A marker was appended to `segment`. source: UnifiedLog.append, LogSegment.updateTxnIndex"""
+        """Record the end of a transaction in the indexes. Source: UnifiedLog.append, LogSegment.updateTxnIndex"""
         transactions = self.producers.transactions
         if completed.is_aborted:
             segment.aborted.append(transactions.aborted(completed))
         transactions.complete(completed)
 
     def _check_disk(self, check: Callable[[], None]) -> None:
-        """raises: KafkaError KAFKA_STORAGE_ERROR; the broker decides about the log directory"""
+        """Raise KafkaError KAFKA_STORAGE_ERROR if the disk is full or broken; the broker then handles the failure."""
         try:
             check()
         except DiskFailed as failure:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {failure.strerror}") from failure
 
     def _roll(self, base_offset: Offset) -> Segment:
-        """Begin a new segment; earlier segments are flushed, so the recovery point moves up to here."""
+        """Begin a new segment, and flush the earlier ones, so that the recovery point becomes `base_offset`."""
         self._segments.active.become_inactive()
         self.producers.take_snapshot()
-        # Simplified: Kafka flushes the old segments in the background, shortly after.
+        # Simplified: Kafka flushes the old segments shortly afterwards, in the background.
         self.flush()
         return self._begin_segment(base_offset)
 
@@ -294,16 +304,22 @@ class Log:
         *,
         may_cut: bool = False,
     ) -> FileSlice:
-        """Locate batches from the one that holds `fetch_offset` on, all of them below `upper_offset`.
+        """Locate batches below `upper_offset`, starting with the batch that contains `fetch_offset`.
 
-        fetch_offset: log_start_offset <= it <= log_end_offset
-        max_bytes:    where the range ends, in the middle of a batch, too; the reader drops that part. With
-                      `min_one_batch` the first batch comes whole even if it is larger (KIP-74). `may_cut`: else it is
-                      cut, too, as before KIP-74
-        upper_offset: exclusive: high watermark for consumers, log end offset for followers
-        returns: byte range inside one segment file, its first batch whole; length 0 when the reader is caught up
-        raises:  KafkaError OFFSET_OUT_OF_RANGE
-        source:  UnifiedLog.read, LogSegment.read, FileRecords.slice
+        Args:
+            fetch_offset: between log_start_offset and log_end_offset, both inclusive.
+            max_bytes: limit of the range, which may end inside a batch; the reader drops the incomplete batch.
+            upper_offset: exclusive; the high watermark for consumers, the log end offset for followers.
+            min_one_batch: True to return the first batch even if it is larger than `max_bytes` (KIP-74).
+            may_cut: True to return only a part of a larger first batch, as before KIP-74.
+
+        Returns:
+            A byte range inside one segment file; length 0 if the reader is caught up.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE if `fetch_offset` is outside the log.
+
+        Source: UnifiedLog.read, LogSegment.read, FileRecords.slice
         """
         if not self.log_start_offset <= fetch_offset <= self.log_end_offset:
             raise self._out_of_range(fetch_offset)
@@ -323,10 +339,10 @@ class Log:
         return FileSlice(file.fd, start, end - start, file)
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Below it everything is committed and decided: no transaction is open whose records begin before.
+        """Return the offset below which all records are committed and belong to no open transaction.
 
-        A transaction counts as open until its marker is below a high watermark that was asked about.
-        source: UnifiedLog.lastStableOffset, maybeIncrementFirstUnstableOffset; ProducerStateManager.firstUnstableOffset
+        A transaction counts as open until its marker is below a `high_watermark` of this call or an earlier one.
+        Source: UnifiedLog.lastStableOffset, ProducerStateManager.firstUnstableOffset
         """
         transactions = self.producers.transactions
         if not transactions.ongoing and not transactions.unreplicated:
@@ -336,10 +352,10 @@ class Log:
         return high_watermark if unstable is None else min(max(unstable, self.log_start_offset), high_watermark)
 
     def aborted_transactions(self, fetch_offset: Offset, found: FileSlice) -> list[AbortedTransaction]:
-        """Those that have records in what `read` has found, or between there and their marker.
+        """Return the aborted transactions that overlap with `found`, the result of `read`.
 
-        Differs from Kafka: there the offset index says how far that is, so the list may name more than is needed.
-        source: LocalLog.addAbortedTransactions
+        Differs from Kafka: Kafka rounds the range up with the offset index, so that its list may have more entries.
+        Source: LocalLog.addAbortedTransactions
         """
         if not found.length or not self._segments.any_aborted_from(fetch_offset):
             return []
@@ -349,18 +365,17 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        """Of all segments."""
         return sum(segment.size for segment in self._segments)
 
     def bytes_available(self, fetch_offset: Offset, upper_offset: Offset) -> int:
-        """Bytes that lie between the two offsets, rounded to batches; 0 outside the log."""
+        """Return the number of bytes between two offsets, rounded to batches; 0 outside the log."""
         upper_offset = min(upper_offset, self.log_end_offset)
         if not self.log_start_offset <= fetch_offset < upper_offset:
             return 0
         return self._segments.bytes_between(fetch_offset, upper_offset)
 
     def segment_base_of(self, offset: Offset) -> Offset:
-        """Base offset of the segment that `offset` lies in; a fetch whose end is in another one is not made to wait."""
+        """Return the base offset of the segment with `offset`."""
         return self._segments.base_of(offset)
 
     def _out_of_range(self, offset: Offset) -> KafkaError:
@@ -375,17 +390,17 @@ class Log:
     def raw_batches(
         self, start: Offset | None = None, end: Offset | None = None
     ) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Whole batches that hold offsets of [start, end), with their bytes; for the checker, not for serving."""
+        """Yield (header, bytes) of the batches that overlap with [start, end); for the checker, not for fetches."""
         for segment, position, header in self._scan(start, end):
             yield header, segment.read_batch(position, header)
 
     def headers(self, start: Offset | None = None, end: Offset | None = None) -> Iterator[BatchHeader]:
-        """Headers of the batches that hold offsets of [start, end)."""
+        """Yield the headers of the batches that overlap with [start, end)."""
         for _, _, header in self._scan(start, end):
             yield header
 
     def records(self, start: Offset | None = None, end: Offset | None = None) -> Iterator[tuple[BatchHeader, Record]]:
-        """The records of [start, end), each with its batch's header."""
+        """Yield (header of the batch, record) for each record in [start, end)."""
         low = self.log_start_offset if start is None else start
         high = self.log_end_offset if end is None else end
         for header, batch in self.raw_batches(start, end):
@@ -401,9 +416,10 @@ class Log:
     def offset_for_timestamp(
         self, timestamp_ms: int, timestamps_of: Callable[[bytes], Sequence[tuple[Offset, int]]] = read_timestamps
     ) -> tuple[Offset, int] | None:
-        """(offset, timestamp) of the first record whose timestamp is `timestamp_ms` or later; None: all are older.
+        """Return (offset, timestamp) of the first record at or after `timestamp_ms`, None if all are older.
 
-        timestamps_of: offsets and timestamps of a batch's records; an exception from it ends the search
+        Args:
+            timestamps_of: returns offsets and timestamps of a batch's records. Its exceptions are not caught.
         """
         for segment in self._segments:
             if segment.max_timestamp_ms < timestamp_ms or segment.next_offset <= self.log_start_offset:
@@ -419,22 +435,23 @@ class Log:
 
     @property
     def max_timestamp_ms(self) -> int:
-        """The largest in any segment, -1 if there is none. source: UnifiedLog.fetchOffsetByTimestamp, KIP-734
+        """The largest timestamp in milliseconds, -1 without records. Source: UnifiedLog.fetchOffsetByTimestamp, KIP-734
 
-        As in Kafka, records that DeleteRecords has taken from the log's first segment still count.
+        As in Kafka, records in the first segment still count after DeleteRecords has removed them.
         """
         return max(segment.max_timestamp_ms for segment in self._segments)
 
     # -------------------------------------------------------------------------------------------------- compaction
 
     def begin_cleaned(self, base_offset: Offset, created_us: int) -> Segment:
-        """A segment that is not part of the log until `replace_segments`. source: UnifiedLog.createNewCleanedSegment"""
+        """Create a segment for `replace_segments`. Source: UnifiedLog.createNewCleanedSegment"""
         self._check_disk(self.disk.check_writable)
         return Segment.create(self.directory, base_offset, self.disk, created_us, CLEANED_SUFFIX)
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """A cleaned segment, which is on disk, takes the place of others; their files are to be removed some time later
-        (Segment.remove).     source: UnifiedLog.replaceSegments
+        """Replace segments by a cleaned segment, which is on disk already.
+
+        The files of the old segments are removed later (Segment.remove). Source: UnifiedLog.replaceSegments
         """
         self._segments.replace(old, new)
         if self.disk.sync:
@@ -444,15 +461,16 @@ class Log:
     # ---------------------------------------------------------------------------------------------------- truncate
 
     def truncate_to(self, offset: Offset) -> Offset:
-        """Drop all records at `offset` and above; the log end offset is `offset` afterwards, or stays when it is lower.
+        """Remove all records from `offset` on. The log then ends at `offset`, or earlier if it was shorter.
 
-        If `offset` lies inside a batch, that whole batch goes and its first records are missing from then on; Kafka
-        does the same, and epoch boundaries are batch boundaries.
-        Call LogManager.truncate_to, which also writes the recovery point.          source: UnifiedLog.truncateTo
+        If `offset` is inside a batch, the whole batch is removed, including its records below `offset`, as in Kafka.
+        Callers use LogManager.truncate_to, which also writes the recovery point.
+
+        Source: UnifiedLog.truncateTo
         """
         self._check_disk(self.disk.check_writable)
         if offset >= self.log_end_offset:
-            # An ex-leader that never appended in its epoch still has that epoch's empty entry.
+            # A former leader that never appended in its epoch still has an empty entry for the epoch.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return self.log_end_offset
         if offset < self.first_segment_base:
@@ -469,7 +487,7 @@ class Log:
         return offset
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
-        """Empty the log; the next record gets `offset`.     raises: KafkaError KAFKA_STORAGE_ERROR"""
+        """Delete all records, so that the next record gets `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
         self._check_disk(self.disk.check_writable)
         self._segments.delete_all()
         self._begin_segment(offset)
@@ -478,11 +496,10 @@ class Log:
         self.producers.truncate_fully_and_start_at(offset)
 
     def set_log_start_offset(self, offset: Offset) -> None:
-        """Raise the first readable offset (the caller keeps it at or below the high watermark).
+        """Advance the first readable offset to `offset`, which must be at or below the high watermark.
 
-        Segments that lie wholly below it go with the next `retire_old_segments`.
-
-        raises: KafkaError OFFSET_OUT_OF_RANGE beyond the end of the log
+        The next `retire_old_segments` removes segments that end below the offset. Raises KafkaError OFFSET_OUT_OF_RANGE
+        beyond the end of the log.
         """
         if offset > self.log_end_offset:
             raise self._out_of_range(offset)
@@ -495,8 +512,9 @@ class Log:
     # --------------------------------------------------------------------------------------------------- retention
 
     def retire_old_segments(self, high_watermark: Offset, now_us: int) -> list[RetiredSegments]:
-        """Take out the segments that retention no longer keeps, for each of its reasons; the caller removes their files
-        some time later.     raises: KafkaError KAFKA_STORAGE_ERROR     source: UnifiedLog.deleteOldSegments
+        """Remove expired segments from the log, grouped by cause. The caller must remove their files later.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR. Source: UnifiedLog.deleteOldSegments
         """
         self._check_disk(self.disk.check_writable)
         self._now_us = now_us
@@ -510,14 +528,14 @@ class Log:
         return [retired for retired in found if retired.segments]
 
     def delete_segments_below_start(self) -> None:
-        """For good and at once: of the metadata log nothing is read later."""
+        """Delete segments below the log start and their files immediately, as in the metadata log."""
         start = self.log_start_offset
         for segment in self._segments.retire(below_start(self._segments.all, start, start)):
             segment.remove()
 
     def _retire(self, count: int, cause: RetentionCause | None = None, limit: int = UNLIMITED) -> RetiredSegments:
         if count == len(self._segments.all):
-            self._roll(self.log_end_offset)  # The log must not be without a segment.
+            self._roll(self.log_end_offset)  # A log always has a segment.
         retired = self._segments.retire(count)
         self.producers.forget_snapshots_below(self.first_segment_base)
         if self.first_segment_base > self.log_start_offset:
@@ -527,8 +545,7 @@ class Log:
     # ---------------------------------------------------------------------------------------------- flush and close
 
     def flush(self) -> None:
-        """Bring every byte to the disk; the recovery point is the log end offset afterwards."""
-        self._flushed_at_us = self._now_us
+        """Flush the log, so that the recovery point becomes the log end offset."""
         if self.recovery_point == self.log_end_offset:
             return
         for segment in self._segments.from_offset(self.recovery_point):
@@ -539,26 +556,18 @@ class Log:
             self._new_files = False
         self.recovery_point = self.log_end_offset
 
-    def flush_if_due(self, now_us: int) -> bool:
-        """flush.ms: flush if the last flush is that long ago (LogManager.flushDirtyLogs). True when it did."""
-        self._now_us = now_us
-        if self.recovery_point == self.log_end_offset or now_us - self._flushed_at_us < self.config.flush_ms * 1000:
-            return False
-        self.flush()
-        return True
-
     def close(self) -> None:
-        """The orderly end: producer snapshot and indexes are written, files closed. Flush first if it shall last."""
+        """Write the producer snapshot and the indexes, and close the files without a flush."""
         self.producers.take_snapshot()
         for segment in self._segments:
             segment.become_inactive()
         self.abandon()
 
     def forget_files(self) -> None:
-        """The log is about to go: its files no longer count. Open descriptors can still be read until `abandon`."""
+        """Stop tracking the files of a deleted log, which can be read until `abandon`."""
         for segment in self._segments:
             self.disk.forget(segment.path)
 
     def abandon(self) -> None:
-        """The process dies: files are closed, nothing is written. The page cache keeps what was appended."""
+        """Close the files of a dead process without writing. Appended batches stay in the page cache."""
         self._segments.close()

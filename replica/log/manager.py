@@ -1,6 +1,6 @@
-"""One broker's log directory: its partitions' logs, the checkpoints they share, and whether the last stop was orderly.
+"""One log directory of a broker: the logs, their common checkpoints, meta.properties and the clean-shutdown file.
 
-Source: Kafka LogManager, ReplicaManager (high watermark checkpoint), MetaPropertiesEnsemble.
+Source: Kafka LogManager, ReplicaManager (high watermark checkpoint), MetaPropertiesEnsemble
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from replica.log.files.checkpoints import (
     read_partition_metadata,
     read_properties,
     take_clean_shutdown,
+    uuid_of,
     write_clean_shutdown,
     write_offsets,
     write_partition_metadata,
@@ -40,32 +41,44 @@ _NAME_MAX = 255
 
 
 def _name_of_deleted(topic_partition: TopicPartition, unique_id: UUID) -> str:
-    """`orders-0.5ba1c6b09a3f4f6b8f4e2d4b8c1f0001-delete`, cut to what a file may be called. source: logDeleteDirName"""
+    """Return `orders-0.5ba1c6b09a3f4f6b8f4e2d4b8c1f0001-delete`, shortened to a valid file name.
+
+    Source: logDeleteDirName
+    """
     suffix = f".{unique_id.hex}{DELETED_SUFFIX}"
     return f"{str(topic_partition)[: _NAME_MAX - len(suffix)]}{suffix}"
 
 
 class WrongLogDirectory(Exception):
-    """The directory belongs to another broker."""
+    """The error for a log directory that belongs to another broker."""
+
+
+def new_directory_id(cluster_id: str, node_id: BrokerId, directory: str = "", now_us: int = 0) -> UUID:
+    """Return the id of a log directory that is formatted at `now_us`. `directory` is its name if there are several."""
+    path_name = f"{cluster_id}/{node_id}/{directory}" if directory else f"{cluster_id}/{node_id}"
+    return uuid5(NAMESPACE_URL, f"{path_name}@{now_us}" if now_us else path_name)
 
 
 class LogManager:
-    """Opened by a starting broker, left by `close_clean` (orderly) or `abandon` (the process died).
+    """The logs of one directory, from the start of a broker to a clean shutdown (`close_clean`) or a crash (`abandon`).
 
-    directory_id: as in meta.properties
-    logs: by partition          topic_ids: as in partition.metadata, None where that is missing
-    recoveries: the findings of opening each log     was_clean: the clean-shutdown marker was there
-    previous_broker_epoch: from that marker, -1 without
+    Attributes:
+        directory_id: the id in meta.properties.
+        is_new: True if the directory was empty, except at the first start of the broker.
+        topic_ids: topic id of each partition, None if partition.metadata is missing.
+        recoveries: result of the check of each log.
+        was_clean: True if there was a clean-shutdown file; `previous_broker_epoch` is its epoch, -1 without a file.
     """
 
     def __init__(self, root: Path, disk: Disk, default_config: TopicConfig, producer_id_expiration_ms: int) -> None:
-        """An object without logs: `LogManager.open` makes it whole."""
+        """Create a manager without logs; use `LogManager.open`."""
         self.root = root
         self.disk = disk
         self.logs: dict[TopicPartition, Log] = {}
         self.topic_ids: dict[TopicPartition, UUID | None] = {}
         self.recoveries: dict[TopicPartition, Recovery] = {}
         self.directory_id = UUID(int=0)
+        self.is_new = False
         self.was_clean = False
         self.previous_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
         self._default_config = default_config
@@ -90,27 +103,30 @@ class LogManager:
         directory: str = "",
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> LogManager:
-        """Load every partition's log; without the clean-shutdown marker all of them are recovered.
+        """Load the logs of all partitions. Without a clean-shutdown file, all logs are recovered.
 
-        directory: its name among several of one broker
-        default_config: for logs whose topic is not known yet; `set_config` follows when it is
-        raises: WrongLogDirectory
+        Args:
+            directory: name of the directory if the broker has several.
+            default_config: settings of all logs until `set_config` is called.
+
+        Raises:
+            WrongLogDirectory: if the directory belongs to another broker.
         """
         assert root == disk.root, f"{disk.root} is tracked, not {root}"
         manager = cls(root, disk, default_config, producer_id_expiration_ms)
         manager._now_us = now_us
         root.mkdir(parents=True, exist_ok=True)
         # Differs from Kafka: the directory's id is derived, not random, so that runs can be repeated exactly.
-        place = f"{cluster_id}/{broker_id}/{directory}" if directory else f"{cluster_id}/{broker_id}"
-        manager.directory_id = uuid5(NAMESPACE_URL, place)
+        manager.directory_id = new_directory_id(cluster_id, broker_id, directory, now_us)
         manager._check_owner(broker_id, cluster_id)
+        manager.is_new = manager.is_new and now_us > 0
         broker_epoch = take_clean_shutdown(root / CLEAN_SHUTDOWN)
         manager.was_clean = broker_epoch is not None
         manager.previous_broker_epoch = NO_BROKER_EPOCH if broker_epoch is None else broker_epoch
         manager._load()
         if any(recovery.truncated_bytes for recovery in manager.recoveries.values()):
-            # Differs from Kafka, which waits for the next periodic checkpoint: until then the file on disk may claim
-            # as flushed what was cut off just now.
+            # Differs from Kafka, which waits for the next periodic checkpoint. Until then, the old checkpoint says that
+            # bytes are flushed that have just been removed.
             manager.checkpoint_recovery_points()
         return manager
 
@@ -118,6 +134,7 @@ class LogManager:
         path = self.root / META_PROPERTIES
         found = read_properties(path)
         expected = {"version": "1", "cluster.id": cluster_id, "node.id": str(broker_id)}
+        self.is_new = not found
         if not found:
             new = {**expected, "directory.id": as_kafka_spells(self.directory_id)}
             write_properties(path, new, sync=self.disk.sync)
@@ -125,6 +142,10 @@ class LogManager:
         for key, value in expected.items():
             if found.get(key) != value:
                 raise WrongLogDirectory(f"{path.name}: {key} is {found.get(key)}, not {value}")
+        try:
+            self.directory_id = uuid_of(found["directory.id"])
+        except (KeyError, ValueError) as error:
+            raise WrongLogDirectory(f"{path.name} has no valid directory.id") from error
 
     def _load(self) -> None:
         recovery_points = read_offsets(self.root / RECOVERY_POINTS)
@@ -133,7 +154,7 @@ class LogManager:
         self._cleaned_to = read_offsets(self.root / CLEANER_OFFSETS)
         for directory in sorted(self.root.iterdir()):
             if directory.name.endswith(DELETED_SUFFIX):
-                # Simplified: at once; Kafka lets its delay begin anew.
+                # Simplified: the files are deleted immediately; Kafka starts their delay again.
                 shutil.rmtree(directory, ignore_errors=True)
                 continue
             topic_partition = partition_of(directory) if directory.is_dir() else None
@@ -167,14 +188,14 @@ class LogManager:
         return log
 
     def refuse_unknown_producers(self, error: ErrorCode) -> None:
-        """As ProducerStateManager.unknown_error says, of the logs that are there, and of those that come."""
+        """Set ProducerStateManager.unknown_error of all current and future logs."""
         self._unknown_producer_error = error
         for log in self.logs.values():
             log.producers.unknown_error = error
             log.producers.log_begins_at(log.log_start_offset)
 
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
-        """Of the logs that are there, and of those that come."""
+        """Set the expiration of producer ids of all current and future logs."""
         self._producer_id_expiration_ms = expiration_ms
         for log in self.logs.values():
             log.producers.expiration_ms = expiration_ms
@@ -185,7 +206,7 @@ class LogManager:
     # -------------------------------------------------------------------------------------------------- partitions
 
     def create(self, topic_partition: TopicPartition, config: TopicConfig, topic_id: UUID) -> Log:
-        """The partition's log: a new or the loaded one, with `config` from now on."""
+        """Return the partition's log, after creating it if necessary, and set its `config`."""
         log = self.logs.get(topic_partition)
         if log is None:
             log = self._open_log(topic_partition, config, recovery_point=0, log_start_offset=0)
@@ -200,8 +221,9 @@ class LogManager:
         self.logs[topic_partition].config = config
 
     def delete(self, topic_partition: TopicPartition) -> Path:
-        """Take the partition away. Its directory has another name from now on, which is returned, and stands until
-        `remove`: responses may still be reading from its files. source: LogManager.asyncDelete
+        """Remove the partition, and return the new name of its directory. Source: LogManager.asyncDelete
+
+        The directory exists until `remove`, because responses may still read from its files.
         """
         log = self.logs.pop(topic_partition)
         self.topic_ids.pop(topic_partition, None)
@@ -217,21 +239,24 @@ class LogManager:
         return directory
 
     def remove(self, directory: Path) -> None:
-        """Remove what `delete` has left, for good. source: LogManager.deleteLogs"""
+        """Delete the directory that `delete` has renamed. Source: LogManager.deleteLogs"""
         log = self._deleted.pop(directory, None)
         if log is not None:
             log.abandon()
             shutil.rmtree(directory, ignore_errors=True)
 
     def truncate_to(self, topic_partition: TopicPartition, offset: Offset) -> Offset:
-        """Truncate a log and write the lowered recovery point at once (LogManager.truncateTo). Returns its new end."""
+        """Truncate a log, write its new recovery point immediately, and return its new end.
+
+        Source: LogManager.truncateTo
+        """
         log_end_offset = self.logs[topic_partition].truncate_to(offset)
         self.checkpoint_recovery_points()
         self._log_was_cut(topic_partition)
         return log_end_offset
 
     def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        """Empty a log and write the new recovery point and start at once."""
+        """Delete all records of a log, and write its new recovery point and start immediately."""
         self.logs[topic_partition].truncate_fully_and_start_at(offset)
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
@@ -240,22 +265,22 @@ class LogManager:
     # ------------------------------------------------------------------------------------------------- checkpoints
 
     def high_watermark_checkpoint(self, topic_partition: TopicPartition) -> Offset:
-        """The last checkpointed high watermark (0 when there is none), clamped to [log start, log end]."""
+        """Return the checkpointed high watermark, or 0 without a checkpoint, limited to [log start, log end]."""
         log = self.logs[topic_partition]
         checkpointed = self._high_watermarks.get(topic_partition, 0)
         return max(log.log_start_offset, min(checkpointed, log.log_end_offset))
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
-        """Kafka does this every replica.high.watermark.checkpoint.interval.ms, for all partitions in one file."""
+        """Write all high watermarks to one file, as Kafka does every replica.high.watermark.checkpoint.interval.ms."""
         if not self._is_writable():
             return
         if high_watermarks == self._high_watermarks:
-            return  # The file says so already.
+            return  # The file is up to date.
         self._high_watermarks = dict(high_watermarks)
         write_offsets(self.root / HIGH_WATERMARKS, self._high_watermarks, sync=self.disk.sync)
 
     def _is_writable(self) -> bool:
-        """A checkpoint that cannot be written is skipped; the disk has reported it (Kafka logs it and goes on)."""
+        """Return False if the disk has failed. Checkpoints are then skipped; Kafka logs the failure and continues."""
         try:
             self.disk.check_writable()
         except DiskFailed:
@@ -269,7 +294,7 @@ class LogManager:
         write_offsets(self.root / RECOVERY_POINTS, offsets, sync=self.disk.sync)
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Only of logs that do not start at their first segment anyway, as Kafka does."""
+        """Write the log start of each log that does not start at its first segment, as Kafka does."""
         if not self._is_writable():
             return
         offsets = {
@@ -282,11 +307,11 @@ class LogManager:
     # -------------------------------------------------------------------------------------------------- compaction
 
     def cleaned_to(self, topic_partition: TopicPartition) -> Offset | None:
-        """Up to where the cleaner has been; None: it has not cleaned the log yet."""
+        """Return the offset up to which a log was compacted, None if it never was."""
         return self._cleaned_to.get(topic_partition)
 
     def set_cleaned_to(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        """source: LogCleanerManager.updateCheckpoints"""
+        """Record the offset up to which a log was compacted. Source: LogCleanerManager.updateCheckpoints"""
         self._cleaned_to[topic_partition] = offset
         self._write_cleaned_to()
 
@@ -296,29 +321,20 @@ class LogManager:
             write_offsets(self.root / CLEANER_OFFSETS, offsets, sync=self.disk.sync)
 
     def _log_was_cut(self, topic_partition: TopicPartition) -> None:
-        """What is appended from now on is dirty. source: LogCleanerManager.maybeTruncateCheckpoint"""
+        """Lower the cleaner's checkpoint after a truncation. Source: LogCleanerManager.maybeTruncateCheckpoint"""
         base_offset = self.logs[topic_partition].segments.active.base_offset
         if self._cleaned_to.get(topic_partition, 0) > base_offset:
             self.set_cleaned_to(topic_partition, base_offset)
 
     # --------------------------------------------------------------------------------------------- flush and close
 
-    def flush_all(self) -> None:
-        """Bring every log to the disk."""
-        for log in self.logs.values():
-            log.flush()
-
-    def flush_due(self, now_us: int) -> list[TopicPartition]:
-        """flush.ms: flush the logs whose last flush is that long ago; returns them."""
-        return [topic_partition for topic_partition, log in self.logs.items() if log.flush_if_due(now_us)]
-
     def remove_expired_producers(self, now_us: int) -> None:
-        """Forget idempotent producers that were silent for producer.id.expiration.ms; Kafka looks every 10 minutes."""
+        """Remove producers that were inactive for producer.id.expiration.ms; Kafka does so every 10 minutes."""
         for log in self.logs.values():
             log.producers.remove_expired(now_us // 1000)
 
     def close_clean(self, broker_epoch: BrokerEpoch, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
-        """The orderly stop: high watermarks, flush, close, checkpoints, and the marker last of all."""
+        """Flush and close the logs, and write all checkpoints and, as the last step, the clean-shutdown file."""
         self.checkpoint_high_watermarks(high_watermarks)
         for log in self.logs.values():
             log.flush()
@@ -329,7 +345,7 @@ class LogManager:
         self._close_deleted()
 
     def abandon(self) -> None:
-        """The process dies: files are closed, nothing is written."""
+        """Close the files after a crash, without writing."""
         for log in self.logs.values():
             log.abandon()
         self._close_deleted()

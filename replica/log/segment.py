@@ -1,7 +1,8 @@
-"""One segment of a log: a file of batches back to back, and its two sparse indexes.
+"""One segment of a log: a file of consecutive batches, and its indexes.
 
-The segment knows file positions; which offsets may be read or cut is the log's business.
-Source: Kafka LogSegment, FileRecords.
+The segment translates offsets to file positions; the log decides which offsets may be read or truncated.
+
+Source: Kafka LogSegment, FileRecords
 """
 
 from __future__ import annotations
@@ -35,23 +36,26 @@ TXN_INDEX_SUFFIX = ".txnindex"
 FILE_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
-"""Of the files that the cleaner is writing."""
+"""Suffix of the files that the cleaner is writing."""
 SWAP_SUFFIX = ".swap"
-"""Of cleaned files that are whole, and that are about to replace those of the log."""
+"""Suffix of complete cleaned files that will replace files of the log."""
 
 INT32_MAX = 2**31 - 1
 SCAN_BYTES = 16 << 10
-"""Read-ahead of a header scan; the sparse index leaves about 4 KiB to scan."""
+"""The number of bytes that a header scan reads at once. Between index entries there are about 4 KiB."""
 RECOVERY_BYTES = 1 << 20
 TAIL_BATCHES_MAX = 1024
-"""Exact positions are remembered for this many of the latest batches, which is where followers and consumers read."""
+"""The most batches whose exact positions are kept, the latest ones, because most reads begin there."""
 
 
 class Segment:
-    """A file `%020d.log` named after its base offset.
+    """A segment file, named `%020d.log` after its base offset, and its index files.
 
-    next_offset: one above the last offset in it     size: bytes     max_timestamp_ms: -1 when there is none
-    aborted: the transactions whose ABORT marker lies in it
+    Attributes:
+        next_offset: the last offset plus one.
+        size: size of the file in bytes.
+        max_timestamp_ms: largest timestamp of a record, -1 without records.
+        aborted: the transactions whose ABORT marker is in this segment.
     """
 
     __slots__ = (
@@ -99,7 +103,7 @@ class Segment:
         self.max_timestamp_offset = self.base_offset
         self._first_timestamp_ms: int | None = None
         self._bytes_since_entry = 0
-        # Last offset and position of the latest batches: complete from offset _tail_start on.
+        # Last offset and position of the latest batches. They are complete from offset _tail_start on.
         self._tail_lasts: list[Offset] = []
         self._tail_positions: list[int] = []
         self._tail_start = self.base_offset
@@ -107,7 +111,7 @@ class Segment:
 
     @classmethod
     def create(cls, directory: Path, base_offset: Offset, disk: Disk, now_us: int, suffix: str = "") -> Segment:
-        """A new, empty file. suffix: CLEANED_SUFFIX while it is not part of the log"""
+        """Create an empty segment. `suffix` is CLEANED_SUFFIX for a segment that is not part of the log yet."""
         segment = cls(directory, base_offset, disk, now_us, suffix)
         segment._file = OpenFile(os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644))
         disk.open_files.used(segment)
@@ -117,7 +121,11 @@ class Segment:
 
     @classmethod
     def load(cls, directory: Path, base_offset: Offset, disk: Disk, now_us: int) -> tuple[Segment, bool]:
-        """An existing file with its indexes; False: they are missing or implausible, the segment needs `recover`."""
+        """Load an existing segment with its indexes.
+
+        Returns:
+            The segment, and False if indexes are missing or implausible, so that `recover` must be called.
+        """
         segment = cls(directory, base_offset, disk, now_us)
         file_size = Path(segment.path).stat().st_size
         disk.opened(segment.path, file_size)
@@ -126,7 +134,7 @@ class Segment:
 
     @staticmethod
     def end_of_file(path: Path, base_offset: Offset) -> Offset:
-        """Where the batches of a segment's file end, which nothing else is known of. source: readNextOffset"""
+        """Return the offset after the last batch in a segment file that is not loaded. Source: readNextOffset"""
         end = base_offset
         with path.open("rb") as file:
             position = 0
@@ -137,7 +145,7 @@ class Segment:
 
     @property
     def file(self) -> OpenFile:
-        """The file, opened if it is not. Hold it as long as its descriptor is used."""
+        """The open file. The caller must keep a reference as long as the file descriptor is used."""
         file = self._file
         if file is None:
             assert not self._is_closed, f"{self.path} is closed"
@@ -148,15 +156,16 @@ class Segment:
         return file
 
     def put_aside(self) -> None:
-        """Too many are open: the next use opens it again."""
+        """Close the file, because too many are open, until the next use."""
         self._file = None
 
     # ------------------------------------------------------------------------------------------------------ append
 
     def append(self, data: Bytes, headers: Sequence[BatchHeader], index_interval_bytes: int) -> None:
-        """Write whole batches at the end, into the page cache; `headers` describe `data`, in order.
+        """Append whole batches to the file, without a flush. `headers` are those of the batches in `data`, in order.
 
-        raises: OSError; the segment is then as before
+        Raises:
+            OSError: if the write fails; the segment is then unchanged.
         """
         position = self.size
         self._write(data, position)
@@ -167,7 +176,7 @@ class Segment:
         self._disk.wrote(self.path, position)
 
     def _account(self, header: BatchHeader, position: int, index_interval_bytes: int) -> None:
-        """A batch lies at `position`, after all others: take note of what it ends, and index it when it is time."""
+        """Update the segment's state for a batch at `position`, with index entries every `index_interval_bytes`."""
         last_offset = header.last_offset
         self.next_offset = last_offset + 1
         if header.max_timestamp > self.max_timestamp_ms:
@@ -175,7 +184,7 @@ class Segment:
             self.max_timestamp_offset = last_offset
         if position == 0:
             self._first_timestamp_ms = header.max_timestamp
-        # Per batch as in Kafka 4.x; up to 3.9 at most once per append. Readers cannot tell the difference.
+        # At most one entry per batch, as in Kafka 4.x; up to 3.9 it was one per append, which readers do not notice.
         if self._bytes_since_entry > index_interval_bytes:
             self.index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
@@ -194,15 +203,15 @@ class Segment:
             if os.pwrite(file.fd, data, position) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
-            os.ftruncate(file.fd, position)  # Half a batch must not stay behind.
+            os.ftruncate(file.fd, position)  # Do not leave an incomplete batch in the file.
             raise
 
     def should_roll(
         self, first: BatchHeader, last_offset: Offset, size_bytes: int, config: TopicConfig, now_us: int
     ) -> str | None:
-        """Why the batches `first` .. `last_offset` belong into a new segment; None when they do not.
+        """Return the reason why the batches from `first` to `last_offset` need a new segment, None if they do not.
 
-        source: LogSegment.shouldRoll
+        Source: LogSegment.shouldRoll
         """
         if last_offset - self.base_offset > INT32_MAX:
             return "offsets no longer fit the index"
@@ -219,7 +228,7 @@ class Segment:
         return None
 
     def _waited_ms(self, timestamp_ms: int, now_us: int) -> int:
-        """Age of the segment in record time, or in wall time when the records carry none."""
+        """Return the age of the segment in milliseconds, by record timestamps if there are any, else by the clock."""
         first_timestamp_ms = self.first_timestamp_ms
         if first_timestamp_ms >= 0:
             return timestamp_ms - first_timestamp_ms
@@ -227,7 +236,7 @@ class Segment:
 
     @property
     def first_timestamp_ms(self) -> int:
-        """The largest in its first batch; -1: it has none, or there is no batch. source: getFirstBatchTimestamp"""
+        """The largest timestamp of the first batch in milliseconds, -1 without one. Source: getFirstBatchTimestamp"""
         if self._first_timestamp_ms is None:
             if self.size == 0:
                 return -1
@@ -236,13 +245,16 @@ class Segment:
 
     @property
     def largest_timestamp_ms(self) -> int:
-        """Of its records; of those without any, when the segment was begun (Kafka: last modified)."""
+        """The largest timestamp of a record, or without timestamps the time at which the segment was created.
+
+        Kafka uses the time of the file's last modification instead.
+        """
         return self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.created_us // 1000
 
     # ------------------------------------------------------------------------------------------------------ locate
 
     def locate(self, offset: Offset) -> int:
-        """Position of the first batch that ends at or after `offset`; the segment's size when there is none."""
+        """Return the position of the first batch that ends at or after `offset`, else the segment's size."""
         if offset >= self.next_offset:
             return self.size
         if offset >= self._tail_start:
@@ -254,7 +266,7 @@ class Segment:
         return self.size
 
     def boundary_before(self, limit: int, start: int) -> int:
-        """The last batch boundary in [start, limit]; `start` is one."""
+        """Return the last position in [start, limit] at which a batch starts or ends. One must start at `start`."""
         if limit >= self.size:
             return self.size
         if self._tail_positions and limit >= self._tail_positions[0]:
@@ -267,11 +279,11 @@ class Segment:
         return boundary
 
     def end_of(self, position: int) -> int:
-        """Where the batch that starts at `position` ends."""
+        """Return the position at which the batch that starts at `position` ends."""
         return position + read_header(self._pread(BATCH_HEADER_BYTES, position)).size_bytes
 
     def scan(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of each whole batch from a batch boundary on."""
+        """Yield (position, header) of each complete batch from `position` on, where a batch must start."""
         chunk, chunk_start = b"", position
         while position + BATCH_HEADER_BYTES <= self.size:
             within = position - chunk_start
@@ -288,7 +300,7 @@ class Segment:
         return self._pread(header.size_bytes, position)
 
     def offset_at(self, position: int) -> Offset:
-        """Where the batch at a boundary begins; at the segment's end the offset of the next batch."""
+        """Return the base offset of the batch that starts at `position`, or the next offset at the end."""
         if position >= self.size:
             return self.next_offset
         return read_header(self._pread(BATCH_HEADER_BYTES, position)).base_offset
@@ -300,7 +312,10 @@ class Segment:
     # ------------------------------------------------------------------------------------------- truncate, recover
 
     def truncate(self, offset: Offset, now_us: int) -> int:
-        """Cut the batch that holds `offset` and all after it; the next offset is `offset` itself. Returns bytes cut."""
+        """Remove the batch that contains `offset` and all later batches, and return the number of removed bytes.
+
+        `next_offset` is then `offset`.
+        """
         position = self.locate(offset)
         cut = self.size - position
         file = self.file
@@ -319,10 +334,15 @@ class Segment:
         return cut
 
     def recover(self, on_batch: Callable[[BatchHeader], None], index_interval_bytes: int) -> str | None:
-        """Walk all batches, check every CRC, rebuild the indexes, cut at the first batch that is not whole.
+        """Check every batch, rebuild the indexes, and truncate the file at the first incomplete or damaged batch.
 
-        on_batch: told of each valid batch, in order
-        returns:  why the rest was cut, None when the segment was sound          source: LogSegment.recover
+        Args:
+            on_batch: called with the header of each valid batch, in order.
+
+        Returns:
+            Problem of the bad batch, None if all batches were valid.
+
+        Source: LogSegment.recover
         """
         file = self.file
         file_size = os.fstat(file.fd).st_size
@@ -347,11 +367,11 @@ class Segment:
             os.ftruncate(file.fd, position)
             self._disk.truncated(self.path, position)
         if position or any(Path(self._sibling(suffix)).exists() for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)):
-            self.write_indexes()  # An empty segment that has none gets them when it is closed.
+            self.write_indexes()  # For an empty segment without index files, they are written when it is closed.
         return problem
 
     def _examine(self, chunk: bytes, within: int) -> tuple[BatchHeader | None, str | None]:
-        """The valid batch at `within`, or what is wrong with it."""
+        """Return the header of the batch at `within` if it is valid, else a description of the problem."""
         try:
             header = read_header(chunk, within)
         except KafkaError as error:
@@ -386,7 +406,7 @@ class Segment:
             return False
 
     def _load_aborted(self) -> bool:
-        """Where no transaction was aborted there is no file."""
+        """Load the transaction index, if there is one. Return False if it is implausible."""
         path = Path(self._sibling(TXN_INDEX_SUFFIX))
         if not path.exists():
             return True
@@ -397,7 +417,7 @@ class Segment:
         return True
 
     def _rescan_tail(self) -> int:
-        """Read the headers after the last index entry again; returns where the last whole batch ends."""
+        """Read the headers after the last index entry again, and return the end of the last complete batch."""
         self._bytes_since_entry = 0
         self._tail_lasts.clear()
         self._tail_positions.clear()
@@ -408,14 +428,14 @@ class Segment:
         for position, header in self.scan(end):
             if not self._tail_lasts:
                 self._tail_start = header.base_offset
-            self._account(header, position, self.size)  # an interval this long adds no entries
+            self._account(header, position, self.size)  # An interval this long adds no entries.
             end = position + header.size_bytes
         if not self._tail_lasts:
             self._tail_start = self.base_offset
         return end
 
     def write_indexes(self) -> None:
-        """Bring the index files up to date: only what was added since the last time, all of it after a truncation."""
+        """Write new index entries to the index files. After a truncation, the files are written anew."""
         if self._written_aborted != len(self.aborted):
             first = max(0, min(self._written_aborted, len(self.aborted)))
             _extend(self._sibling(TXN_INDEX_SUFFIX), first * ENTRY_BYTES, self.aborted.encode(first))
@@ -433,26 +453,28 @@ class Segment:
     # ---------------------------------------------------------------------------------------------- flush and close
 
     def flush(self) -> None:
-        """Bring the batches to the disk, and the indexes to their files."""
+        """Flush the batches to disk, and write the indexes to their files."""
         self.write_indexes()
         file = self.file
         self._disk.flush(self.path, file.fd)
 
     def become_inactive(self) -> None:
-        """Nothing more will be appended: the time index learns the largest timestamp (onBecomeInactiveSegment)."""
+        """Add the largest timestamp to the time index of a segment that is complete (onBecomeInactiveSegment)."""
         self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
         self.write_indexes()
 
     def delete(self) -> None:
-        """Remove the files, for good. A file that a response still reads from stays open until the response is sent."""
+        """Delete the files. A file that a response still reads from stays open until the response is sent."""
         for suffix in FILE_SUFFIXES:
             Path(self._sibling(suffix)).unlink(missing_ok=True)
         self._disk.forget(self.path)
         self.close()
 
     def rename_to(self, suffix: str) -> None:
-        """Its files have another suffix from now on, none once they are part of the log. The data come first, so that
-        a start that finds them finds all of them. source: LogSegment.changeFileSuffixes
+        """Change the suffix of the files; files of the log have none. Source: LogSegment.changeFileSuffixes
+
+        The data file is renamed first, so that, after a crash, a data file with the new suffix shows that all files
+        are complete.
         """
         before = {kind: Path(self._sibling(kind)) for kind in FILE_SUFFIXES}
         self._disk.forget(self.path)
@@ -464,8 +486,9 @@ class Segment:
         self._disk.opened(self.path, self.size)
 
     def retire(self) -> None:
-        """The files no longer belong to the log, and stand under other names until `remove`: Kafka's consumers may
-        be reading from them. source: LocalLog.deleteSegmentFiles
+        """Rename the files of a segment that is removed from the log. Source: LocalLog.deleteSegmentFiles
+
+        The files exist until `remove`, because responses may still read from them.
         """
         for suffix in FILE_SUFFIXES:
             path = Path(self._sibling(suffix))
@@ -475,19 +498,19 @@ class Segment:
         self.close()
 
     def remove(self) -> None:
-        """Remove what `retire` has left, for good."""
+        """Delete the files that `retire` has renamed."""
         for suffix in FILE_SUFFIXES:
             Path(f"{self._sibling(suffix)}{DELETED_SUFFIX}").unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the file for good; idempotent."""
+        """Close the file; a second call does nothing."""
         self._file = None
         self._is_closed = True
         self._disk.open_files.closed(self)
 
 
 def _bytes_needed(chunk: bytes, within: int, left: int) -> int:
-    """How many bytes to have at hand to examine a batch: its header, then all of it, as far as the file goes."""
+    """Return the number of bytes needed to check the batch at `within`: those of its header until that is read."""
     needed = BATCH_HEADER_BYTES
     if len(chunk) - within >= BATCH_HEADER_BYTES:
         length = int.from_bytes(chunk[within + 8 : within + LOG_OVERHEAD_BYTES], signed=True)
@@ -496,7 +519,7 @@ def _bytes_needed(chunk: bytes, within: int, left: int) -> int:
 
 
 def _extend(path: str, position: int, content: bytes) -> None:
-    """Let the file end with `content` from `position` on."""
+    """Write `content` at `position`, and truncate the file after it."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     try:
         os.pwrite(fd, content, position)

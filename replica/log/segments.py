@@ -1,6 +1,6 @@
-"""The segments of one log in offset order, and which of them holds an offset.
+"""The segments of one log in offset order, and the search for the segment of an offset.
 
-Source: Kafka LogSegments, LocalLog.
+Source: Kafka LogSegments, LocalLog
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from replica.log.segment import SWAP_SUFFIX, Segment
 
 
 class LogSegments:
-    """At least one segment; appends go to the last one, `active`."""
+    """The segments of a log, at least one. Appends go to the last segment, `active`."""
 
     __slots__ = ("_bases", "_segments", "active")
 
@@ -32,43 +32,43 @@ class LogSegments:
 
     @property
     def all(self) -> list[Segment]:
-        """In offset order; to look at, not to change."""
+        """The segments in offset order, which the caller must not change."""
         return self._segments
 
     @property
     def bases(self) -> list[Offset]:
-        """Base offsets, ascending; to look at, not to change."""
+        """The base offsets, ascending, which the caller must not change."""
         return self._bases
 
     def add(self, segment: Segment) -> None:
-        """A new active segment."""
+        """Add a new active segment."""
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
 
     def index_of(self, offset: Offset) -> int:
-        """Which segment `offset` lies in, or would."""
+        """Return the index of the segment whose range contains `offset`."""
         if offset >= self.active.base_offset:
             return len(self._bases) - 1
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def base_of(self, offset: Offset) -> Offset:
-        """Base offset of the segment `offset` lies in, or would."""
-        if offset >= self.active.base_offset:  # As good as always.
+        """Return the base offset of the segment whose range contains `offset`."""
+        if offset >= self.active.base_offset:  # nearly always
             return self.active.base_offset
         return self._bases[self.index_of(offset)]
 
     def from_offset(self, offset: Offset) -> list[Segment]:
-        """The segment `offset` lies in and all after it."""
+        """Return the segment whose range contains `offset`, and all later segments."""
         return self._segments[self.index_of(offset) :]
 
     def between(self, low: Offset, high: Offset) -> list[Segment]:
-        """The segment that `low` lies in, and those behind it that begin before `high`. source: LogSegments.values"""
+        """Return the segment with `low` and later segments that begin before `high`. Source: LogSegments.values"""
         return [] if low >= high else self._segments[self.index_of(low) : bisect_left(self._bases, high)]
 
     def locate(self, offset: Offset) -> tuple[Segment, int]:
-        """Segment and position of the first batch that ends at or after `offset`, which lies below the log's end."""
-        if offset >= self.active.base_offset:  # As good as always it is the end that is read.
+        """Return segment and position of the first batch that ends at or after `offset`, which is in the log."""
+        if offset >= self.active.base_offset:  # Most reads are at the end of the log.
             return self.active, self.active.locate(offset)
         index = self.index_of(offset)
         segment = self._segments[index]
@@ -79,24 +79,24 @@ class LogSegments:
         return segment, position
 
     def bytes_between(self, start: Offset, end: Offset) -> int:
-        """Bytes from the batch that holds `start` up to the batch that holds `end`, exclusive."""
+        """Return the number of bytes from the start of the batch with `start` to the start of the batch with `end`."""
         first, position = self.locate(start)
         if end <= first.next_offset:
             return first.locate(end) - position
         last = self.index_of(end)
         if self._segments[last] is first:
-            return first.size - position  # The offsets up to `end` were compacted away.
+            return first.size - position  # Compaction has removed the records up to `end`.
         between = self._segments[self.index_of(first.base_offset) + 1 : last]
         return first.size - position + sum(segment.size for segment in between) + self._segments[last].locate(end)
 
     def any_aborted_from(self, offset: Offset) -> bool:
-        """Whether a transaction was aborted whose marker lies in the segment of `offset` or after it."""
+        """Return True if the segment with `offset` or a later segment has the marker of an aborted transaction."""
         return any(segment.aborted.entries for segment in self.from_offset(offset))
 
     def aborted_between(self, low: Offset, high: Offset, first: Segment) -> list[AbortedTransaction]:
-        """Those that overlap with [low, high); `first` is the segment that `low` lies in.
+        """Return the aborted transactions that overlap with [low, high); `first` is the segment with `low`.
 
-        source: LocalLog.collectAbortedTransactions
+        Source: LocalLog.collectAbortedTransactions
         """
         aborted: list[AbortedTransaction] = []
         for segment in self.from_offset(first.base_offset):
@@ -105,7 +105,7 @@ class LogSegments:
         return aborted
 
     def scan(self, low: Offset, high: Offset) -> Iterator[tuple[Segment, int, BatchHeader]]:
-        """(segment, position, header) of each batch that holds offsets of [low, high)."""
+        """Yield (segment, position, header) of each batch that overlaps with [low, high)."""
         if low >= high:
             return
         for segment in self.from_offset(low):
@@ -115,12 +115,12 @@ class LogSegments:
                 yield segment, position, header
 
     def delete_above(self, offset: Offset) -> None:
-        """Delete the segments whose base offset is above `offset`; the first one must not be."""
+        """Delete the segments whose base offset is above `offset`; at least one segment must remain."""
         self._delete(bisect_right(self._bases, offset), len(self._bases))
         self.active = self._segments[-1]
 
     def retire(self, count: int) -> tuple[Segment, ...]:
-        """Take the oldest ones out, but not the active one; their files stay, under other names."""
+        """Remove the `count` oldest segments from the log and rename their files. The active segment must stay."""
         assert count < len(self._segments), "the active segment stays"
         retired = tuple(self._segments[:count])
         for segment in retired:
@@ -129,10 +129,11 @@ class LogSegments:
         return retired
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Put a cleaned segment in the place of neighbours; the active one is none of them.
+        """Replace adjacent segments, none of them active, by one cleaned segment.
 
-        A crash leaves either the old files, or the new ones with SWAP_SUFFIX, which the next start puts into their
-        place. source: LocalLog.replaceSegments
+        A crash leaves either the old files, or the new ones with SWAP_SUFFIX, which the next start moves into place.
+
+        Source: LocalLog.replaceSegments
         """
         first = self._segments.index(old[0])
         assert self._segments[first : first + len(old)] == list(old), "neighbours are replaced"
@@ -144,7 +145,7 @@ class LogSegments:
         self._bases[first : first + len(old)] = [new.base_offset]
 
     def delete_all(self) -> None:
-        """Delete every file; `add` must follow unless the log itself goes."""
+        """Delete all files; `add` must follow unless the log itself is deleted."""
         self._delete(0, len(self._bases))
 
     def _delete(self, first: int, end: int) -> None:
@@ -153,29 +154,30 @@ class LogSegments:
         del self._segments[first:end], self._bases[first:end]
 
     def close(self) -> None:
-        """Close all files."""
         for segment in self._segments:
             segment.close()
 
 
 # ------------------------------------------------------------------------------------------------------------ retention
 #
-# Which of a log's oldest segments go: those below its start, those too many by size, those too old.
+# The removal of a log's oldest segments: those below the log start, those beyond the size limit, those too old.
 #
-# Only whole segments go, from the oldest on, and only records below the high watermark.
-# source: Kafka UnifiedLog.deleteOldSegments, deletableSegments; LogManager.cleanupLogs
+# Only whole segments are removed, from the oldest on, and only records below the high watermark.
+# Source: Kafka UnifiedLog.deleteOldSegments, deletableSegments; LogManager.cleanupLogs
 #
-# Simplified: the same in every era. Earlier a segment was as old as its file (KIP-33), and records above the high
-# watermark could go (KAFKA-5634). Here a segment whose records have no timestamps is as old as its object in memory.
+# Simplified: the same in every release. In early releases a segment was as old as its file (KIP-33), and records above
+# the high watermark could be removed (KAFKA-5634). Here a segment without timestamps is as old as its object in memory.
 
 UNLIMITED = -1
 
 
 class RetiredSegments(NamedTuple):
-    """Segments that were taken out of a log and still have their files, under other names.
+    """Segments that were removed from a log. Their files still exist under other names.
 
-    log_start_offset: of the log since     cause: None for segments that lay below the start already
-    limit: value of the setting that the cause names
+    Attributes:
+        log_start_offset: start of the log after the removal.
+        cause: the setting behind the removal, None for segments that were below the log start already.
+        limit: the value of this setting.
     """
 
     segments: tuple[Segment, ...]
@@ -185,7 +187,7 @@ class RetiredSegments(NamedTuple):
 
 
 def below_start(segments: Sequence[Segment], log_start_offset: Offset, high_watermark: Offset) -> int:
-    """How many lie wholly below the start of the log. source: deleteLogStartOffsetBreachedSegments"""
+    """Return the number of segments that end below the log start. Source: deleteLogStartOffsetBreachedSegments"""
     count = 0
     while count + 1 < len(segments) and segments[count + 1].base_offset <= min(log_start_offset, high_watermark):
         count += 1
@@ -193,7 +195,7 @@ def below_start(segments: Sequence[Segment], log_start_offset: Offset, high_wate
 
 
 def too_large(segments: Sequence[Segment], config: TopicConfig, high_watermark: Offset) -> int:
-    """How many the log can lose and still have retention.bytes. source: deleteRetentionSizeBreachedSegments"""
+    """Return the number of oldest segments beyond retention.bytes. Source: deleteRetentionSizeBreachedSegments"""
     if config.retention_bytes == UNLIMITED:
         return 0
     excess = sum(segment.size for segment in segments) - config.retention_bytes
@@ -209,7 +211,10 @@ def too_large(segments: Sequence[Segment], config: TopicConfig, high_watermark: 
 
 
 def too_old(segments: Sequence[Segment], config: TopicConfig, high_watermark: Offset, now_ms: int) -> int:
-    """How many have no record that is younger than retention.ms. source: deleteRetentionMsBreachedSegments"""
+    """Return the number of segments with only records older than retention.ms.
+
+    Source: deleteRetentionMsBreachedSegments
+    """
     if config.retention_ms == UNLIMITED:
         return 0
     return _oldest(
@@ -218,7 +223,7 @@ def too_old(segments: Sequence[Segment], config: TopicConfig, high_watermark: Of
 
 
 def _oldest(segments: Sequence[Segment], high_watermark: Offset, goes: Callable[[Segment], bool]) -> int:
-    """How many segments in a row go; an empty one at the end stays."""
+    """Return how many of the oldest segments may be removed. An empty last segment always stays."""
     ends = [*(segment.base_offset for segment in segments[1:]), segments[-1].next_offset]
     count = 0
     for segment, end in zip(segments, ends, strict=True):

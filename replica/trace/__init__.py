@@ -1,4 +1,4 @@
-"""The trace: every kind of event of a run, as a typed class, in families; its columns and signs.
+"""The trace, which is the list of all events of a run: a typed class for each kind of event, in a module per topic.
 
 May import: replica.
 Open first: events.py.

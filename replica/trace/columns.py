@@ -1,14 +1,17 @@
-"""The parts of events: the base of every event, and the columns that several kinds of event share.
+"""The base classes of events, and the columns that several kinds of events share.
 
-A column is a type and, as its annotation, what the column means; `replica.trace` derives the schema from both.
+A column is a type that is annotated with its description. `events.py` derives the schema from both.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import fields
+from typing import Annotated, ClassVar, Self, TypeVar
 
 from replica.causes import FailureCause, FencingCause, OccasionKind
 from replica.frozen import dataclass
+from replica.trace.ranges import ranges_of_partitions
 from replica.wording import listed
 
 Node = Annotated[str, "the node that states the event"]
@@ -28,8 +31,6 @@ PreviousLeo = Annotated[int, "log end offset of `node` before the event"]
 Hw = Annotated[int, "high watermark of `node` after the event (exclusive)"]
 PreviousHw = Annotated[int, "high watermark of `node` before the event"]
 Error = Annotated[str, "Kafka's error name"]
-Reason = Annotated[str, "why, in one plain English sentence"]
-"""Of events whose class does not make it yet."""
 Role = Annotated[str, "leader or follower"]
 Size = Annotated[int, "bytes"]
 Crc = Annotated[int, "CRC-32C of the batch: the identity of a batch on every replica"]
@@ -51,19 +52,37 @@ Acks = Annotated[int, "acks of the producer: 0, 1 or -1"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEvent:
-    """Base of all events: data, and the one English sentence about them, which nothing but people reads."""
+    """Base class of all events: typed fields, and an English sentence about the event, for people only."""
 
     TABLE: ClassVar[str]
 
     def sentence(self) -> str:
-        """Why it happened, empty where its kind says all. The column `reason` has it, of kinds that have one."""
-        reason: str = getattr(self, "reason", "")  # of a class with the sentence as a field
-        return reason
+        """Return the event as one sentence without a full stop; empty for events that record a final state."""
+        return ""
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        """Return one sentence about all of these events, which have the same `fold_key`."""
+        return many[0].sentence()
+
+    def fold_key(self) -> Hashable:
+        """Return a key that is equal for events that can share a sentence."""
+        return type(self), *(getattr(self, one.name) for one in fields(self))
+
+    def full_sentence(self) -> str:
+        """Return the sentence with one full stop, even if it ends with a message that has a full stop."""
+        return f"{self.sentence().removesuffix('.')}."
+
+
+class Frequent(TraceEvent):
+    """Base class of events of which a run has thousands. To save space, the trace stores no `reason` for them."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OnPartition(TraceEvent):
-    """An event about one replica of a partition, or about the partition itself; the three are given by position."""
+    """An event about one replica of a partition, or about the partition itself. Its fields are positional arguments."""
 
     node: Node
     topic: Topic
@@ -71,17 +90,89 @@ class OnPartition(TraceEvent):
 
     @property
     def name(self) -> str:
-        """Of the partition: `t-0`."""
+        """The partition's name, such as `t-0`."""
         return f"{self.topic}-{self.partition}"
+
+
+class OfPartitions(TraceEvent):
+    """Base class of events about a partition that can share a sentence with events about other partitions."""
+
+    __slots__ = ()
+    MAY_DIFFER: ClassVar[tuple[str, ...]] = ()
+    """Fields besides the partition that may differ between events with one sentence; tuples need equal lengths."""
+    topic: Topic
+    partition: Partition
+
+    def sentence(self) -> str:
+        return self.sentence_of((self,))
+
+    def fold_key(self) -> Hashable:
+        decides = (one.name for one in fields(self) if one.name not in ("topic", "partition"))
+        return type(self), *(self._decisive(name) for name in decides)
+
+    def _decisive(self, name: str) -> object:
+        value = getattr(self, name)
+        if name not in self.MAY_DIFFER:
+            return value
+        return len(value) if isinstance(value, tuple) else value is None
+
+
+MOST_TOLD = 3
+"""The most different values in a sentence about several partitions."""
+
+
+def where(many: Iterable[OfPartitions]) -> str:
+    """Return the partitions of events as ranges such as `t-0..t-5, t-7`."""
+    return ranges_of_partitions(dict.fromkeys((event.topic, event.partition) for event in many))
+
+
+def either(texts: Iterable[str], word: str) -> str:
+    """Return `word` and the different texts, such as `, now {b1} or {b2}`; "" for more than MOST_TOLD texts."""
+    different = list(dict.fromkeys(texts))
+    return word + " or ".join(different) if len(different) <= MOST_TOLD else ""
+
+
+E = TypeVar("E", bound=OfPartitions)
+
+
+def of_each(
+    many: Sequence[E], write: Callable[[E], str], again: Callable[[E], str] | None = None, *, before: str = ": "
+) -> str:
+    """Return the end of a sentence about several partitions.
+
+    For a text that is equal for all events, this is like `: b2 has caught up to 623`. Otherwise the first partitions
+    are listed: `. t-1: b2 has caught up to 623; t-2: to 22`.
+
+    Args:
+        write: returns the text for one event.
+        again: returns a shorter text for all partitions but the first; None to use `write`.
+        before: separator before a text that is equal for all events.
+    """
+    told: dict[str, list[E]] = {}
+    for event in many:
+        told.setdefault(write(event), []).append(event)
+    if len(told) == 1:
+        return f"{before}{next(iter(told))}"
+    groups = list(told.values())
+    parts = [f"{where(group)}: {(again if again and n else write)(group[0])}" for n, group in enumerate(groups)]
+    if len(groups) <= MOST_TOLD + 1:
+        return f". {'; '.join(parts)}"
+    more = sum(map(len, groups[MOST_TOLD:]))
+    return f". {'; '.join(parts[:MOST_TOLD])} and {more} more"
 
 
 @dataclass(frozen=True, slots=True)
 class OfClient(TraceEvent):
-    """An event of a client about a partition; the three are given by position."""
+    """An event of a client about a partition. Its fields are positional arguments."""
 
     client: Client
     topic: Topic
     partition: Partition
+
+    @property
+    def name(self) -> str:
+        """The partition's name, such as `t-0`."""
+        return f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +191,10 @@ class ClientFailure(TraceEvent):
     limit_bytes: Annotated[int | None, "bytes that max.request.size and buffer.memory allow"] = None
 
     def sentence(self) -> str:
+        return self._with_why(self.error)
+
+    def why(self) -> str:
+        """Return the reason of the failure, which follows the error in the sentence."""
         blocked = f"within max.block.ms of {self.timeout_ms}"
         match self.cause:
             case None | FailureCause.CONNECTION_LOST:
@@ -114,7 +209,7 @@ class ClientFailure(TraceEvent):
             case FailureCause.IDLE:
                 return "idle for longer than connections.max.idle.ms"
             case FailureCause.BAD_ANSWER:
-                return f"{self.peer} sent nonsense: {self.message}"
+                return f"{self.peer} sent an answer that cannot be read: {self.message}"
             case FailureCause.NO_VERSION:
                 return f"{self.peer} offers no version of {self.api} that this client can send"
             case FailureCause.DELIVERY_TIMEOUT:
@@ -127,24 +222,30 @@ class ClientFailure(TraceEvent):
                 allowed = f"max.request.size and buffer.memory allow {self.limit_bytes}"
                 return f"the record takes {self.size_bytes} bytes; {allowed}"
             case FailureCause.NOT_SERIALIZED:
-                return f"{self.message}; it never came to the accumulator"
+                return f"{self.message}; it never reached the accumulator"
             case FailureCause.NO_COORDINATOR:
                 return f"no coordinator of {self.coordinator_key}: {self.answered}"
             case FailureCause.CLOSED | FailureCause.ABORTED | FailureCause.SEQUENCES_LOST:
                 return self.cause.meaning
 
+    def _with_why(self, what: str) -> str:
+        """Append the reason to `what`, unless the reason is only the error, which `what` contains already."""
+        why = self.why()
+        return what if why == self.error else f"{what}: {why}"
+
 
 class ControlEvent(TraceEvent):
-    """Rare events, each with a reason: the table `control`."""
+    """Base class of rare events, which are in the table `control`; most have a reason."""
 
     __slots__ = ()
     TABLE: ClassVar[str] = "control"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnOccasion(OnPartition, ControlEvent):
-    """What a controller decides about leader, ISR and ELR of a partition, and what for. An observer may not know."""
+class OnOccasion(OfPartitions, OnPartition, ControlEvent):
+    """A controller's decision about leader, ISR or ELR of a partition, and its `occasion`, the event that led to it."""
 
+    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("leader_epoch", "partition_epoch", "isr", "previous_isr")
     leader_epoch: Epoch
     partition_epoch: PartitionEpoch
     occasion: Annotated[OccasionKind | None, "what it was decided for, see OccasionKind"] = None
@@ -154,20 +255,25 @@ class OnOccasion(OnPartition, ControlEvent):
         None
     )
 
+    def found(self, what: str, why: str = "") -> str:
+        """Return a sentence with the occasion, such as `what after b2 was fenced: why`."""
+        occasion, why = self.on_occasion(), f": {why}" if why else ""
+        return f"{what}{why}{occasion}" if occasion.startswith(";") else f"{what}{occasion}{why}"
+
     def on_occasion(self) -> str:
-        """Ends a sentence: ` after b2 was fenced`; "" if no occasion is known."""
+        """Return the occasion as the end of a sentence, such as ` after b2 was fenced`; "" if unknown."""
         who, number = listed(self.occasion_brokers), self.occasion_amount
         match self.occasion:
             case None:
                 return ""
             case OccasionKind.FENCED:
-                return f" after {was_fenced(who, self.fencing_cause, number)}"
+                return f" after {was_fenced(who, self.fencing_cause, number, ' ({})')}"
             case OccasionKind.DIRECTORY_FAILED:
                 return f" after {'a log directory' if number == 1 else f'{number} log directories'} of {who} failed"
             case OccasionKind.LEFT_REGISTRY:
                 return f" after {', '.join(self.occasion_brokers)} left the registry"
             case OccasionKind.CAME:
-                return f" after {', '.join(self.occasion_brokers)} came"
+                return f" after {', '.join(self.occasion_brokers)} joined the registry"
         return _ON_OCCASION[self.occasion].format(who=who, node=self.node)
 
 
@@ -175,68 +281,91 @@ _ON_OCCASION = {
     OccasionKind.UNFENCED: " after {who} was unfenced",
     OccasionKind.REGISTERED: " as {who} registered",
     OccasionKind.NO_CLEAN_SHUTDOWN_FILE: " after {who} registered without a clean-shutdown file",
-    OccasionKind.OTHER_CLEAN_SHUTDOWN_FILE: " after {who} registered with the clean-shutdown file of another life",
+    OccasionKind.OTHER_CLEAN_SHUTDOWN_FILE: " after {who} registered with another clean-shutdown file",
     OccasionKind.CONTROLLED_SHUTDOWN: " after {who} began a controlled shutdown",
+    OccasionKind.DIRECTORY_REPORTED: " after {who} reported the log directory of its replica",
     OccasionKind.PREFERRED_ASKED: "; an operator asked for a preferred election",
     OccasionKind.UNCLEAN_ASKED: "; an operator asked for an unclean election",
     OccasionKind.LEADER_ASKED: "; an operator asked for {who} as leader",
     OccasionKind.PREFERRED_CHECK: "; the periodic preferred-leader check found it",
     OccasionKind.UNCLEAN_CHECK: "; the periodic unclean-election check found it",
-    OccasionKind.REASSIGNMENT: " as the replicas change",
-    OccasionKind.REASSIGNMENT_CANCELLED: " as the reassignment is cancelled",
+    OccasionKind.REASSIGNMENT: " as the replicas changed",
+    OccasionKind.REASSIGNMENT_CANCELLED: " as the reassignment was cancelled",
     OccasionKind.NEW_CONTROLLER: " after {node} became the controller",
     OccasionKind.TOPIC_CONFIG: "; the topic's configuration was changed",
 }
 
 
-def was_fenced(who: str | None, cause: FencingCause | None, silent_us: int | None) -> str:
-    """silent_us: how long no heartbeat had come; None: not known"""
+def was_fenced(who: str | None, cause: FencingCause | None, silent_us: int | None, why: str = ": {}") -> str:
+    """Return the clause that a broker was fenced, with its cause.
+
+    Args:
+        silent_us: microseconds without a heartbeat, None if unknown.
+        why: format string of the cause.
+    """
     if cause is FencingCause.NOT_LISTED:
         return f"{who} is no longer among the brokers that are listed: it is fenced, or has stopped"
     silence = "in time" if silent_us is None else f"for {silent_us / 1_000_000:.1f} s"
-    return f"{who} was fenced" + ("" if cause is None else f": {_FENCED[cause].format(silence=silence)}")
+    return f"{who} was fenced" + ("" if cause is None else why.format(_FENCED[cause].format(silence=silence)))
 
 
 _FENCED = {
     FencingCause.NO_HEARTBEAT: "no heartbeat {silence}",
     FencingCause.ASKED: "it asked to be fenced",
-    FencingCause.SHUTDOWN: "it shuts down in order",
+    FencingCause.SHUTDOWN: "it is shutting down in order",
     FencingCause.UNREGISTERED: "an operator unregistered it",
-    FencingCause.NOT_IN_REGISTRY: "it is not in the registry any more",
+    FencingCause.NOT_IN_REGISTRY: "it is no longer in the registry",
 }
 
 
 class GroupEvent(TraceEvent):
-    """Events about consumer groups, each with a reason: the table `group`, which only runs with groups have."""
+    """Base class of events about consumer groups, in the table `group`, which exists only in runs with groups."""
 
     __slots__ = ()
     TABLE: ClassVar[str] = "group"
 
 
+@dataclass(frozen=True, slots=True)
+class OfMember(GroupEvent):
+    """An event about one member of a group. Its fields are positional arguments."""
+
+    node: Node
+    group: Annotated[str, "group id"]
+    member: Annotated[str, "member id, given out by the coordinator"]
+    client_id: Annotated[str, "client.id of the member"]
+    instance: Annotated[str | None, "group.instance.id of a static member"] = None
+
+
 class CompactionEvent(TraceEvent):
-    """Events about compacted topics: the table `compaction`, which only runs with such topics have."""
+    """Base class of events about compacted topics, in the table `compaction`, only in runs with such topics."""
 
     __slots__ = ()
     TABLE: ClassVar[str] = "compaction"
 
 
 class TransactionEvent(TraceEvent):
-    """Events about transactions: the table `transaction`, which only runs with transactions have."""
+    """Base class of events about transactions, in the table `transaction`, only in runs with transactions."""
 
     __slots__ = ()
     TABLE: ClassVar[str] = "transaction"
 
 
+class ShareEvent(TraceEvent):
+    """Base class of events about share groups, in the table `share`, only in runs with share groups."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "share"
+
+
 class QuotaEvent(TraceEvent):
-    """Events about quotas of clients, each with a reason: the table `quota`, which only runs with such quotas have."""
+    """Base class of events about client quotas, in the table `quota`, only in runs with client quotas."""
 
     __slots__ = ()
     TABLE: ClassVar[str] = "quota"
 
 
 class PipelineEvent(TraceEvent):
-    """Events about interceptors, serializers and deserializers: the table `pipeline`, which only runs with such clients
-    have."""
+    """Base class of events about interceptors and serializers, in the table `pipeline`, only in runs with them."""
 
     __slots__ = ()
     TABLE: ClassVar[str] = "pipeline"
@@ -244,8 +373,8 @@ class PipelineEvent(TraceEvent):
 
 # ---------------------------------------------------------------------------------------------------------------- error
 #
-# What is wrong with a trace, for those that have not imported Arrow, which reads it.
+# The error of reading a trace. It is in this module so that its users need not import Arrow.
 
 
 class TraceError(Exception):
-    """A trace folder that is not whole, or was written by another version of the schema."""
+    """The error for a trace folder that is incomplete, or was written by another version of the schema."""

@@ -1,17 +1,19 @@
-"""Events about topics with `cleanup.policy=compact`: which keys records have, and what compaction takes."""
+"""Events about topics with `cleanup.policy=compact`: the keys of records, and what compaction removes."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Self
 
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import CompactionEvent, ControlEvent, OnPartition
+from replica.trace.columns import CompactionEvent, ControlEvent, Frequent, OfPartitions, OnPartition, of_each, where
+from replica.trace.ranges import counted, span_of_offsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogCompacted(OnPartition, ControlEvent):
-    """The cleaner of a broker has been through one log. What changed is in the table `compaction`."""
+class LogCompacted(OfPartitions, OnPartition, ControlEvent):
+    """A broker's log cleaner has finished a round on one log. The table `compaction` has the changes."""
 
     role: column.Role
     leader_epoch: column.Epoch
@@ -22,38 +24,47 @@ class LogCompacted(OnPartition, ControlEvent):
     records_removed: Annotated[int, "how many are gone"]
     message: Annotated[str | None, "what kept the round from coming to its end; null: nothing"] = None
 
-    def sentence(self) -> str:
-        if self.message is not None:
-            return f"{self.node} gives up compacting {self.name}: {self.message}"
-        removed = "1 record is" if self.records_removed == 1 else f"{self.records_removed} records are"
-        return (
-            f"{self.node} compacts {self.name} up to {self.offset}: {self.dirty_percent}% of it was new since "
-            f"{self.first_dirty_offset}; {removed} gone"
-        )
+    MAY_DIFFER = (
+        "leader_epoch", "offset", "size_bytes", "first_dirty_offset", "dirty_percent", "records_removed",
+    )  # fmt: skip
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        first = many[0]
+        if first.message is not None:
+            return f"{first.node} gave up compacting {where(many)}: {first.message}"
+        return f"{first.node} compacted {where(many)}{of_each(many, cls._result)}"
+
+    def _result(self) -> str:
+        removed = "1 record was" if self.records_removed == 1 else f"{self.records_removed} records were"
+        new = f"of which {self.dirty_percent}% was new since {self.first_dirty_offset}"
+        return f"{removed} removed below {self.offset}, {new}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeysAppended(CompactionEvent):
-    """A leader appended a batch to a compacted topic, or a cleaner read it: the keys of its records. A batch that was
-    appended before its topic became compacted is stated by each replica's cleaner, or when the run ends."""
+class KeysAppended(OnPartition, Frequent, CompactionEvent):
+    """The keys of a batch, emitted when a leader appends it to a compacted topic, or when a cleaner reads it.
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
+    For a batch that was appended before its topic was compacted, each replica's cleaner emits the event, or the end of
+    the run.
+    """
+
     leader_epoch: Annotated[int, "leader epoch stamped on the batch"]
     base_offset: Annotated[int, "first offset of the batch"]
     crc: column.Crc
     keys: Annotated[tuple[str, ...], "key of each record; one that is no short text by its digest"]
     tombstones: Annotated[tuple[int, ...], "offsets of the records without a value, or without a key"]
 
+    def sentence(self) -> str:
+        where = span_of_offsets(self.base_offset, self.base_offset + len(self.keys) - 1)
+        batch = f"the batch at {where} of {self.topic}-{self.partition} on {self.node}"
+        return f"{batch} has {counted(len(set(self.keys)), 'key')}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchCompacted(CompactionEvent):
-    """The cleaner wrote a batch anew, or left it out. It follows the `log_compacted` of its log."""
+class BatchCompacted(OnPartition, Frequent, CompactionEvent):
+    """The log cleaner rewrote or removed a batch. This event follows the event `log_compacted` of the log."""
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: Annotated[int, "leader epoch stamped on the batch"]
     base_offset: Annotated[int, "first offset of the batch"]
     last_offset: Annotated[int, "last offset of the batch (inclusive)"]
@@ -62,3 +73,10 @@ class BatchCompacted(CompactionEvent):
     cleaned_to: Annotated[int, "where the round ended: below it lies the last record of each key"]
     removed: Annotated[tuple[int, ...], "offsets of the records that were taken out this time"]
     aborted: Annotated[bool, "they went because their transaction was aborted"]
+
+    def sentence(self) -> str:
+        where = f"the batch at {span_of_offsets(self.base_offset, self.last_offset)} of {self.topic}-{self.partition}"
+        why = ", as its transaction was aborted" if self.aborted else ""
+        if self.new_crc is None:
+            return f"the cleaner of {self.node} deleted {where}{why}"
+        return f"the cleaner of {self.node} rewrote {where} without {len(self.removed)} of its records{why}"

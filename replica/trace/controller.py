@@ -1,8 +1,9 @@
-"""Events of controllers: their own terms, registrations, leaders, ISR and ELR, replicas and configs."""
+"""Events of controllers: their own elections, and changes of brokers, leaders, ISR, ELR, replicas and settings."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Hashable, Sequence
+from typing import Annotated, Self
 
 from replica.causes import (
     ActivationCause,
@@ -19,17 +20,28 @@ from replica.causes import (
     RegistrationCause,
     ResignationCause,
     UnfencingCause,
+    VoterChangeCause,
 )
+from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import without
 from replica.trace import columns as column
-from replica.trace.columns import ControlEvent, OnOccasion, OnPartition, was_fenced
+from replica.trace.columns import (
+    ControlEvent,
+    OfPartitions,
+    OnOccasion,
+    OnPartition,
+    either,
+    of_each,
+    was_fenced,
+    where,
+)
 from replica.wording import duration, listed, set_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionBegan(ControlEvent):
-    """A controller asks the others for their votes."""
+    """A controller began an election and requested the votes of the others."""
 
     node: column.Node
     controller_epoch: column.ControllerEpoch
@@ -38,13 +50,13 @@ class ElectionBegan(ControlEvent):
 
     def sentence(self) -> str:
         why = _CANDIDACY[self.cause].format(leader=self.previous_leader)
-        return f"{self.node} stands for election in epoch {self.controller_epoch}: {why}"
+        return f"{self.node} stood for election in epoch {self.controller_epoch}: {why}"
 
 
 _CANDIDACY = {
-    CandidacyCause.NO_LEADER: "it knows of no leader",
+    CandidacyCause.NO_LEADER: "it knew of no leader",
     CandidacyCause.ELECTION_FAILED: "its last election failed",
-    CandidacyCause.NO_ANSWER: "it had no answer of {leader} in time",
+    CandidacyCause.NO_ANSWER: "{leader} did not answer it in time",
     CandidacyCause.RESIGNED: "no other controller was elected since it stopped leading",
     CandidacyCause.ALONE: "there is no other controller",
 }
@@ -52,7 +64,7 @@ _CANDIDACY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumLeaderElected(ControlEvent):
-    """`node` leads the metadata log; it decides nothing before it has committed a record of its own epoch."""
+    """`node` was elected leader of the metadata log. It decides nothing until a record of its epoch is committed."""
 
     node: column.Node
     controller_epoch: column.ControllerEpoch
@@ -71,8 +83,10 @@ class QuorumLeaderElected(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerActivated(ControlEvent):
-    """`node` is the active controller: all that was decided before is committed, and it knows it. In the ZooKeeper era
-    it was the first to make /controller."""
+    """`node` became the active controller, since all earlier decisions are committed.
+
+    In the ZooKeeper era, it was the first broker to create /controller.
+    """
 
     node: column.Node
     controller_epoch: column.ControllerEpoch
@@ -86,14 +100,16 @@ class ControllerActivated(ControlEvent):
                 first = f"its first record of epoch {self.controller_epoch}"
                 return f"{self.node} is the active controller: the log is committed up to {first}"
             case ActivationCause.ZNODE:
-                made = f"{self.node} was the first to make /controller"
+                made = f"{self.node} was the first to create /controller"
                 return f"{made} and is the controller of epoch {self.controller_epoch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerResigned(ControlEvent):
-    """`node` no longer leads. Its uncommitted decisions never happened. In the ZooKeeper era it has learned
-    that it is not the controller any more, or may not be."""
+    """`node` is no longer the leader of the controllers, and its uncommitted decisions may be lost.
+
+    In the ZooKeeper era, it has learned that it is, or may be, no longer the controller.
+    """
 
     node: column.Node
     controller_epoch: column.ControllerEpoch
@@ -103,7 +119,7 @@ class ControllerResigned(ControlEvent):
     silent_us: Annotated[int | None, "microseconds without what was expected"] = None
 
     def sentence(self) -> str:
-        stops = f"{self.node} stops leading the controllers of epoch {self.controller_epoch}"
+        stops = f"{self.node} stopped leading the controllers of epoch {self.controller_epoch}"
         if self.cause in _OF_ZOOKEEPER:
             stops = f"{self.node} is no longer the controller"
         seconds = f"{(self.silent_us or 0) / 1_000_000:g}"
@@ -118,21 +134,60 @@ _OF_ZOOKEEPER = (
     ResignationCause.NODE_GONE,
 )
 _RESIGNATION = {
-    ResignationCause.SHUTDOWN: "it shuts down",
+    ResignationCause.SHUTDOWN: "it is shutting down",
     ResignationCause.NO_MAJORITY: "no majority has fetched from it for {seconds} s",
-    ResignationCause.CANDIDATE: "{other} stands for election in epoch {epoch}",
+    ResignationCause.CANDIDATE: "{other} stood for election in epoch {epoch}",
     ResignationCause.NEWER_EPOCH: "epoch {epoch} has begun",
     ResignationCause.OTHER_LEADER: "{other} leads epoch {epoch}",
+    ResignationCause.REMOVED: "it is no longer a voter",
     ResignationCause.OTHER_CONTROLLER: "{other} is",
-    ResignationCause.WRITE_REFUSED: "a write of its epoch was refused, another controller was elected since",
+    ResignationCause.WRITE_REFUSED: "a write of its epoch was refused, because another controller has been elected",
     ResignationCause.SESSION_EXPIRED: "its session with the registry is over",
     ResignationCause.NODE_GONE: "/controller is gone",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VotersChanged(ControlEvent):
+    """A set of voters of the quorum, in effect since its record was written, is committed (KIP-853)."""
+
+    node: column.Node
+    controller_epoch: column.ControllerEpoch
+    voter_set: Annotated[tuple[str, ...], "who votes, each with the disk that it has"]
+
+    def sentence(self) -> str:
+        are = "is the only voter" if len(self.voter_set) == 1 else "are the voters"
+        return f"{listed(self.voter_set)} {are} of the metadata quorum: {self.node} has committed this set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterChangeFailed(ControlEvent):
+    """`node`, the leader of the quorum, gave up a change of the voters, which may be in its log nevertheless."""
+
+    node: column.Node
+    controller_epoch: column.ControllerEpoch
+    controller: Annotated[str, "the voter to add or to remove"]
+    is_addition: Annotated[bool, "whether it was to be added"]
+    error: column.Error
+    cause: Annotated[VoterChangeCause, "why, see VoterChangeCause"]
+
+    def sentence(self) -> str:
+        what = f"{'add' if self.is_addition else 'remove'} {self.controller}"
+        why = _CHANGE_FAILED[self.cause].format(controller=self.controller)
+        return f"{self.node} answered the request to {what} with {self.error}: {why}"
+
+
+_CHANGE_FAILED = {
+    VoterChangeCause.UNREACHABLE: "{controller} did not answer in time",
+    VoterChangeCause.LAGGING: "{controller} has not caught up with it",
+    VoterChangeCause.NOT_COMMITTED: "no majority had the new voters in time; they vote nevertheless",
+    VoterChangeCause.DEPOSED: "it no longer leads, and the next leader's log decides whether the new voters count",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotWritten(ControlEvent):
-    """`node` has written down all that the metadata log says below `offset`; its log may be cut to there."""
+    """`node` has written a snapshot of the metadata below `offset`; earlier records may now be deleted from its log."""
 
     node: column.Node
     offset: column.Offset
@@ -144,10 +199,9 @@ class SnapshotWritten(ControlEvent):
 
     def sentence(self) -> str:
         return (
-            f"{self.node} has applied {self.log_bytes} bytes of metadata since the last snapshot, and"
-            f" metadata.log.max.record.bytes.between.snapshots is {self.max_log_bytes}: it writes"
-            f" {_snapshot_file(self.offset, self.controller_epoch)}, and keeps its log from offset"
-            f" {self.log_start_offset} on"
+            f"{self.node} wrote {_snapshot_file(self.offset, self.controller_epoch)} and keeps its log from offset"
+            f" {self.log_start_offset} on: it had applied {self.log_bytes} bytes of metadata since the last snapshot,"
+            f" and metadata.log.max.record.bytes.between.snapshots is {self.max_log_bytes}"
         )
 
 
@@ -157,7 +211,7 @@ def _snapshot_file(offset: int, epoch: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFetched(ControlEvent):
-    """`node` asked for what the leader of the metadata log has cut off, and was given a snapshot up to `offset`."""
+    """`node` needed records that the leader of the metadata log has deleted, and fetched a snapshot up to `offset`."""
 
     node: column.Node
     peer: column.Peer
@@ -168,14 +222,14 @@ class SnapshotFetched(ControlEvent):
 
     def sentence(self) -> str:
         return (
-            f"{self.node} has the metadata log up to offset {self.had_offset}, and what follows {self.peer} has cut"
-            f" off: it takes {self.peer}'s snapshot, and goes on from offset {self.offset}"
+            f"{self.node} had the metadata log up to offset {self.had_offset}, but {self.peer} has deleted the records"
+            f" after it; {self.node} fetched {self.peer}'s snapshot and continues at offset {self.offset}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLoaded(ControlEvent):
-    """`node` knows the cluster from a snapshot up to `offset`, and from the metadata log after it."""
+    """`node` has loaded a snapshot up to `offset`, and continues with the metadata log after it."""
 
     node: column.Node
     offset: column.Offset
@@ -186,9 +240,9 @@ class SnapshotLoaded(ControlEvent):
         match self.cause:
             case LoadingCause.ACTIVE:
                 file = _snapshot_file(self.offset, self.controller_epoch)
-                return f"{self.node} becomes active: it loads {file}, then its log from offset {self.offset} on"
+                return f"{self.node} became active: it loaded {file}, then its log from offset {self.offset} on"
             case LoadingCause.BEHIND:
-                return f"{self.node} replaces what it knew by the snapshot, and goes on from offset {self.offset}"
+                return f"{self.node} replaced its metadata by the snapshot and continues at offset {self.offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,10 +268,10 @@ class BrokerRegistered(ControlEvent):
                 found = f"{self.broker} registered a new incarnation; the one before it"
                 if self.was_clean is None:
                     return f"{found} had epoch {self.previous_epoch}"
-                how = "was shut down in order" if self.was_clean else "was not shut down in order"
+                how = "was shut down cleanly" if self.was_clean else "was not shut down cleanly"
                 return f"{found} (epoch {self.previous_epoch}) {how}"
             case RegistrationCause.ZNODE:
-                return f"{self.broker} made {self.path}, which lives as long as its session"
+                return f"{self.broker} created {self.path}, which lives as long as its session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,47 +299,51 @@ class BrokerUnfenced(ControlEvent):
     def sentence(self) -> str:
         match self.cause:
             case None:
-                return f"{self.broker} is unfenced"
+                why = ""
             case UnfencingCause.CAUGHT_UP if self.metadata_offset is None:
-                return f"{self.broker} is unfenced: it has caught up with the metadata log"
+                why = ": it has caught up with the metadata log"
             case UnfencingCause.CAUGHT_UP:
-                return (
-                    f"{self.broker} has applied the metadata log up to offset {self.metadata_offset}, "
-                    f"which includes its own registration at {self.registration_offset}"
+                why = (
+                    f": it has applied the metadata log up to offset {self.metadata_offset}, which includes its own "
+                    f"registration at {self.registration_offset}"
                 )
             case UnfencingCause.IN_REGISTRY:
-                return f"{self.broker} is in the registry"
+                why = ": it is in the registry"
             case UnfencingCause.FOUND_LIVE:
-                return f"{self.node} finds it alive as it becomes the controller"
+                why = f": {self.node} found it alive when it became the controller"
             case UnfencingCause.LISTED:
-                return f"{self.broker} is among the brokers that are listed"
+                why = ": it is among the brokers that are listed"
+        return f"{self.broker} was unfenced{why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerUnregistered(ControlEvent):
-    """An operator had the controller forget `broker`. If it runs, it goes on, and nothing unfences it any more."""
+    """The controller removed the registration of `broker` on an operator's request.
+
+    If the broker is running, it can no longer be unfenced.
+    """
 
     node: column.Node
     broker: column.Broker
 
     def sentence(self) -> str:
-        return f"an operator unregistered {self.broker}, which may come back as a new incarnation only"
+        return f"an operator unregistered {self.broker}; it can come back only as a new incarnation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionExpired(ControlEvent):
-    """ZooKeeper era: the registry gave up on `broker`; its session's ephemeral nodes are gone."""
+    """The registry (the simulated ZooKeeper) ended the session of `broker` and deleted its ephemeral znodes."""
 
     node: column.Node
     broker: column.Broker
 
     def sentence(self) -> str:
-        return f"{self.node} ends the session of {self.broker}: nothing was heard of it in time"
+        return f"{self.node} ended the session of {self.broker}: it was not heard from in time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRequestRefused(ControlEvent):
-    """ZooKeeper era: `node` did not do what a controller (`peer`) asked of it."""
+    """`node` refused a request of a ZooKeeper-era controller, `peer`."""
 
     node: column.Node
     peer: column.Peer
@@ -296,10 +354,10 @@ class ControlRequestRefused(ControlEvent):
 
     def sentence(self) -> str:
         if self.error == "STALE_BROKER_EPOCH":
-            why = f"it is meant for broker epoch {self.request_epoch}, this one is {self.known_epoch}"
+            why = f"it is meant for broker epoch {self.request_epoch}, but this one is {self.known_epoch}"
         else:
-            why = f"it comes from controller epoch {self.request_epoch}, the latest known is {self.known_epoch}"
-        return f"{self.node} refuses {self.api} of {self.peer}: {why}"
+            why = f"it comes from controller epoch {self.request_epoch}, but the latest known is {self.known_epoch}"
+        return f"{self.node} refused {self.api} of {self.peer} with {self.error}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,23 +378,23 @@ class PartitionCreated(OnPartition, ControlEvent):
                 how = "as assigned"
             case PlacementCause.PLACED:
                 how = "placed evenly over racks and brokers"
-        return f"replicas {how}; {self.broker} leads, the first that is live"
+        return f"{self.name} was created with replicas {how}; {self.broker}, the first that is live, leads it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDeleted(ControlEvent):
-    """An operator deleted a topic: its records are gone on purpose, and a topic of that name begins anew."""
+    """An operator deleted a topic with all its records. A later topic with the same name begins empty."""
 
     node: column.Node
     topic: column.Topic
 
     def sentence(self) -> str:
-        return f"an operator deletes topic {self.topic}, and with it all its records"
+        return f"an operator deleted topic {self.topic} with all its records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElected(OnOccasion):
-    """The controller chose a leader (`broker`); `clean` is false when it was outside the ISR and the ELR."""
+    """The controller elected a leader, `broker`. `clean` is false if the leader was outside the ISR and the ELR."""
 
     broker: column.Broker
     previous_leader: Annotated[str | None, "leader before, null if there was none"]
@@ -347,30 +405,43 @@ class LeaderElected(OnOccasion):
     previous_isr: column.PreviousIsr = ()
     electable: Annotated[tuple[str, ...], "the ELR, where the ISR has no member left"] = ()
 
-    def sentence(self) -> str:
-        return self._choice() + self.on_occasion()
+    MAY_DIFFER = (*OnOccasion.MAY_DIFFER, "candidates", "electable")
 
-    def _choice(self) -> str:
-        who, members = self.broker, _electorate(self.previous_isr, self.electable)
+    def fold_key(self) -> Hashable:
+        return OnOccasion.fold_key(self), self.broker in self.previous_isr, self.broker in self.electable
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        first, partitions = many[0], where(many)
+        epochs = {event.leader_epoch for event in many}
+        term = f"{partitions} in epoch {first.leader_epoch}" if len(epochs) == 1 else partitions
+        if first.cause is ElectionCause.KEEPS_LEADERSHIP:
+            leads = f"{first.broker} keeps the leadership of {term}"
+        else:
+            leads = f"{first.broker} leads {term}"
+        how, why = first._choice(_electorate(many))
+        return first.found(leads + how, why)
+
+    def _choice(self, members: str) -> tuple[str, str]:
         match self.cause:
             case ElectionCause.PREFERRED:
-                why = f"{who} is the preferred leader (first of {set_of(self.candidates)})"
-                return f"{why}, live and in {members}"
+                return f" as the preferred leader, live and in {members}", ""
             case ElectionCause.KEEPS_LEADERSHIP:
-                return f"{who} keeps the leadership: it is live and in {members}"
+                return f", live and in {members}", ""
             case ElectionCause.FIRST_LIVE:
-                return f"{who} is the first live member of {members}"
+                return f" as the first member of {members} that counts as live", ""
             case ElectionCause.UNCLEAN:
-                return f"unclean election: {who} is the first live replica, and no member of {members} is live"
+                return (
+                    " by an unclean election, as the first replica that counts as live",
+                    f"no member of {members} counts as live",
+                )
             case ElectionCause.UNCLEAN_LAST_KNOWN:
-                return f"unclean election: {who} led last, and neither ISR nor ELR has a member left"
-        if who in self.previous_isr:
-            return f"{who} is elected from the ISR {set_of(self.previous_isr)}"
-        if who in self.electable:
-            return f"{who} is elected from the ELR {set_of(self.electable)}"
+                return " by an unclean election, as the last known leader", "neither ISR nor ELR has a member left"
+        if self.broker in self.previous_isr or self.broker in self.electable:
+            return f", elected from {members}", ""
         if self.clean:
-            return f"{who} is elected{', which has just joined the ISR' if self.previous_isr else ''}"
-        return f"unclean election: {who} leads and was not in the ISR {set_of(self.previous_isr)}"
+            return ", elected as it joined the ISR" if self.previous_isr else "", ""
+        return " by an unclean election", f"it was not in {members}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,32 +452,37 @@ class PartitionWentOffline(OnOccasion):
     previous_isr: column.PreviousIsr = ()
     electable: Annotated[tuple[str, ...], "the ELR, where the ISR has no member left"] = ()
 
-    def sentence(self) -> str:
-        found = f"no leader: no member of {_electorate(self.previous_isr, self.electable)}"
-        match self.cause:
+    MAY_DIFFER = (*OnOccasion.MAY_DIFFER, "electable")
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        match many[0].cause:
             case ElectionCause.UNCLEAN_DISABLED:
-                found += " is live (unclean.leader.election.enable is false)"
+                why = "counts as live (unclean.leader.election.enable is false)"
             case ElectionCause.NO_LIVE_REPLICA:
-                found += " is live, nor any other replica"
+                why = "counts as live, nor any other replica"
             case None:
-                found += " can lead"
+                why = "can lead"
             case _:
-                found += " is live"
-        return found + self.on_occasion()
+                why = "counts as live"
+        has = "has" if len(many) == 1 else "have"
+        return many[0].found(f"{where(many)} {has} no leader", f"no member of {_electorate(many)} {why}")
 
 
-def _electorate(isr: tuple[str, ...], electable: tuple[str, ...]) -> str:
-    """The ISR before the election: a member that has just left it is part of the story. An empty ISR has the ELR speak
-    for it."""
-    if not electable:
-        return f"the ISR {set_of(isr)}"
-    elr = f"the ELR {set_of(electable)}"
-    return f"the ISR {set_of(isr)} or {elr}" if isr else elr
+def _electorate(many: Sequence[LeaderElected] | Sequence[PartitionWentOffline]) -> str:
+    """Return the candidates of an election: the ISR before it, including a member that has just left, or the ELR."""
+    isr = "the ISR" + either((set_of(event.previous_isr) for event in many), " ")
+    # A member that has just left the ISR may have entered the ELR.
+    electable = [without(event.electable, event.previous_isr) for event in many]
+    if not electable[0]:
+        return isr
+    elr = "the ELR" + either(map(set_of, electable), " ")
+    return f"{isr} or {elr}" if many[0].previous_isr else elr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignmentBegan(OnPartition, ControlEvent):
-    """KIP-455: `replicas` are the target and what is still to be removed."""
+class ReassignmentBegan(OfPartitions, OnPartition, ControlEvent):
+    """A reassignment began (KIP-455). `replicas` are the target replicas and those that are still to be removed."""
 
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
@@ -414,46 +490,68 @@ class ReassignmentBegan(OnPartition, ControlEvent):
     adding: Annotated[tuple[str, ...], "replicas that a reassignment adds"]
     removing: Annotated[tuple[str, ...], "replicas that a reassignment removes"]
 
-    def sentence(self) -> str:
-        changes = (("adds", self.adding), ("removes", self.removing))
-        how = ", ".join(f"{verb} {set_of(who)}" for verb, who in changes if who) or "only reorders them"
-        return f"an operator moves {self.name} to {set_of(without(self.replicas, self.removing))}: {how}"
+    MAY_DIFFER = ("leader_epoch", "partition_epoch", "replicas")
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        first = many[0]
+        changes = (("adds", first.adding), ("removes", first.removing))
+        how = " and ".join(f"{verb} {set_of(who)}" for verb, who in changes if who) or "only changes their order"
+        to = either((set_of(without(event.replicas, event.removing)) for event in many), " to ")
+        return f"an operator began to reassign {where(many)}{to}: it {how}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignmentCompleted(OnPartition, ControlEvent):
+class ReassignmentCompleted(OfPartitions, OnPartition, ControlEvent):
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
     replicas: column.Replicas
     previous_replicas: Annotated[tuple[str, ...], "replicas before the event; empty: not known"] = ()
 
-    def sentence(self) -> str:
-        if not self.previous_replicas:
-            return f"the reassignment is complete: the replicas are {set_of(self.replicas)}"
-        found = f"the reassignment is complete: all of {set_of(self.replicas)} are in the ISR"
-        return found + _losing(self.previous_replicas, self.replicas)
+    MAY_DIFFER = ("leader_epoch", "partition_epoch", "replicas", "previous_replicas")
+
+    def fold_key(self) -> Hashable:
+        return OfPartitions.fold_key(self), without(self.previous_replicas, self.replicas)
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        first, replicas = many[0], either((set_of(event.replicas) for event in many), " ")
+        found = f"the reassignment of {where(many)} is complete"
+        if not first.previous_replicas:
+            return f"{found}; the replicas are{replicas}" if replicas else found
+        all_of = f"all of{replicas}" if replicas else "all replicas"
+        return f"{found}: {all_of} are in the ISR{_losing(first.previous_replicas, first.replicas)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignmentCancelled(OnPartition, ControlEvent):
+class ReassignmentCancelled(OfPartitions, OnPartition, ControlEvent):
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
     replicas: column.Replicas
     previous_replicas: Annotated[tuple[str, ...], "replicas before the event"] = ()
 
-    def sentence(self) -> str:
-        found = f"the reassignment is taken back: the replicas are {set_of(self.replicas)} again"
-        return found + _losing(self.previous_replicas, self.replicas)
+    MAY_DIFFER = ReassignmentCompleted.MAY_DIFFER
+
+    def fold_key(self) -> Hashable:
+        return OfPartitions.fold_key(self), without(self.previous_replicas, self.replicas)
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        again = either((set_of(event.replicas) for event in many), "; the replicas are again ")
+        losing = _losing(many[0].previous_replicas, many[0].replicas)
+        return f"the reassignment of {where(many)} was cancelled{again}{losing}"
 
 
 def _losing(before: tuple[str, ...], after: tuple[str, ...]) -> str:
     gone = without(before, after)
-    return f"; {set_of(gone)} {'loses' if len(gone) == 1 else 'lose'} it" if gone else ""
+    return (
+        f"; {set_of(gone)} {'is no longer a replica' if len(gone) == 1 else 'are no longer replicas'}" if gone else ""
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigAltered(ControlEvent):
-    """An operator changed one key of a topic, a broker or a group; `min_isr` is the topic's afterwards."""
+    """A setting of a topic, a broker or a group changed. `min_isr` is the topic's value after the change."""
 
     node: column.Node
     topic: Annotated[str | None, "topic"] = None
@@ -475,26 +573,28 @@ class ConfigAltered(ControlEvent):
             case None:
                 return f"{self.key} of {what} is {to if self.value is None else f'now {self.value}'}"
             case ConfigCause.OPERATOR:
-                return f"an operator sets {self.key} of {what} {to}"
+                return f"an operator set {self.key} of {what} {to}"
             case ConfigCause.ELR:
-                return f"the controller, for ELR, sets {self.key} of {what} {to}"
+                return f"the controller set {self.key} of {what} {to}, as ELR requires"
             case ConfigCause.DEFAULT:
-                return f"{what} has no {self.key} of its own: {self.value} count from now on"
+                return f"{what} has no {self.key} of its own; the brokers' value {self.value} applies from now on"
             case ConfigCause.FEATURE:
-                return f"an operator sets the level of feature {self.key} to {self.value}"
+                return f"an operator set the level of feature {self.key} to {self.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElectionRefused(OnPartition, ControlEvent):
+class ElectionRefused(OfPartitions, OnPartition, ControlEvent):
     error: column.Error
     message: Annotated[str, "what the answer says"]
 
-    def sentence(self) -> str:
-        return self.message
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        first = many[0]
+        return f"the election of a leader for {where(many)} was refused with {first.error}: {first.message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsrProposed(OnPartition, ControlEvent):
+class IsrProposed(OfPartitions, OnPartition, ControlEvent):
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
     isr: column.Isr
@@ -509,54 +609,74 @@ class IsrProposed(OnPartition, ControlEvent):
     lag_max_messages: Annotated[int | None, "replica.lag.max.messages"] = None
     error: Annotated[str | None, "how the controller answered before"] = None
 
-    def sentence(self) -> str:
-        match self.cause:
+    MAY_DIFFER = (
+        "node", "leader_epoch", "partition_epoch", "isr", "previous_isr", "caught_up_to", "high_watermark",
+        "epoch_start_offset", "lags",
+    )  # fmt: skip
+
+    def fold_key(self) -> Hashable:
+        return OfPartitions.fold_key(self), self._joining, self._leaving
+
+    @property
+    def _joining(self) -> tuple[str, ...]:
+        return without(self.isr, self.previous_isr)
+
+    @property
+    def _leaving(self) -> tuple[str, ...]:
+        return without(self.previous_isr, self.isr)
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        first, is_one = many[0], len({event.node for event in many}) == 1
+        who = first.node if is_one else "each leader"
+        isr = f"the ISR of {where(many)}{either((set_of(event.isr) for event in many), ' to ')}"
+        match first.cause:
             case IsrCause.CAUGHT_UP:
-                return self._expansion()
+                found = f"{who} proposed to expand {isr}"
+                if first.caught_up_to is None:
+                    return found
+                name = listed(first._joining)
+                return found + of_each(
+                    many,
+                    lambda event: f"{name} has caught up to {event.caught_up_to}",
+                    lambda event: f"to {event.caught_up_to}",
+                )
             case IsrCause.LAG:
-                return self._shrinking()
+                found = f"{who} proposed to shrink {isr}"
+                if first.lag_causes:
+                    found += of_each(many, cls._lagging)
+                return f"{found} ({first._limits()})" if first._limits() else found
             case IsrCause.RETRY:
-                return f"{self.node} proposes the ISR {set_of(self.isr)} again: the controller answered {self.error}"
+                return f"{who} proposed {isr} again: the controller answered {first.error}"
 
-    def _expansion(self) -> str:
-        name = listed(without(self.isr, self.previous_isr))
-        found = f"{self.node} wants {name} in the ISR"
-        if self.caught_up_to is None:
-            return found
-        found += f": {name} holds the records below {self.caught_up_to}, which reaches HW {self.high_watermark}"
-        if self.epoch_start_offset is None:
-            return found
-        return f"{found} and the start of epoch {self.leader_epoch} at {self.epoch_start_offset}"
+    def _lagging(self) -> str:
+        return listed(list(map(self._lag, self._leaving, self.lag_causes, self.lags)))
 
-    def _shrinking(self) -> str:
-        members = without(self.previous_isr, self.isr)
-        found = f"{self.node} wants {listed(members)} out of the ISR"
-        if self.lag_causes:
-            found += f": {listed(list(map(self._lag, members, self.lag_causes, self.lags)))}"
+    def _limits(self) -> str:
         limits = []
         if self.lag_time_max_us is not None:
             limits.append(f"replica.lag.time.max.ms is {duration(self.lag_time_max_us)}")
         if self.lag_max_messages is not None:
             limits.append(f"replica.lag.max.messages is {self.lag_max_messages}")
-        return f"{found} ({', '.join(limits)})" if limits else found
+        return ", ".join(limits)
 
     def _lag(self, who: str, cause: LagCause, amount: int) -> str:
         match cause:
             case LagCause.NOT_CAUGHT_UP:
                 return f"{who} has not caught up for {duration(amount)}"
             case LagCause.NEVER_CAUGHT_UP:
-                return f"{who} has not caught up since {self.node} leads"
+                return f"{who} has not caught up since {self.node} became leader"
             case LagCause.NOT_FETCHING:
                 return f"{who} has not fetched for {duration(amount)}"
             case LagCause.BEHIND:
                 return f"{who} is {amount} records behind"
             case LagCause.NOT_ASSIGNED:
-                return f"{who} is not a replica any more"
+                return f"{who} is no longer a replica"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrCommitted(OnOccasion):
-    """The controller wrote a new ISR: accepted from a leader, or its own doing (fencing, election, shutdown)."""
+    """The controller wrote a new ISR: a leader's proposal, or a decision of the controller, such as a fencing."""
 
     isr: column.Isr
     previous_isr: column.PreviousIsr
@@ -564,29 +684,44 @@ class IsrCommitted(OnOccasion):
     cause: Annotated[IsrCommitCause | None, "why, see IsrCommitCause"] = None
     recovered: Annotated[bool, "the leader has recovered from its unclean election"] = False
 
-    def sentence(self) -> str:
-        left, joined = without(self.previous_isr, self.isr), without(self.isr, self.previous_isr)
-        changes = [f"{' and '.join(who)} {verb} the ISR" for who, verb in ((left, "left"), (joined, "joined")) if who]
-        if self.recovered:
-            changes.append("the leader has recovered from its unclean election")
-        what = " and ".join(changes) or f"the ISR is {set_of(self.isr)}"
-        match self.cause:
+    MAY_DIFFER = (*OnOccasion.MAY_DIFFER, "proposed_by")
+
+    def fold_key(self) -> Hashable:
+        return OnOccasion.fold_key(self), *self._changes()
+
+    def _changes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the members that left the ISR, and the members that joined it."""
+        return without(self.previous_isr, self.isr), without(self.isr, self.previous_isr)
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        first, isr = many[0], f"the ISR of {where(many)}"
+        left, joined = first._changes()
+        now = either((set_of(event.isr) for event in many), "now ")
+        if left or joined:
+            verbs = [f"{listed(who)} {verb}" for who, verb in ((left, "left"), (joined, "joined")) if who]
+            what = f"{' and '.join(verbs)} {isr}" + (f" ({now})" if now else "")
+        else:
+            what = f"{isr} is {now}" if now else f"{isr} stays as it is"
+        if first.recovered:
+            what += "; the leader has recovered from its unclean election"
+        leader = first.proposed_by if len({event.proposed_by for event in many}) == 1 else "each leader"
+        match first.cause:
             case IsrCommitCause.PROPOSED:
-                return f"{what}: {self.proposed_by} proposed it as leader"
+                return f"{what}: {leader} proposed it as leader"
             case IsrCommitCause.WRITTEN:
-                return f"{what}: {self.proposed_by} wrote it as leader"
+                return f"{what}: {leader} wrote it as leader"
             case IsrCommitCause.TAKEN_OFFLINE:
-                return f"{what}: {self.node} takes {listed(left)} offline{self.on_occasion()}"
+                return f"{what}: {first.node} took {listed(left)} offline{first.on_occasion()}"
             case IsrCommitCause.UNCLEAN_ELECTION:
-                lost = set_of(self.previous_isr) if self.previous_isr else "others"
-                alone = f"{listed(self.isr)} was elected uncleanly and starts alone"
-                return f"{alone}: what only {lost} held is lost"
-        return what + self.on_occasion()
+                lost = set_of(first.previous_isr) if first.previous_isr else "others"
+                return f"{isr} is {set_of(first.isr)} after the unclean election: what only {lost} held is lost"
+        return what + first.on_occasion()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElrCommitted(OnOccasion):
-    """The controller wrote other eligible leader replicas (KIP-966), or noted who led last."""
+    """The controller changed the eligible leader replicas (KIP-966), or recorded the last known leader."""
 
     isr: column.Isr
     elr: Annotated[tuple[str, ...], "eligible leader replicas after the event"]
@@ -597,21 +732,28 @@ class ElrCommitted(OnOccasion):
     came_causes: Annotated[tuple[ElrCause, ...], "of each that came to the ELR, in the order of `elr`"] = ()
     gone_causes: Annotated[tuple[ElrCause, ...], "of each that went from it, in the order of `previous_elr`"] = ()
 
-    def sentence(self) -> str:
+    MAY_DIFFER = ("leader_epoch", "partition_epoch")
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        first = many[0]
+        return first.found(f"the ELR of {where(many)} is {set_of(first.elr) if first.elr else 'empty'}", first._why())
+
+    def _why(self) -> str:
         if self.cause is ElrCause.MIN_ISR_CHANGED:
-            return "min.insync.replicas was changed, and who was eligible by the old one may not be by the new one"
+            return "min.insync.replicas was changed, and replicas that were eligible before may not be eligible now"
         came = list(zip(without(self.elr, self.previous_elr), self.came_causes, strict=False))
         gone = zip(without(self.previous_elr, self.elr), self.gone_causes, strict=False)
         found = []
         eligible = [who for who, cause in came if cause is ElrCause.BELOW_MIN_ISR]
         if eligible:
-            below = "the ISR is below min.insync.replicas, so the high watermark cannot rise from here"
-            found.append(f"{' and '.join(eligible)} may still lead: {below}")
-        found += [f"{who} stays though it is no replica any more" for who, _ in came if who not in eligible]
+            below = "the ISR is below min.insync.replicas and the high watermark cannot rise from here"
+            found.append(f"{listed(eligible)} may still lead, as {below}")
+        found += [f"{who} stays although it is no longer a replica" for who, _ in came if who not in eligible]
         found += [f"{who} {self._why_gone(cause)}" for who, cause in gone]
         if self.last_known_leader is not None and self.last_known_leader != self.previous_last_known_leader:
             found.append(f"{self.last_known_leader} is remembered as the last leader")
-        return ("; ".join(found) or f"the ELR is {set_of(self.elr)}") + self.on_occasion()
+        return "; ".join(found)
 
     def _why_gone(self, cause: ElrCause) -> str:
         match cause:
@@ -620,21 +762,53 @@ class ElrCommitted(OnOccasion):
             case ElrCause.IN_ISR:
                 return "is in the ISR again"
             case ElrCause.NO_ELR:
-                return "may not lead: the cluster has no eligible leader replicas any more"
+                return "may not lead, as the cluster no longer has eligible leader replicas"
             case ElrCause.NOT_ASSIGNED:
-                return "goes: it is no replica any more"
+                return "is no longer a replica"
+            case ElrCause.DIRECTORY_REPORTED:
+                return "may not lead, as Kafka before 4.3 voids the ELR on such a report"
             case _:
-                return f"has to catch up first: the ISR is {set_of(self.isr)}"
+                return f"has to catch up first with the ISR {set_of(self.isr)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsrRejected(OnPartition, ControlEvent):
+class IsrRejected(OfPartitions, OnPartition, ControlEvent):
+    """A leader's proposal of an ISR was refused.
+
+    A ZooKeeper-era leader that writes the ISR itself emits this event if its write fails.
+    """
+
     broker: column.Broker
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
     isr: Annotated[tuple[str, ...], "the in-sync replicas that were refused"]
     error: column.Error
-    message: Annotated[str, "what the answer says, or would"]
+    message: Annotated[str | None, "what the answer says"] = None
+    proposed_leader_epoch: Annotated[int | None, "leader epoch in the proposal"] = None
+    proposed_partition_epoch: Annotated[int | None, "partition epoch in the proposal"] = None
 
-    def sentence(self) -> str:
-        return self.message
+    MAY_DIFFER = (
+        *("leader_epoch", "partition_epoch", "isr", "message"),
+        *("proposed_leader_epoch", "proposed_partition_epoch"),
+    )
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        first, isr = many[0], either((set_of(event.isr) for event in many), " ")
+        refused = f"the ISR{isr} that {first.broker or 'the leader'} proposed for {where(many)}"
+        return f"{refused} was refused with {first.error}{of_each(many, cls._why)}"
+
+    def _why(self) -> str:
+        if self.message is not None:
+            return self.message
+        if self.broker == self.node:
+            return (
+                f"cached zkVersion {self.proposed_partition_epoch} of {self.node} is not equal to that in the "
+                f"registry, {self.partition_epoch}: {self.node} skips updating the ISR"
+            )
+        is_known = self.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
+        return (
+            f"{self.broker} proposed at leader epoch {self.proposed_leader_epoch} and version "
+            f"{self.proposed_partition_epoch}"
+            + (f"; the partition is at {self.leader_epoch} and {self.partition_epoch}" if is_known else "")
+        )

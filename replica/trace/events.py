@@ -1,11 +1,11 @@
-"""The trace: events about a run in one total order, and the only declaration of their schema.
+"""The trace: the events of a run in one total order, and the only declaration of their schema.
 
-An event is a frozen dataclass named in the past tense. Its class says in which table it is kept; its fields are that
-table's columns. The other modules of this room declare the events by family, each kind once, and all are names of this
-module. The Parquet writer, the Spark reader, the checker and the terminal all derive from here.
+An event is a frozen dataclass with a name in the past tense. The class has the name of the table that stores its
+events; the fields are columns of that table. The other modules of this package declare the events, and this module
+imports them all. The Parquet writer, the Spark reader, the checker and the terminal use these declarations.
 
-Every row also has `seq` (one global order per run), `at_us` (virtual microseconds), `event` (the event's name) and
-`causes` (the `seq` of the events that led to this one). Nodes, topics and records are named, never numbered.
+Every row also has `seq` (position in the run's total order), `at_us` (virtual microseconds), `event` (name of the
+event) and `causes` (`seq` of the events that led to it). Nodes, topics and records have names, not numbers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import functools
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Annotated, ClassVar, NamedTuple, Protocol, get_type_hints
+from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
 
 from replica.causes import Cause
 from replica.frozen import dataclass
@@ -31,8 +31,10 @@ from replica.trace import quotas as events_quota
 from replica.trace import replica as events_replica
 from replica.trace import run as events_run
 from replica.trace import server as events_server
+from replica.trace import share as events_share
 from replica.trace import transactions as events_transaction
 from replica.trace.client import *  # noqa: F403  an event is declared once, not listed here a second time
+from replica.trace.columns import Frequent
 from replica.trace.columns import OnPartition as OnPartition
 from replica.trace.columns import TraceEvent as TraceEvent
 from replica.trace.compaction import *  # noqa: F403
@@ -44,22 +46,26 @@ from replica.trace.quotas import *  # noqa: F403
 from replica.trace.replica import *  # noqa: F403
 from replica.trace.run import *  # noqa: F403
 from replica.trace.server import *  # noqa: F403
+from replica.trace.share import *  # noqa: F403
 from replica.trace.transactions import *  # noqa: F403
+from replica.wording import spelt_out
 
 SCHEMA_VERSION = 1
 
 REAL_KAFKA = "real Kafka"
-"""How the profile of a run begins whose nodes are those of Apache Kafka; its version follows."""
+"""Prefix of the profile of a run on real Apache Kafka; the version follows."""
 
 
 Causes = type[Cause]
-"""One of the lists of causes."""
+"""A class of causes, such as IsrCause."""
 
 
 class Column(NamedTuple):
-    """One column of a trace table; `type` is one of int64, string, bool, list<string>, list<int64>.
+    """One column of a trace table.
 
-    causes: the list of the words that it holds
+    Attributes:
+        type: int64, string, bool, list<string> or list<int64>.
+        causes: class of the causes in the column, None for other columns.
     """
 
     name: str
@@ -82,15 +88,15 @@ OBSERVED_BY = Column(
     True,
     "how the event was seen: metadata log, log directory, console log or wire; null: the run states it itself",
 )
-"""Last column of every table, in traces of runs on real Kafka only: such a cluster states nothing itself."""
+"""The last column of every table in the trace of a run on real Kafka, whose events are observed from outside."""
 
 
 REASON = Column("reason", "string", False, "why, in one plain English sentence; for people: causes are data beside it")
-"""Last column of every kind of event that makes a sentence: what its `sentence()` gives."""
+"""The last column of events that are not `Frequent`: the result of `sentence()`."""
 
 
 def event_name(event_class: type[TraceEvent]) -> str:
-    """`HighWatermarkAdvanced` -> `high_watermark_advanced`."""
+    """Return the name of an event in the trace, such as `high_watermark_advanced` for HighWatermarkAdvanced."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", event_class.__name__).lower()
 
 
@@ -112,12 +118,13 @@ def _column(name: str, hint: object) -> Column:
         str: "string",
         bool: "bool",
         tuple[str, ...]: "list<string>",
+        Sequence[str]: "list<string>",
         tuple[int, ...]: "list<int64>",
     }
     return Column(name, kinds[hint], nullable, str(doc), causes)
 
 
-# The order of the declarations is the order of the columns.
+# The columns of the tables are in the order of these declarations.
 FAMILIES = (
     events_run,
     events_controller,
@@ -129,6 +136,7 @@ FAMILIES = (
     events_compaction,
     events_quota,
     events_pipeline,
+    events_share,
 )
 EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
     declared
@@ -139,35 +147,61 @@ EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
 EVENT_NAMES: dict[type[TraceEvent], str] = {cls: event_name(cls) for cls in EVENT_CLASSES}
 CLASS_OF_EVENT: dict[str, type[TraceEvent]] = {name: cls for cls, name in EVENT_NAMES.items()}
 TABLES: tuple[str, ...] = ("control", "log", "fetch", "high_watermark", "produce", "consume", "final_log")
-OPTIONAL_TABLES: tuple[str, ...] = ("group", "request", "transaction", "compaction", "quota", "pipeline", "refusal")
-"""Written only by runs that have such events."""
+OPTIONAL_TABLES: tuple[str, ...] = (
+    "group",
+    "request",
+    "transaction",
+    "compaction",
+    "quota",
+    "pipeline",
+    "refusal",
+    "share",
+)
+"""Tables that exist only if a run has events for them."""
 
 
 _COLUMNS_OF_EVENT: dict[type[TraceEvent], tuple[Column, ...]] = {}
 
 
 def columns_of_event(event_class: type[TraceEvent]) -> tuple[Column, ...]:
-    """The columns one kind of event fills, without the common ones."""
+    """Return the columns that a kind of event fills, without COMMON_COLUMNS."""
     known = _COLUMNS_OF_EVENT.get(event_class)
-    if known is None:  # Every run asks, several times over, and reading type hints is slow.
+    if known is None:  # Every run calls this many times, and reading type hints is slow.
         hints = get_type_hints(event_class, include_extras=True)
         known = tuple(_column(field.name, hints[field.name]) for field in fields(event_class))
-        if makes_sentence(event_class):
+        if event_class.sentence is not TraceEvent.sentence and not issubclass(event_class, Frequent):
             known += (REASON,)
         _COLUMNS_OF_EVENT[event_class] = known
     return known
 
 
-def makes_sentence(event_class: type[TraceEvent]) -> bool:
-    """Whether the class makes the sentence of its events from their data."""
-    return event_class.sentence is not TraceEvent.sentence
+def event_of(name: str, values: Mapping[str, Any]) -> TraceEvent:
+    """Return the event with this name and these column values. Raises ValueError if a cause is unknown."""
+    columns = (one for one in columns_of_event(CLASS_OF_EVENT[name]) if one is not REASON)
+    return CLASS_OF_EVENT[name](**{one.name: value_of(one, values.get(one.name)) for one in columns})
+
+
+def value_of(column: Column, written: Any) -> Any:
+    """Return the value of an event's field for a stored value. Raises ValueError if a cause is unknown."""
+    value = _frozen(written)
+    if column.causes is None or value is None:
+        return value
+    return tuple(map(column.causes, value)) if isinstance(value, tuple) else column.causes(value)
+
+
+def _frozen(value: Any) -> Any:
+    """Return lists as tuples, and strings with control characters escaped, which terminals would interpret."""
+    if isinstance(value, str):
+        return spelt_out(value)
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 @functools.cache
 def columns_of_table(table: str, *, observed: bool = False) -> tuple[Column, ...]:
-    """All columns of a table, common ones first; columns that not every event of the table fills are nullable.
+    """Return all columns of a table, COMMON_COLUMNS first. Columns that some events do not fill are nullable.
 
-    observed: of a run on real Kafka
+    Args:
+        observed: True for a run on real Kafka.
     """
     if observed:
         return (*columns_of_table(table), OBSERVED_BY)
@@ -187,7 +221,7 @@ def columns_of_table(table: str, *, observed: bool = False) -> tuple[Column, ...
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """An event in its place: listeners (checker, expectations, writer) receive these in order."""
+    """A row of the trace: an event with its position, time and causes. Listeners receive rows in order."""
 
     seq: int
     at_us: int
@@ -195,64 +229,24 @@ class TraceRow:
     event: TraceEvent
 
 
-class NamesOfRecords(Protocol):
-    """The names of a run's records, by place."""
-
-    def between(self, start: int, stop: int) -> list[str]: ...
-
-    def numbered(self, start: int, stop: int) -> tuple[str, int] | None:
-        """Prefix and first number, if they have one prefix and numbers that count up by one."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class LogEntriesFound:
-    """Neighbours in one batch of one replica's log: in the trace a LogEntryFound for each, whose offsets count up.
-
-    offset, place: of the first record; places in `names` count up, too
-    """
-
-    node: str
-    topic: str
-    partition: int
-    offset: int
-    place: int
-    count: int
-    names: NamesOfRecords
-    leader_epoch: int
-    crc: int
-    SINGLE: ClassVar = LogEntryFound  # noqa: F405
-
-    def rows(self, first: TraceRow) -> Iterator[TraceRow]:
-        """first: the row of this, which is that of its first record"""
-        seq, causes = first.seq, first.causes
-        for number, record in enumerate(self.names.between(self.place, self.place + self.count)):
-            entry = LogEntryFound(  # noqa: F405
-                node=self.node, topic=self.topic, partition=self.partition, offset=self.offset + number,
-                record=record, leader_epoch=self.leader_epoch, crc=self.crc,
-            )  # fmt: skip
-            yield TraceRow(seq + number, first.at_us, causes, entry)
-            causes = (seq + number,)
-
-
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """An action of a state machine: put this event into the trace."""
+    """The action of a state machine to add an event to the trace."""
 
     event: TraceEvent
 
 
 class Recorder(Protocol):
-    """Where cores put their events. `emit` returns the event's `seq`, to be named as a cause later.
+    """The interface through which state machines record events.
 
-    `cause`: what an event without explicit causes would follow from now; a core that branches notes it first. An event
-    emitted `aside` is measured, not decided: nothing follows from it.
+    `emit` returns the event's `seq`, which can be passed as a cause of later events. `cause` is the cause of the next
+    event without explicit causes; code that records several effects of one cause reads it first. `aside` records an
+    event that is not the cause of later events, such as a measurement.
     """
 
     @property
     def at_us(self) -> int:
-        """When the step in progress takes place."""
-        ...
+        """The virtual time of the current step, in microseconds."""
 
     @property
     def cause(self) -> int | None: ...
@@ -263,12 +257,13 @@ class Recorder(Protocol):
 
 
 class TraceLog:
-    """Numbers events and hands them on; the shell sets `at_us` and `cause` before each step it takes.
+    """A recorder that numbers events and passes them to listeners (listening.py), which are called in order.
 
-    `cause` is the event that led to the step in progress; an event without explicit causes gets the step's latest one.
-    Listeners (listening.py) take it in their order. LogEntriesFound goes as it is to those that take it, and record by
-    record to the others.
-    `observed_by` is how the event was seen that is emitted now, a value of that column.
+    Callers set `at_us` and `cause` before each step. An event without explicit causes gets the latest event of the step
+    as its cause.
+
+    Attributes:
+        observed_by: value of the column OBSERVED_BY for the next events.
     """
 
     __slots__ = ("_routes", "at_us", "cause", "next_seq", "observed_by")
@@ -291,16 +286,8 @@ class TraceLog:
             handler(row, event)
         return seq
 
-    def emit_entries(self, found: LogEntriesFound) -> None:
-        """As `emit` for each of the records."""
-        row = TraceRow(self.next_seq, self.at_us, () if self.cause is None else (self.cause,), found)  # type: ignore[arg-type]
-        self.next_seq += found.count
-        self.cause = self.next_seq - 1
-        for handler in self._routes[LogEntriesFound]:
-            handler(row, found)
-
     def aside(self, event: TraceEvent, *causes: int) -> int:
-        """As `emit`, but nothing that follows is held to be caused by it."""
+        """Record an event as `emit` does, but not as the cause of later events."""
         before = self.cause
         seq = self.emit(event, *causes)
         self.cause = before

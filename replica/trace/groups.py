@@ -1,4 +1,4 @@
-"""Events of consumer groups, stated by their coordinator: their members, and the offsets they have committed.
+"""Events of consumer groups, emitted by their coordinators: members, and committed offsets.
 
 Names that clients choose (groups, members, clients) are cut to 100 printable characters (`wording.shown`).
 """
@@ -6,29 +6,28 @@ Names that clients choose (groups, members, clients) are cut to 100 printable ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Self
 
 from replica.causes import JoinCause, LeaveCause, RebalanceCause, RemovalCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import GroupEvent, OnPartition
+from replica.trace.columns import GroupEvent, OfMember, OfPartitions, OnPartition, of_each, where
+from replica.trace.ranges import counted
 from replica.wording import duration, member_name
 
 Group = Annotated[str, "group id"]
-Member = Annotated[str, "member id, given out by the coordinator"]
 Instance = Annotated[str | None, "group.instance.id of a static member"]
-ClientId = Annotated[str, "client.id of the member"]
 ClientIdIfAny = Annotated[str | None, "client.id of the member"]
 Generation = Annotated[int, "generation of the group"]
 ProducerId = Annotated[int, "producer id of the transaction"]
 Members = Annotated[tuple[str, ...], "member ids, in order of arrival"]
-GroupType = Annotated[str, "Kafka's type of the group: `classic`, or `consumer` for one of KIP-848"]
+GroupType = Annotated[str, "Kafka's type of the group: `classic`, `consumer` (KIP-848) or `streams` (KIP-1071)"]
 Said = Annotated[str | None, "why, as the client itself says"]
 
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
 _WHOSE = {"session.timeout.ms": "its ", "consumer.session.timeout.ms": "the group's own "}
 PARTITIONS_LISTED_MAX = 8
-"""In a sentence."""
+"""The most partitions that a sentence lists."""
 
 
 def _called(member: str, instance: str | None, client_id: str) -> str:
@@ -41,7 +40,7 @@ def _in_brackets(said: str | None) -> str:
 
 
 def _kind(group_type: str) -> str:
-    return "consumer group" if group_type == CONSUMER else "group"
+    return "group" if group_type == CLASSIC else f"{group_type} group"
 
 
 def _listed(partitions: Sequence[str]) -> str:
@@ -51,8 +50,8 @@ def _listed(partitions: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsLoaded(OnPartition, GroupEvent):
-    """A broker has become the leader of a partition of the offsets topic, and has read what it says."""
+class GroupsLoaded(OfPartitions, OnPartition, GroupEvent):
+    """A broker became the leader of a partition of the offsets topic, and has loaded the groups in it."""
 
     leader_epoch: column.Epoch
     groups: Annotated[int, "groups kept in the partition"]
@@ -60,40 +59,37 @@ class GroupsLoaded(OnPartition, GroupEvent):
     held_back: Annotated[int, "offsets that wait for the end of their transaction"] = 0
     unreadable: Annotated[int, "records that cannot be read, and are passed over"] = 0
 
-    def sentence(self) -> str:
-        waiting = f"; {self.held_back} more wait for the end of their transaction" if self.held_back else ""
-        passed_over = ""
+    MAY_DIFFER = ("leader_epoch", "groups", "offsets", "held_back", "unreadable")
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        found = f"{many[0].node} loaded the groups of {where(many)}, which it leads"
+        return found + of_each(many, cls._kept)
+
+    def _kept(self) -> str:
+        found = f"{counted(self.groups, 'group')} with {counted(self.offsets, 'committed offset')}"
+        if self.held_back:
+            found += f", and {self.held_back} more that wait for the end of their transaction"
         if self.unreadable:
-            what = "record that cannot be read is" if self.unreadable == 1 else "records that cannot be read are"
-            passed_over = f"; {self.unreadable} {what} passed over"
-        return (
-            f"{self.node} leads {self.name} and has read it: it coordinates the groups that are kept there, "
-            f"{self.groups} with {self.offsets} committed offsets{waiting}{passed_over}"
-        )
+            what = "record that cannot be read was" if self.unreadable == 1 else "records that cannot be read were"
+            found += f" ({self.unreadable} {what} passed over)"
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsUnloaded(OnPartition, GroupEvent):
-    """A broker no longer coordinates the groups that are kept in a partition of the offsets topic."""
+    """A broker no longer coordinates the groups of a partition of the offsets topic."""
 
     groups: Annotated[int, "groups kept in the partition"]
 
     def sentence(self) -> str:
-        return (
-            f"{self.node} does not lead {self.name} any more: the members of the groups that are kept there have to "
-            "find their coordinator anew"
-        )
+        return f"{self.node} no longer leads {self.name}: the members of its groups have to find their new coordinator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMemberJoined(GroupEvent):
-    """A member is taken in; it gets partitions with the next generation."""
+class GroupMemberJoined(OfMember):
+    """A group accepted a member, which gets partitions in the next generation."""
 
-    node: column.Node
-    group: Group
-    member: Member
-    instance: Instance
-    client_id: ClientId
     generation: Generation
     cause: Annotated[JoinCause, "why it is taken in"]
     replaced: Annotated[str | None, "member id that its group.instance.id had until now"] = None
@@ -106,28 +102,23 @@ class GroupMemberJoined(GroupEvent):
 
     def sentence(self) -> str:
         who = _called(self.member, self.instance, self.client_id)
-        taken = f"{self.node} takes {who} into {_kind(self.group_type)} {self.group}: "
+        taken = f"{self.node} accepted {who} into {_kind(self.group_type)} {self.group}: "
         before = "" if self.replaced is None else member_name(self.replaced, self.replaced_client_id or "")
-        if self.group_type == CONSUMER:
+        if self.group_type != CLASSIC:
             request = "JoinGroup" if self.api == "JoinGroup" else "first heartbeat"
-            pattern = [f"all that is called {self.pattern}"] if self.pattern else []
+            pattern = [f"topics that match {self.pattern}"] if self.pattern else []
             wishes = ", ".join([*self.topics, *pattern]) or "no topic"
-            place = f", and it takes the place of {before}" if before else ""
+            place = f", and it replaces {before}" if before else ""
             return f"{taken}its {request} subscribes to {wishes}{place}"
         if self.cause is JoinCause.STATIC_RETURNED:
-            return f"{taken}it has come back, and takes the place of {before}"
+            return f"{taken}it has come back and replaces {before}"
         return f"{taken}it is new{_in_brackets(self.message)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMemberLeft(GroupEvent):
+class GroupMemberLeft(OfMember):
     """A member is no longer part of its group."""
 
-    node: column.Node
-    group: Group
-    member: Member
-    instance: Instance
-    client_id: ClientId
     generation: Generation
     cause: Annotated[LeaveCause, "why it is out"]
     group_type: GroupType = CLASSIC
@@ -138,38 +129,38 @@ class GroupMemberLeft(GroupEvent):
 
     def sentence(self) -> str:
         who = _called(self.member, self.instance, self.client_id)
-        return f"{self.node} takes {who} out of {_kind(self.group_type)} {self.group}: {self._why()}"
+        return f"{self.node} removed {who} from {_kind(self.group_type)} {self.group}: {self._why()}"
 
     def _why(self) -> str:
-        of_consumers, timeout_ms = self.group_type == CONSUMER, self.timeout_ms or 0
+        of_consumers, timeout_ms = self.group_type != CLASSIC, self.timeout_ms or 0
         limit = duration(timeout_ms * 1000)
         match self.cause:
             case LeaveCause.LEAVE_REQUEST:
-                return "it says so itself" + _in_brackets(self.message)
+                return "it asked to leave" + _in_brackets(self.message)
             case LeaveCause.OPERATOR:
-                what = "a LeaveGroup names it" if of_consumers else "an operator removes it"
+                what = "a LeaveGroup request named it" if of_consumers else "an operator asked for it"
                 return what + _in_brackets(self.message)
             case LeaveCause.SESSION_TIMEOUT:
                 if self.config is None:
-                    return f"it has been silent for {limit}"
+                    return f"it was silent for {limit}"
                 return f"no heartbeat came for {_WHOSE.get(self.config, '')}{self.config}={timeout_ms}"
             case LeaveCause.JOIN_TIMEOUT:
                 if of_consumers:
                     return f"it did not join again within its rebalance timeout of {timeout_ms} ms"
-                return f"it has not joined again within the rebalance timeout of {limit}"
+                return f"it did not join again within the rebalance timeout of {limit}"
             case LeaveCause.SYNC_TIMEOUT:
                 if of_consumers:
                     return f"it did not ask for its assignment within its rebalance timeout of {timeout_ms} ms"
-                return f"it has not asked for its assignment within {limit}"
+                return f"it did not ask for its assignment within {limit}"
             case LeaveCause.REVOCATION_TIMEOUT:
                 return f"it did not give up its partitions within {timeout_ms} ms"
             case LeaveCause.GROUP_FULL:
-                return f"the group has group.max.size={self.max_size} members without it"
+                return f"the group already has group.max.size={self.max_size} members"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRebalanceBegan(GroupEvent):
-    """All members are to join again; records they read until then may be read twice."""
+    """A rebalance began: all members have to join again. Records that are read until then may be read twice."""
 
     node: column.Node
     group: Group
@@ -183,32 +174,32 @@ class GroupRebalanceBegan(GroupEvent):
     max_size: Annotated[int | None, "group.max.size"] = None
 
     def sentence(self) -> str:
-        what = f"has the members of group {self.group} join again"
+        what = f"began a rebalance of group {self.group}"
         if self.is_first:
-            what = f"waits for the members of group {self.group}"
+            what = f"began to wait for the members of group {self.group}"
         return f"{self.node} {what}: {self._why()}"
 
     def _why(self) -> str:
         who = member_name(self.member or "", self.client_id or "")
         match self.cause:
             case RebalanceCause.MEMBER_JOINED:
-                return f"{who} has joined"
+                return f"{who} joined"
             case RebalanceCause.MEMBER_LEFT:
                 return f"{who} is gone"
             case RebalanceCause.MEMBER_REJOINED:
-                return f"{self.member} has joined again"
+                return f"{self.member} joined again"
             case RebalanceCause.LEADER_REJOINED:
-                return f"its leader {self.member} has joined again"
+                return f"its leader {self.member} joined again"
             case RebalanceCause.OTHER_PROTOCOLS:
-                return f"{self.member} has joined again with other protocols"
+                return f"{self.member} joined again with other protocols"
             case RebalanceCause.STATIC_RETURNED:
-                return f"static member {self.instance} has come back"
+                return f"static member {self.instance} came back"
             case RebalanceCause.PROTOCOL_CHANGED:
-                return f"static member {self.instance} has come back and changes the protocol"
+                return f"static member {self.instance} came back and changed the protocol"
             case RebalanceCause.SYNC_TIMEOUT:
-                return "members are missing that have never asked for their assignment"
+                return "members that never asked for their assignment were removed"
             case RebalanceCause.NOT_WRITTEN:
-                return f"its assignment could not be written (members hear {self.error})"
+                return f"its assignment could not be written (members get {self.error})"
             case RebalanceCause.GROUP_TOO_LARGE:
                 return f"it has more than group.max.size={self.max_size} members"
             case RebalanceCause.UPGRADE_FAILED | RebalanceCause.DOWNGRADED:
@@ -217,7 +208,7 @@ class GroupRebalanceBegan(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRebalanced(GroupEvent):
-    """A new generation has begun; its leader now assigns the partitions."""
+    """A new generation of a classic group began. The group's leader now assigns the partitions."""
 
     node: column.Node
     group: Group
@@ -230,19 +221,20 @@ class GroupRebalanced(GroupEvent):
         generation, count = f"generation {self.generation} of group {self.group}", len(self.members)
         if count == 0:
             return f"{generation} is empty: all its members are gone"
-        members = "1 member, which assigns" if count == 1 else f"{count} members, of which one assigns"
+        members = "1 member, which assigns" if count == 1 else f"{count} members, one of which assigns"
         return f"{generation} has {members} the partitions ({self.protocol})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAssigned(GroupEvent):
-    """Every in-sync replica has the assignment, and the members receive theirs."""
+    """Every in-sync replica has stored the group's assignment, and the members receive their partitions."""
 
     node: column.Node
     group: Group
     generation: Generation
     members: Members
     assignor: Annotated[str | None, "how the coordinator has assigned (KIP-848); null: a member has assigned"] = None
+    group_type: GroupType = CONSUMER
 
     def sentence(self) -> str:
         if self.assignor is None:
@@ -252,20 +244,15 @@ class GroupAssigned(GroupEvent):
             )
         members = "its member" if len(self.members) == 1 else f"its {len(self.members)} members"
         return (
-            f"epoch {self.generation} of consumer group {self.group} has a target for {members} ({self.assignor}): "
-            "only what moves is given up first"
+            f"epoch {self.generation} of {_kind(self.group_type)} {self.group} has a target assignment for {members} "
+            f"({self.assignor}); only partitions that move are given up first"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMemberAssigned(GroupEvent):
-    """With GroupAssigned, for each member of a classic group: its part, as the member that assigns has written it."""
+class GroupMemberAssigned(OfMember):
+    """The assignment of one member of a classic group, as the assigning member has written it; see GroupAssigned."""
 
-    node: column.Node
-    group: Group
-    member: Member
-    instance: Instance = None
-    client_id: ClientId
     generation: Generation
     partitions: Annotated[tuple[str, ...], "partitions that the member is to read, as topic-number"]
 
@@ -275,34 +262,30 @@ class GroupMemberAssigned(GroupEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMemberReconciled(GroupEvent):
-    """A member of a consumer group of KIP-848 has come a step nearer to its target assignment."""
+class GroupMemberReconciled(OfMember):
+    """The assignment of a member of a KIP-848 group changed, in a step towards the target assignment."""
 
-    node: column.Node
-    group: Group
-    member: Member
-    instance: Instance = None
-    client_id: ClientId
     generation: Annotated[int, "epoch of the member"]
     state: Annotated[str, "Kafka's name of the member's state"] = "STABLE"
     partitions: Annotated[tuple[str, ...], "partitions that the member is to read, as topic-number"]
     revoking: Annotated[tuple[str, ...], "partitions that the member has still to give up, as topic-number"]
+    group_type: GroupType = CONSUMER
 
     def sentence(self) -> str:
         match self.state:
             case "UNREVOKED_PARTITIONS":
-                what = f"has to give up {', '.join(self.revoking)} first"
+                what = f"has to give up {', '.join(self.revoking) or 'standby tasks'} first"
             case "UNRELEASED_PARTITIONS":
                 what = "waits for partitions that other members have not given up yet"
             case _:
                 what = "has its target"
         who, read = _called(self.member, self.instance, self.client_id), ", ".join(self.partitions) or "nothing"
-        return f"{who} of consumer group {self.group} {what}; it is to read {read}"
+        return f"{who} of {_kind(self.group_type)} {self.group} {what}; it is to read {read}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMigrated(GroupEvent):
-    """A group that has members goes from one protocol to the other, and its members go on (KIP-848)."""
+    """A group with members changed from the classic to the consumer protocol or back; the members stay (KIP-848)."""
 
     node: column.Node
     group: Group
@@ -312,17 +295,19 @@ class GroupMigrated(GroupEvent):
 
     def sentence(self) -> str:
         if self.protocol == CONSUMER:
-            before, after, why = "classic", "consumer", "a member of KIP-848 joins it"
+            before, after, why = "classic", "consumer", "a member of KIP-848 joined it"
         else:
-            before, after, why = "consumer", "classic", "its last member of KIP-848 is gone"
-        changed = f"group {self.group} was a {before} group and is a {after} group now"
-        return f"{changed}, from epoch {self.generation} on: {why}"
+            before, after, why = "consumer", "classic", "its last member of KIP-848 left"
+        changed = f"group {self.group} changed from a {before} to a {after} group"
+        return f"{changed} at epoch {self.generation}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitted(OnPartition, GroupEvent):
-    """The group goes on from here: every in-sync replica has the commit, and, of a commit in a transaction, the marker
-    of the committed transaction."""
+    """A group's offset was committed: every in-sync replica has the commit.
+
+    If the commit is part of a transaction, every in-sync replica also has the marker of the committed transaction.
+    """
 
     group: Group
     member: Annotated[
@@ -335,9 +320,9 @@ class OffsetCommitted(OnPartition, GroupEvent):
     offset: column.Offset
 
     def sentence(self) -> str:
-        moved = f"group {self.group} goes on from {self.name} at {self.offset}"
+        moved = f"group {self.group} has committed offset {self.offset} of {self.name}"
         if self.producer_id is not None:
-            return f"{moved}: the transaction of producer {self.producer_id} is committed"
+            return f"{moved}: the transaction of producer {self.producer_id} was committed"
         who = "a client outside the group"
         if self.member is not None:
             who = member_name(self.member, self.client_id or "")
@@ -346,7 +331,7 @@ class OffsetCommitted(OnPartition, GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetHeldBack(OnPartition, GroupEvent):
-    """Every in-sync replica has a commit that is part of a transaction; it counts once the transaction is committed."""
+    """Every in-sync replica has an offset commit of a transaction, which takes effect when the transaction commits."""
 
     group: Group
     member: Annotated[str | None, "the member that committed; null: the producer did not say"]
@@ -356,14 +341,14 @@ class OffsetHeldBack(OnPartition, GroupEvent):
 
     def sentence(self) -> str:
         return (
-            f"the commit of {self.name} at {self.offset} for group {self.group} is on all in-sync replicas, and waits "
-            f"for the end of the transaction of producer {self.producer_id}"
+            f"the commit of offset {self.offset} of {self.name} for group {self.group} is on all in-sync replicas, and "
+            f"waits for the end of the transaction of producer {self.producer_id}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBackOffsetDropped(OnPartition, GroupEvent):
-    """The transaction of a commit is aborted: the group goes on from where it was before."""
+    """The transaction of an offset commit was aborted, so the group's committed offset does not change."""
 
     group: Group
     producer_id: ProducerId
@@ -371,14 +356,14 @@ class HeldBackOffsetDropped(OnPartition, GroupEvent):
 
     def sentence(self) -> str:
         return (
-            f"the commit of {self.name} at {self.offset} for group {self.group} is dropped: the transaction of "
-            f"producer {self.producer_id} is aborted"
+            f"the commit of offset {self.offset} of {self.name} for group {self.group} was dropped: the transaction of "
+            f"producer {self.producer_id} was aborted"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRemoved(GroupEvent):
-    """The group is gone, with the offsets it had."""
+    """A group was removed, with its committed offsets."""
 
     node: column.Node
     group: Group
@@ -386,15 +371,15 @@ class GroupRemoved(GroupEvent):
     cause: Annotated[RemovalCause, "why it is gone"]
 
     def sentence(self) -> str:
-        return f"group {self.group} is gone: {self.cause.meaning}"
+        return f"group {self.group} was removed: {self.cause.meaning}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffsetRemoved(OnPartition, GroupEvent):
-    """A group has no committed offset for this partition any more."""
+    """A group's committed offset for a partition was removed."""
 
     group: Group
     cause: Annotated[RemovalCause, "why it has none"]
 
     def sentence(self) -> str:
-        return f"group {self.group} has no committed offset for {self.name} any more: {self.cause.meaning}"
+        return f"group {self.group} no longer has a committed offset for {self.name}: {self.cause.meaning}"

@@ -1,16 +1,16 @@
-"""Listeners: objects that take the events of a trace, each kind by the methods that are declared for it.
+"""Listeners: objects with methods that are called for the events of a trace, by kind of event.
 
     class Deaths(Listener):
         @on(NodeStopped)
         def _stopped(self, row: TraceRow, event: NodeStopped) -> None: ...
 
-What is called with a kind of event is found out once; an event then costs the calls of its methods and nothing else.
+The methods for a kind of event are looked up once. After that, each event costs only the calls of these methods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ E = TypeVar("E")
 Method = TypeVar("Method", bound=Callable[..., None])
 Takes = Callable[[S, "TraceRow", E], None]
 Handler = Callable[["TraceRow", Any], None]
-"""Takes an event in its place, and the event itself."""
+"""A function that is called with a row and the row's event."""
 
 
 @overload
@@ -33,7 +33,7 @@ def on(one: type[A], other: type[B], /) -> Callable[[Takes[S, A | B]], Takes[S, 
 @overload
 def on(*kinds: type) -> Callable[[Method], Method]: ...
 def on(*kinds: type) -> Callable[[Any], Any]:
-    """Declare a method (row, event) to take events of these kinds, and of kinds derived from them."""
+    """Decorate a method (row, event) so that it is called for events of these classes and their subclasses."""
 
     def declare(method: Any) -> Any:
         method.takes = kinds
@@ -43,8 +43,11 @@ def on(*kinds: type) -> Callable[[Any], Any]:
 
 
 class Listener:
-    """Its methods take an event in the order of their definition, those of its bases first, and before them all the
-    listeners in `parts`. One that goes by more than the kind of an event overrides `handlers_of`."""
+    """Base class of listeners.
+
+    For each event, first the listeners in `parts` are called, then this listener's methods in the order of their
+    definition, those of base classes first. A listener that does not select events by class overrides `handlers_of`.
+    """
 
     _methods: ClassVar[dict[str, tuple[type, ...]]] = {}
     parts: Sequence[Listener] = ()
@@ -55,7 +58,7 @@ class Listener:
         cls._methods = {name: member.takes for name, member in members if hasattr(member, "takes")}
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        """Asked once for each kind."""
+        """Return the handlers for a class of events. This is called once per class."""
         own = (getattr(self, name) for name, kinds in self._methods.items() if issubclass(kind, kinds))
         return (*(handler for part in self.parts for handler in part.handlers_of(kind)), *own)
 
@@ -69,10 +72,7 @@ class Listener:
 
 
 class Routes(dict[type, tuple[Handler, ...]]):
-    """What is called with each kind of event, listener by listener; one that is a plain function takes every row.
-
-    Who has nothing for an event that stands for many (its class has `SINGLE`, their kind) gets these one by one.
-    """
+    """The handlers for each class of events, in the order of the listeners. A plain function gets every row."""
 
     def __init__(self, listeners: Iterable[Callable[[TraceRow], None]]) -> None:
         super().__init__()
@@ -83,15 +83,5 @@ class Routes(dict[type, tuple[Handler, ...]]):
         return found
 
 
-def _handlers_of(listener: Callable[[TraceRow], None], kind: type) -> Iterable[Handler]:
-    single = getattr(kind, "SINGLE", None)
-    if isinstance(listener, Listener) and (found := listener.handlers_of(kind)):
-        return found
-    if single is not None:
-        return (partial(_one_by_one, handler) for handler in _handlers_of(listener, single))
-    return () if isinstance(listener, Listener) else (lambda row, event: listener(row),)
-
-
-def _one_by_one(handler: Handler, row: TraceRow, many: Any) -> None:
-    for one in many.rows(row):
-        handler(one, one.event)
+def _handlers_of(listener: Callable[[TraceRow], None], kind: type) -> tuple[Handler, ...]:
+    return listener.handlers_of(kind) if isinstance(listener, Listener) else (lambda row, event: listener(row),)

@@ -1,4 +1,4 @@
-"""Names of the events, for code that reads a trace as tables: the values of the column `event`."""
+"""The names of events, which are the values of the column `event`, for code that reads a trace as tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ ISR_REJECTED = t.EVENT_NAMES[t.IsrRejected]
 REPLICA_DELETED = t.EVENT_NAMES[t.ReplicaDeleted]
 LEADERSHIP_BEGAN = t.EVENT_NAMES[t.LeadershipBegan]
 FOLLOWING_BEGAN = t.EVENT_NAMES[t.FollowingBegan]
-LOG_COMPACTED = t.EVENT_NAMES[t.LogCompacted]
 KEYS_APPENDED = t.EVENT_NAMES[t.KeysAppended]
 BATCH_COMPACTED = t.EVENT_NAMES[t.BatchCompacted]
 LOG_TRUNCATED = t.EVENT_NAMES[t.LogTruncated]
@@ -39,7 +38,7 @@ FOLLOWER_FETCHED = t.EVENT_NAMES[t.FollowerFetched]
 RECORDS_SENT = t.EVENT_NAMES[t.RecordsSent]
 HIGH_WATERMARK_ADVANCED = t.EVENT_NAMES[t.HighWatermarkAdvanced]
 HIGH_WATERMARK_LEARNED = t.EVENT_NAMES[t.HighWatermarkLearned]
-LOG_ENTRY_FOUND = t.EVENT_NAMES[t.LogEntryFound]
+LOG_ENTRIES_FOUND = t.EVENT_NAMES[t.LogEntriesFound]
 REPLICA_FOUND = t.EVENT_NAMES[t.ReplicaFound]
 RECORD_SENT = t.EVENT_NAMES[t.RecordSent]
 BATCH_SENT = t.EVENT_NAMES[t.BatchSent]

@@ -1,4 +1,4 @@
-"""Events about interceptors, serializers and deserializers: what clients do with records beside the network."""
+"""Events about interceptors, serializers and deserializers of clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import OfClient, PipelineEvent
+from replica.trace.columns import Frequent, OfClient, PipelineEvent
 
 _Interceptor = Annotated[str, "one of interceptor.classes"]
 _Hook = Annotated[str, "its method: onSend, onAcknowledgement, onConsume or onCommit"]
@@ -20,7 +20,7 @@ _ChosenLater = Annotated[int, "partition number, -1: not chosen yet"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordIntercepted(PipelineEvent):
-    """An interceptor of a producer was called: with a record on its way, or with what became of it."""
+    """An interceptor of a producer was called, with a record to send or with the result of a send."""
 
     client: column.Client
     topic: column.Topic
@@ -37,13 +37,13 @@ class RecordIntercepted(PipelineEvent):
     def sentence(self) -> str:
         if self.hook != "onAcknowledgement":
             return _called(self, self.record)
-        became = "is handed over" if self.offset is None else f"is acked at offset {self.offset}"
-        return _called(self, f"{self.record}, which {became if self.error is None else f'failed: {self.error}'}")
+        became = "was handed over" if self.offset is None else f"was acked at offset {self.offset}"
+        return _called(self, f"{self.record}, which {became if self.error is None else f'failed with {self.error}'}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSerialized(PipelineEvent):
-    """Key and value of a record became bytes; the partitioner and the accumulator are next."""
+class RecordSerialized(Frequent, PipelineEvent):
+    """Key and value of a record were serialized, before the record goes to the partitioner and the accumulator."""
 
     client: column.Client
     topic: column.Topic
@@ -54,10 +54,13 @@ class RecordSerialized(PipelineEvent):
     size_bytes: column.Size
     took_us: _TookUs
 
+    def sentence(self) -> str:
+        return f"{self.client} serialized {self.record} to {self.size_bytes:,} bytes by {_formats(self)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordDeserialized(OfClient, PipelineEvent):
-    """Key and value of a fetched record were read; the application gets it."""
+class RecordDeserialized(OfClient, Frequent, PipelineEvent):
+    """Key and value of a fetched record were deserialized for the application."""
 
     offset: column.Offset
     record: column.Record
@@ -65,11 +68,16 @@ class RecordDeserialized(OfClient, PipelineEvent):
     value_format: _ValueFormat
     took_us: _TookUs
 
+    def sentence(self) -> str:
+        return f"{self.client} deserialized {self.record} at offset {self.offset} by {_formats(self)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeserializationFailed(OfClient, PipelineEvent):
-    """A fetched record cannot be read (RecordDeserializationException): every poll throws until the application seeks
-    past it."""
+    """A fetched record cannot be deserialized. Every poll throws until the application seeks past the record.
+
+    Source: RecordDeserializationException
+    """
 
     offset: column.Offset
     record: column.Record
@@ -78,14 +86,14 @@ class DeserializationFailed(OfClient, PipelineEvent):
     message: Annotated[str, "what the deserializer says"]
 
     def sentence(self) -> str:
-        where = f"offset {self.offset} of {self.topic}-{self.partition}"
-        return f"{self.message}; {self.client} stays at {where} until its application seeks past it"
+        what = f"{self.record} at offset {self.offset} of {self.topic}-{self.partition}"
+        stays = "it stays there until its application seeks past it"
+        return f"{self.client} could not deserialize {what} ({self.message}); {stays}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionIntercepted(OfClient, PipelineEvent):
-    """An interceptor of a consumer was called: with the records of a partition up to an offset, or with the offset
-    that was committed."""
+    """An interceptor of a consumer was called, with fetched records or with a committed offset."""
 
     offset: Annotated[int, "behind the last record, or the one that was committed"]
     interceptor: _Interceptor
@@ -104,9 +112,16 @@ class PositionIntercepted(OfClient, PipelineEvent):
 
 
 def _called(event: RecordIntercepted | PositionIntercepted, what: str) -> str:
+    who = f"{event.interceptor} of {event.client}"
     match event.outcome:
         case "changed":
-            return f"{event.interceptor} changes the value of {what} in {event.hook}"
+            return f"{who} changed the value of {what} in {event.hook}"
         case "threw":
-            return f"{event.interceptor} throws in {event.hook} of {what}; the client logs it and goes on"
-    return f"{event.interceptor} counts {event.hook} of {what}: call {event.calls}"
+            return f"{who} threw in {event.hook} of {what}; the client logged it and went on"
+    return f"{who} counted {event.hook} of {what}, call {event.calls}"
+
+
+def _formats(event: RecordSerialized | RecordDeserialized) -> str:
+    if event.key_format == event.value_format:
+        return event.value_format
+    return f"{event.value_format} (key: {event.key_format})"

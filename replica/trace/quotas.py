@@ -1,4 +1,4 @@
-"""Events about quotas of clients: who sets them, and which clients exceed them."""
+"""Events about client quotas: their changes, and clients that exceed them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KEY = "which quota, as Kafka spells it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientQuotaAltered(QuotaEvent):
-    """An operator set one quota of a user, a client-id or both, or took it away (KIP-546)."""
+    """An operator set or removed one quota of a user, a client-id or both (KIP-546)."""
 
     node: column.Node
     entity: Annotated[str, "whose quota, such as `client-id p1`"]
@@ -22,13 +22,13 @@ class ClientQuotaAltered(QuotaEvent):
 
     def sentence(self) -> str:
         if self.value is None:
-            return f"an operator takes {self.key} from {self.entity}"
-        return f"an operator sets {self.key} of {self.entity} to {self.value}"
+            return f"an operator removed {self.key} of {self.entity}"
+        return f"an operator set {self.key} of {self.entity} to {self.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientThrottled(QuotaEvent):
-    """A client begins to exceed a quota, and has to wait; for how long each time, its requests show."""
+    """A client began to exceed a quota and is throttled. Its RequestCompleted events have the throttle times."""
 
     node: column.Node
     peer: column.Peer
@@ -39,7 +39,7 @@ class ClientThrottled(QuotaEvent):
     limit: Annotated[int, "what it may use"]
 
     def sentence(self) -> str:
-        wait = f"{self.node} has {self.peer} wait {self.throttle_time_us // 1000:,} ms"
+        wait = f"{self.node} throttled {self.peer} for {self.throttle_time_us // 1000:,} ms"
         return f"{wait}: it uses {self._amount(self.used)}, more than its {self.key} of {self._amount(self.limit)}"
 
     def _amount(self, amount: int) -> str:

@@ -1,4 +1,4 @@
-"""What counts up by one is a range: names with numbers, partitions, offsets. One form on the terminal and on the pages.
+"""Compact text for consecutive record names, partitions or offsets, for the terminal and HTML pages.
 
 format_record_names(["r1", "r2", "r3", "s1"])      # r1..r3, s1
 """
@@ -10,11 +10,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 RANGES_MAX = 8
 PARTITION_RANGES_MAX = 4
-"""of those on one line of the story"""
+"""The most ranges of partitions in one line of output."""
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number with its noun, such as `1 record` or `5 records`."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def counted_up(numbered: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
-    """(name, first, last) of each stretch of one name in which its number counts up by one. Below 0 is no number."""
+    """Yield (name, first, last) for each range of consecutive numbers of one name. A negative number is none."""
     stretch: tuple[str, int, int] | None = None
     for name, number in numbered:
         if stretch is not None and number > 0 and stretch[0] == name and stretch[2] == number - 1:
@@ -28,20 +33,28 @@ def counted_up(numbered: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, 
 
 
 def split_record_name(name: str) -> tuple[str, int]:
-    """`r12` -> ("r", 12); a name without number sorts as itself, number -1. Zeros before it are part of the name."""
+    """Return prefix and number of a name, such as ("r", 12) for `r12`. The number is -1 for a name without a number.
+
+    Leading zeros belong to the prefix.
+    """
     digits = name[len(name.rstrip("0123456789")) :]
     number = digits.lstrip("0") or digits[-1:]
     return (name.removesuffix(number), int(number)) if number else (name, -1)
 
 
 def format_record_names(names: Sequence[str]) -> str:
-    """(r0, r1, r2, s5) -> `r0..r2, s5`; parsing it gives the same names in the same order."""
+    """Return names as ranges, such as `r0..r2, s5` for (r0, r1, r2, s5). The text keeps the order of the names."""
     ranges = counted_up(map(split_record_name, names))
     return ", ".join(range_text(*one) for one in ranges) or "none"
 
 
+def span_of_offsets(first: int, last: int) -> str:
+    """Return a range of offsets as text, such as `offset 3` or `offsets 3 to 5`."""
+    return f"offset {first}" if last <= first else f"offsets {first} to {last}"
+
+
 def range_text(prefix: str, first: int, last: int, of_two: str = "..") -> str:
-    """of_two: between two neighbours"""
+    """Return a range as text, such as `r0..r2`. `of_two` is the separator for a range of two."""
     if first < 0:
         return prefix
     between = of_two if last == first + 1 else ".."
@@ -49,7 +62,7 @@ def range_text(prefix: str, first: int, last: int, of_two: str = "..") -> str:
 
 
 def ranges_of_partitions(partitions: Collection[tuple[str, int]]) -> str:
-    """`t-0..t-5, t-7`; of very many ranges the first few and the last, and how many partitions they are."""
+    """Return partitions as ranges, such as `t-0..t-5, t-7`; of many ranges only the first few, the last and a count."""
     ranges = counted_up(sorted(partitions))
     text = ", ".join(range_text(f"{topic}-", first, last) for topic, first, last in ranges)
     shown = cropped(text, PARTITION_RANGES_MAX)
@@ -57,13 +70,13 @@ def ranges_of_partitions(partitions: Collection[tuple[str, int]]) -> str:
 
 
 def cropped(ranges: str, most: int = RANGES_MAX) -> str:
-    """`r1, r3, r5..r7`; of very many the first few and the last. Dots stand for two or more: one is as short."""
+    """Return a list of ranges with the first few and the last only, such as `r1, r3, ..., r9`, if it is too long."""
     found = ranges.split(", ")
     return ranges if len(found) <= most + 1 else ", ".join([*found[: most - 1], "...", found[-1]])
 
 
 class OffsetRanges:
-    """Offsets as closed ranges, which are in order and apart however they come; neighbours are one."""
+    """A set of offsets, stored as sorted, disjoint closed ranges; adjacent ranges are joined."""
 
     __slots__ = ("_highs", "_lows")
 
@@ -72,7 +85,7 @@ class OffsetRanges:
         self._highs: list[int] = []
 
     def add(self, low: int, high: int) -> None:
-        if self._highs and self._highs[-1] == low - 1:  # as a reader goes on
+        if self._highs and self._highs[-1] == low - 1:  # usual case: offsets in order
             self._highs[-1] = high
             return
         first, behind = bisect_left(self._highs, low - 1), bisect_right(self._lows, high + 1)

@@ -1,4 +1,4 @@
-"""Events about a run as such: its nodes come and go, faults begin and end, messages are held, checks are made."""
+"""Events about the run itself: starts and stops of nodes, faults, held messages, and results of checks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ class RunStarted(ControlEvent):
     title: Annotated[str, "of the scenario"]
 
     def sentence(self) -> str:
+        """Return the sentence without the scenario's title, which often reveals the outcome."""
         variant = f", variant {self.variant}" if self.variant else ""
-        return f"{self.title}: {self.scenario}{variant}, seed {self.seed}, {self.profile}"
+        return f"The run of {self.scenario}{variant} begins, seed {self.seed}, {self.profile}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +44,9 @@ class NodeStarted(ControlEvent):
             case None:
                 return f"{self.node} is running"
             case 1:
-                return f"{self.node} starts"
+                return f"{self.node} started"
             case _:
-                return f"{self.node} starts again"
+                return f"{self.node} started again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +62,14 @@ class NodeStopped(ControlEvent):
         words = f": {self.last_words}" if self.last_words else ""
         match self.how:
             case "kill":
-                survives = ": its page cache survives" if self.role in ("broker", "controller") else ""
-                return f"{self.node} is killed (kill -9){survives}"
+                survived = "; its page cache survived" if self.role in ("broker", "controller") else ""
+                return f"{self.node} was killed (kill -9){survived}"
             case "power_off":
-                return f"{self.node} loses power: what was not flushed is gone"
+                return f"{self.node} lost power; what was not flushed is gone"
             case "stop":
-                return f"{self.node} ends{words}" if words else f"{self.node} has shut down in order"
+                return f"{self.node} ended{words}" if words else f"{self.node} shut down in order"
             case _:
-                return f"{self.node} halts, its page cache survives{words}"
+                return f"{self.node} halted; its page cache survived{words}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,7 @@ class MessageHeld(ControlEvent):
     fault: column.Fault
 
     def sentence(self) -> str:
-        return f"`{self.fault}` holds the {self.api} {self.part} from {self.node} to {self.peer}"
+        return f"`{self.fault}` held back the {self.api} {self.part} from {self.node} to {self.peer}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +115,12 @@ class MessageReleased(ControlEvent):
     part: column.Part
 
     def sentence(self) -> str:
-        return f"the {self.api} {self.part} from {self.node} to {self.peer} goes on"
+        return f"the {self.api} {self.part} from {self.node} to {self.peer} was released"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDropped(ControlEvent):
-    """Messages held back by a hold or a cut will never arrive: the sender lost power, or the connection is over."""
+    """A message that a fault (hold or cut) holds back is lost, because its sender or its connection has ended."""
 
     node: column.Node
     peer: column.Peer
@@ -129,7 +130,7 @@ class MessageDropped(ControlEvent):
     end: Annotated[ConnectionEnd | None, "how the connection ended, where that is why"] = None
 
     def sentence(self) -> str:
-        return f"the {self.api} {self.part} from {self.node} to {self.peer} is lost on its way: {self._why()}"
+        return f"the {self.api} {self.part} from {self.node} to {self.peer} was lost on its way: {self._why()}"
 
     def _why(self) -> str:
         match self.cause:
@@ -138,7 +139,7 @@ class MessageDropped(ControlEvent):
             case DropCause.CONNECTION_CLOSED:
                 return f"{self.node} closed the connection behind a cut"
             case DropCause.CONNECTION_RESET:
-                return f"{self.node} has reset the connection behind a cut"
+                return f"{self.node} reset the connection behind a cut"
             case DropCause.NOT_SENT:
                 return f"{self.node} did not send it in time"
             case DropCause.POWER_LOST:
@@ -149,7 +150,7 @@ class MessageDropped(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLost(ControlEvent):
-    """`node` noticed that its connection to `peer` is gone."""
+    """`node` noticed that its connection to `peer` has ended."""
 
     node: column.Node
     peer: column.Peer
@@ -167,7 +168,7 @@ class ConnectionLost(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckMade(ControlEvent):
-    """A `check` step of the timeline, or a `when` that timed out."""
+    """The result of a `check` step of the timeline, or a `when` that timed out."""
 
     held: Annotated[bool, "the check held"]
     checked: Annotated[str, "the check or the `when`, as the run calls it"]
@@ -179,7 +180,7 @@ class CheckMade(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantBroken(ControlEvent):
-    invariant: Annotated[str, "S1..S35 or L1.., as in replica/RULES.md"]
+    invariant: Annotated[str, "S1..S37 or L1.., as in replica/RULES.md"]
     promised: Annotated[bool, "the rules of the run promise it: a bug in Highwater"]
     finding: Annotated[str, "what was there, as who checks it says"]
     missing_rules: Annotated[tuple[str, ...], "why the rules of the run do not promise it"] = ()

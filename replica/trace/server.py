@@ -1,19 +1,19 @@
-"""Events about the server of a broker: which connections it closed and why, and how long each request took where."""
+"""Events about the server of a broker: closed connections, refused requests, and the time spent on each request."""
 
 from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from replica.causes import CloseCause, LeftOut
+from replica.causes import CloseCause, InjectionCause, LeftOut
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import ControlEvent, TraceEvent
-from replica.wording import member_name
+from replica.trace.columns import ControlEvent, Frequent, TraceEvent
+from replica.wording import duration, member_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionClosed(ControlEvent):
-    """`node` closed a connection that `peer` had opened: a protocol violation, a limit, or nothing heard for long."""
+    """`node` closed a connection that `peer` had opened, because of a protocol violation, a limit or a timeout."""
 
     node: column.Node
     peer: column.Peer
@@ -23,22 +23,22 @@ class ConnectionClosed(ControlEvent):
     limit: Annotated[int | None, "what is allowed: bytes, or milliseconds without traffic"] = None
 
     def sentence(self) -> str:
-        return f"{self.node} closes a connection of {self.peer}: {self._why()}"
+        return f"{self.node} closed a connection of {self.peer}: {self._why()}"
 
     def _why(self) -> str:
         match self.cause:
             case CloseCause.VIOLATION:
                 return self.message or self.cause.meaning
             case CloseCause.REQUEST_TOO_LARGE:
-                return f"a request of {self.amount} bytes, {self.limit} are allowed (socket.request.max.bytes)"
+                return f"a request has {self.amount} bytes; socket.request.max.bytes allows {self.limit}"
             case CloseCause.REQUEST_MEMORY:
                 return (
-                    f"requests that come in or wait for a handler take more than {self.limit or 0:,} bytes, and this "
-                    f"one, with {self.amount or 0:,}, has stalled for longest"
+                    f"requests that arrive or wait for a handler take more than {self.limit or 0:,} bytes, and this "
+                    f"one, with {self.amount or 0:,} bytes, has stalled for the longest time"
                 )
             case CloseCause.TOO_MANY:
                 address = self.peer.rpartition(":")[0] or self.peer
-                return f"{address} has {self.amount} connections already, as many as it may"
+                return f"{address} already has {self.amount} connections, as many as it may have"
             case CloseCause.IDLE:
                 return f"nothing moved on it for {self.limit} ms (connections.max.idle.ms)"
             case CloseCause.AUTHENTICATION_FAILED:
@@ -49,7 +49,7 @@ class ConnectionClosed(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCrashed(ControlEvent):
-    """A request of `peer` hit a bug in Highwater; in a live run its connection is closed and all others go on."""
+    """A request of `peer` hit a bug in Highwater. In a live cluster, only the connection of `peer` is closed."""
 
     node: column.Node
     peer: column.Peer
@@ -59,12 +59,42 @@ class RequestCrashed(ControlEvent):
 
     def sentence(self) -> str:
         bug = f"a bug in Highwater, {self.bug} in {self.raised_at}: {self.message}"
-        return f"{self.node} gives up a request of {self.peer}: {bug}"
+        return f"{self.node} gave up a request of {self.peer}: {bug}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseInjected(ControlEvent):
+    """A step `fail` of the timeline replaced or delayed the response to a request, or closed its connection."""
+
+    node: column.Node
+    peer: column.Peer
+    api: column.Api
+    fault: column.Fault
+    cause: Annotated[InjectionCause, "what the broker did with the request, see InjectionCause"]
+    error: Annotated[str | None, "the error of the response; null: it is the broker's own response"] = None
+    waited_us: Annotated[int | None, "for how long the response is held back; null: not at all"] = None
+    amount: Annotated[int | None, "throttle time of the response in milliseconds; null: that of the quotas"] = None
+    how: Annotated[str | None, "after or instead: the connection ends after the response, or instead of it"] = None
+
+    def sentence(self) -> str:
+        request, does = f"{self.api} of {self.peer}", []
+        if self.error is not None:
+            is_applied = self.cause is InjectionCause.APPLIED
+            did = "although it had carried it out" if is_applied else "and did not carry it out"
+            does.append(f"answered {request} with {self.error} {did}")
+        if self.waited_us is not None:
+            does.append(f"kept the answer to {request} back for {duration(self.waited_us)}")
+        if self.amount is not None:
+            does.append(f"told {self.peer} to wait {self.amount} ms with the answer to {self.api} (throttle_time_ms)")
+        if self.how is not None:
+            when = "after the answer to" if self.how == "after" else "instead of answering"
+            does.append(f"closed the connection {when} {request}")
+        return f"{self.node} {' and '.join(does)}: `{self.fault}` asked for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRefused(TraceEvent):
-    """A client was refused what it cannot work without: its place in a group, a commit, a producer id, a login."""
+    """An essential request of a client was refused: to join a group, commit, get a producer id or authenticate."""
 
     TABLE: ClassVar[str] = "refusal"
     node: Annotated[str, "the node that refuses; the client itself, where it knows the answer without asking"]
@@ -83,24 +113,27 @@ class RequestRefused(TraceEvent):
         where += "" if self.transactional_id is None else f" for transactional.id {self.transactional_id}"
         where += f" for topic {self.topic}" if self.topic and self.group is None else ""
         message = f" ({self.message})" if self.message else ""
-        return f"{self.node} refuses {self.api} of {who}{where}: {self.error}{message}"
+        return f"{self.node} refused {self.api} of {who}{where} with {self.error}{message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRefused(RequestRefused):
-    """The same of a commit: what was read since the last one will be read again."""
+    """An offset commit was refused, so records since the previous commit will be read again."""
 
     def sentence(self) -> str:
-        """A member that has left its group knows it by itself."""
+        """Return the sentence, which is different for a commit that the client itself refuses."""
         if self.node != self.client:
             return RequestRefused.sentence(self)
-        why = f"it is no member of group {self.group} any more"
-        return f"{self.client} cannot commit: {why} (CommitFailedException)"
+        why = f"it is no longer a member of group {self.group}"
+        return f"{self.client} could not commit: {why} (CommitFailedException)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsLeftOut(TraceEvent):
-    """A client from outside does more than the trace has room for; so many events were left out since the last one."""
+    """Some events of an external client were omitted, because the client causes more events than the trace keeps.
+
+    `left_out` is the number of events omitted since the last event of this kind.
+    """
 
     TABLE: ClassVar[str] = "request"
     node: column.Node
@@ -112,21 +145,22 @@ class EventsLeftOut(TraceEvent):
         node, peer = self.node, self.peer
         match self.cause:
             case LeftOut.CONNECTIONS:
-                more = f"{peer} opens more connections to {node} than the trace keeps"
-                return f"{more}: {self.left_out} ends were left out"
+                more = f"{peer} opened more connections to {node} than the trace keeps"
+                return f"{more}: {self.left_out} connection ends were left out"
             case LeftOut.REQUESTS:
-                return f"{peer} sends {node} more requests than the trace keeps: {self.left_out} were left out"
+                return f"{peer} sent {node} more requests than the trace keeps: {self.left_out} were left out"
             case LeftOut.READS:
-                return f"{peer} reads the same records repeatedly: {self.left_out} events about that were left out"
+                return f"{peer} read the same records repeatedly: {self.left_out} events about that were left out"
             case LeftOut.REFUSALS:
-                return f"{node} refuses {peer} more than the trace keeps: {self.left_out} refusals were left out"
+                return f"{node} refused {peer} more often than the trace keeps: {self.left_out} refusals were left out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestCompleted(TraceEvent):
-    """The answer to a request has left, or none was due. Not stated: fetches that found nothing.
+class RequestCompleted(Frequent):
+    """A broker has sent the response to a request, or finished a request without response.
 
-    The times are those of Kafka's request metrics, which add up to the total. source: Request.updateRequestMetrics
+    The times are those of Kafka's request metrics, which add up to the total. Fetches without records are not recorded.
+    Source: Request.updateRequestMetrics
     """
 
     TABLE: ClassVar[str] = "request"
@@ -150,3 +184,8 @@ class RequestCompleted(TraceEvent):
     total_time_us: Annotated[int, "from the whole request to the last byte of the answer"]
     sendfile_calls: Annotated[int, "system calls that sent records out of segment files"]
     sendfile_bytes: Annotated[int, "bytes of records that left by them"]
+
+    def sentence(self) -> str:
+        what = f"{self.api} {self.correlation_id} of {self.peer}"
+        verb = "answered" if self.response_bytes else "completed"
+        return f"{self.node} {verb} {what} after {duration(self.total_time_us)}"

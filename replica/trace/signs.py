@@ -1,4 +1,7 @@
-"""The signs before what happened: an event has the same one on the terminal and on the report's page."""
+"""The sign for each kind of event, on the terminal and on the report's page.
+
+A cross is the sign for data loss and for a failed check or invariant.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ SIGNS: Mapping[str, str] = {
     "offline": "∅",
     "truncated": "✂",
     "lost": "✕",
-    "down": "✕",
+    "down": "▼",
     "ended": "⊣",
     "up": "↺",
     "refused": "▲",
@@ -23,7 +26,7 @@ SIGNS: Mapping[str, str] = {
 }
 
 UNDOING = ("heal", "release", "resume")
-"""Verbs of steps that undo a fault: `fault_began` states what they do, and it is drawn as the end of a fault."""
+"""Verbs of steps that end a fault. Their event `fault_began` has the sign for the end of a fault."""
 
 _OF_EVENT: Mapping[str, str] = {
     "fault_began": "fault",
@@ -32,6 +35,8 @@ _OF_EVENT: Mapping[str, str] = {
     "node_started": "up",
     "quorum_leader_elected": "elected",
     "controller_resigned": "note",
+    "voters_changed": "note",
+    "voter_change_failed": "refused",
     "broker_fenced": "note",
     "leader_elected": "elected",
     "leadership_began": "note",
@@ -64,6 +69,13 @@ _OF_EVENT: Mapping[str, str] = {
     "group_migrated": "note",
     "group_rebalanced": "note",
     "group_removed": "note",
+    "share_states_loaded": "note",
+    "share_member_joined": "note",
+    "share_member_left": "note",
+    "share_partition_loaded": "note",
+    "share_records_acquired": "note",
+    "share_records_settled": "note",
+    "share_acknowledgement_failed": "refused",
     "transactions_loaded": "note",
     "transaction_state_changed": "note",
     "transaction_marker_written": "note",
@@ -72,6 +84,7 @@ _OF_EVENT: Mapping[str, str] = {
     "position_reset": "note",
     "fetch_failed": "refused",
     "request_refused": "refused",
+    "response_injected": "fault",
     "offset_commit_refused": "refused",
     "deserialization_failed": "refused",
     "client_throttled": "note",
@@ -82,11 +95,11 @@ _OF_EVENT: Mapping[str, str] = {
 
 
 IN_ORDER = "stop"
-"""How a process ends that closes what it has open: by a step, or of its own accord. All other ends are deaths."""
+"""The value of `how` for a process that closes its files and connections before it ends. All other ends are abrupt."""
 
 
 def sign_of(event: str, verb: str | None = None, how: str | None = None) -> str:
-    """A name of SIGNS, for an event in a story. verb: of a fault     how: of a stopped node"""
+    """Return the key in SIGNS for an event. `verb` is that of a fault, `how` is the field of `node_stopped`."""
     if verb in UNDOING:
         return "undone"
     return "ended" if how == IN_ORDER else _OF_EVENT[event]
@@ -94,16 +107,19 @@ def sign_of(event: str, verb: str | None = None, how: str | None = None) -> str:
 
 # --------------------------------------------------------------------------------------------------------- broker marks
 #
-# How a broker looks in every picture of a trace: one colour and one dash, on the page, in the report, in a terminal.
+# The colour and the dash pattern of a broker in all charts: on pages, in the report and in the terminal.
 #
-# A colour is never alone: each broker has its dash, too, and its name beside it. Hues after Okabe and Ito.
+# Colour is never the only distinction: each broker also has a dash pattern and a label. Hues follow Okabe and Ito.
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerMark:
-    """light, dark: the colour on a light and on a dark ground, each with a contrast of at least 4.5 to it
+    """The colour and dash pattern of a broker.
 
-    dash: lengths of a line's strokes and gaps, pixels; empty for a solid line
+    Attributes:
+        light: colour on a light background, with a contrast of at least 4.5.
+        dark: colour on a dark background, with a contrast of at least 4.5.
+        dash: lengths of strokes and gaps in pixels; empty for a solid line.
     """
 
     light: str
@@ -121,20 +137,20 @@ BROKER_MARKS = (
     BrokerMark("#a8326e", "#f59ac6", (2, 6)),
     BrokerMark("#46702a", "#a5d47f", (9, 3, 2, 3, 2, 3)),
 )
-"""`mark_places` says which a broker has."""
+"""The marks, in order; `mark_places` assigns them to brokers."""
 
 
 def in_broker_order(names: Iterable[str]) -> list[str]:
-    """alpha before beta, b2 before b10."""
+    """Return names sorted by their words and numbers, such as alpha before beta, and b2 before b10."""
 
     def words_and_numbers(name: str) -> tuple[list[int | str], str]:
-        # They take turns, so that numbers meet numbers. b1 and b01 have the same ones.
+        # Words and numbers alternate, so numbers are compared with numbers. b1 and b01 have equal numbers.
         parts = enumerate(re.split(r"(\d+)", name))
-        return [int(part) if place % 2 else part for place, part in parts], name
+        return [int(part) if index % 2 else part for index, part in parts], name
 
     return sorted(names, key=words_and_numbers)
 
 
 def mark_places(brokers: Iterable[str]) -> dict[str, int]:
-    """Of all brokers of a cluster, in their order: the place of each one's mark. From the ninth on they come again."""
-    return {name: place % len(BROKER_MARKS) for place, name in enumerate(in_broker_order(brokers))}
+    """Return the index in BROKER_MARKS for each broker. From the ninth broker on, marks are used again."""
+    return {name: index % len(BROKER_MARKS) for index, name in enumerate(in_broker_order(brokers))}

@@ -1,16 +1,18 @@
-"""Events of transactions: stated by their coordinator, and by the producers that begin and end them.
+"""Events of transactions, emitted by their coordinators, by producers, and by leaders of partitions.
 
 Names that clients choose (transactional ids) are cut to 100 printable characters (`wording.shown`).
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Self
 
 from replica.causes import TransactionCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import ClientFailure, OnPartition, TransactionEvent
+from replica.trace.columns import ClientFailure, Frequent, OfPartitions, OnPartition, TransactionEvent, of_each, where
+from replica.trace.ranges import counted
 
 TransactionalId = Annotated[str, "transactional.id"]
 ProducerId = Annotated[int, "producer id of the transactional.id"]
@@ -19,37 +21,38 @@ Number = Annotated[int, "which transaction of this producer's process, from 1"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionsLoaded(OnPartition, TransactionEvent):
-    """A broker has become the leader of a partition of the topic of transactions, and has read what it says."""
+class TransactionsLoaded(OfPartitions, OnPartition, TransactionEvent):
+    """A broker became the leader of a partition of the transactions topic, and has loaded the states in it."""
 
     leader_epoch: column.Epoch
     transactions: Annotated[int, "transactional ids kept in the partition"]
     unreadable: Annotated[int, "records that cannot be read, and are passed over"] = 0
 
-    def sentence(self) -> str:
-        passed_over = f"; {self.unreadable} records that cannot be read are passed over" if self.unreadable else ""
-        return (
-            f"{self.node} leads {self.name} and has read it: it coordinates the transactions that are kept there, "
-            f"{self.transactions}{passed_over}"
-        )
+    MAY_DIFFER = ("leader_epoch", "transactions", "unreadable")
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        found = f"{many[0].node} loaded the transactions of {where(many)}, which it leads"
+        return found + of_each(many, cls._kept)
+
+    def _kept(self) -> str:
+        passed_over = f"; {counted(self.unreadable, 'record')} could not be read" if self.unreadable else ""
+        return f"{counted(self.transactions, 'transactional.id')}{passed_over}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsUnloaded(OnPartition, TransactionEvent):
-    """A broker no longer coordinates the transactions that are kept in a partition of their topic."""
+    """A broker no longer coordinates the transactions of a partition of the transactions topic."""
 
     transactions: Annotated[int, "transactional ids kept in the partition"]
 
     def sentence(self) -> str:
-        return (
-            f"{self.node} does not lead {self.name} any more: the producers of the transactions that are kept there "
-            "have to find their coordinator anew"
-        )
+        return f"{self.node} no longer leads {self.name}: its producers have to find their new coordinator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionStateChanged(TransactionEvent):
-    """A transactional.id has come to another state, and every in-sync replica of its partition has it."""
+    """The state of a transactional.id changed, and every in-sync replica of its partition has stored the new state."""
 
     node: column.Node
     transactional_id: TransactionalId
@@ -77,7 +80,7 @@ class TransactionStateChanged(TransactionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRefused(TransactionEvent):
-    """The coordinator refuses what a producer asks."""
+    """The coordinator refused a request of a producer."""
 
     node: column.Node
     transactional_id: TransactionalId
@@ -88,12 +91,13 @@ class TransactionRefused(TransactionEvent):
 
     def sentence(self) -> str:
         producer = f"(producer id {self.producer_id}, epoch {self.producer_epoch})"
-        return f"{self.node} refuses {self.api} of transactional.id {self.transactional_id} {producer}: {self.error}"
+        what = f"{self.api} of transactional.id {self.transactional_id} {producer}"
+        return f"{self.node} refused {what} with {self.error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionMarkerWritten(OnPartition, TransactionEvent):
-    """The leader of a partition has appended the marker that ends a transaction there."""
+class TransactionMarkerWritten(OfPartitions, OnPartition, TransactionEvent):
+    """The leader of a partition has appended the marker that ends a transaction."""
 
     leader_epoch: column.Epoch
     offset: Annotated[int, "offset of the marker"]
@@ -103,21 +107,27 @@ class TransactionMarkerWritten(OnPartition, TransactionEvent):
     coordinator_epoch: Annotated[int, "leader epoch of the coordinator's partition when it sent the marker"]
     committed: Annotated[bool, "committed, not aborted"]
 
-    def sentence(self) -> str:
-        first = self.first_offset
-        where = "none is open here" if first is None else f"its first record here is at {first}"
-        return (
-            f"{self.node} ends a transaction of producer id {self.producer_id}, epoch {self.producer_epoch}, in "
-            f"{self.name} with the {'COMMIT' if self.committed else 'ABORT'} marker at {self.offset}: {where}"
-        )
+    MAY_DIFFER = ("leader_epoch", "offset", "first_offset", "coordinator_epoch")
+
+    @classmethod
+    def sentence_of(cls, many: Sequence[Self]) -> str:
+        first = many[0]
+        whose = f"a transaction of producer id {first.producer_id}, epoch {first.producer_epoch}"
+        marker = f"{'a COMMIT' if first.committed else 'an ABORT'} marker"
+        return f"{first.node} ended {whose}, in {where(many)} with {marker}{of_each(many, cls._found)}"
+
+    def _found(self) -> str:
+        if self.first_offset is None:
+            return f"at {self.offset}, where none was open"
+        return f"at {self.offset}, after its first record at {self.first_offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastStableOffsetMoved(OnPartition, TransactionEvent):
-    """At a partition's leader the last stable offset (LSO) stands below the high watermark, or has reached it again.
+    """The last stable offset (LSO) of a leader fell behind the high watermark, moved, or reached the high watermark.
 
-    Until the next such event of the same leadership it stands where this one says; once it has reached the high
-    watermark, and before the first such event, it goes with it.
+    The LSO stays at this offset until the next event of this kind in the same leader epoch. Before the first event, and
+    after it has reached the high watermark, the LSO is equal to the high watermark.
     """
 
     leader_epoch: column.Epoch
@@ -139,34 +149,26 @@ class LastStableOffsetMoved(OnPartition, TransactionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AbortedBatchFound(TransactionEvent):
-    """At the end of the run a replica has a batch of a transaction that was aborted: readers of committed records leave
-    its records out."""
+class AbortedBatchFound(OnPartition, TransactionEvent):
+    """At the end of the run, a replica has a batch of an aborted transaction, which read_committed consumers skip."""
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     producer_id: ProducerId
     base_offset: Annotated[int, "offset of the batch's first record"]
     last_offset: Annotated[int, "offset of the batch's last record"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenBatchFound(TransactionEvent):
-    """At the end of the run a replica has a batch of a transaction that has no marker there: neither committed nor
-    aborted, and readers of committed records have not got its records."""
+class OpenBatchFound(OnPartition, TransactionEvent):
+    """At the end of the run, a replica has a batch of an open transaction, unread by read_committed consumers."""
 
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
     producer_id: ProducerId
     base_offset: Annotated[int, "offset of the batch's first record"]
     last_offset: Annotated[int, "offset of the batch's last record"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionBegan(TransactionEvent):
-    """An application begins a transaction. Its records are those that it sends until it ends it."""
+class TransactionBegan(Frequent, TransactionEvent):
+    """An application began a transaction. All records that it sends until the end belong to the transaction."""
 
     client: column.Client
     transactional_id: TransactionalId
@@ -174,10 +176,14 @@ class TransactionBegan(TransactionEvent):
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
 
+    def sentence(self) -> str:
+        producer = f"(producer id {self.producer_id}, epoch {self.producer_epoch})"
+        return f"{self.client} began transaction {self.number} of {self.transactional_id} {producer}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionEndAsked(TransactionEvent):
-    """An application asks to commit, or to abort, its transaction. The coordinator may never hear of it."""
+class TransactionEndAsked(Frequent, TransactionEvent):
+    """An application called commit or abort for its transaction. The request may never reach the coordinator."""
 
     client: column.Client
     transactional_id: TransactionalId
@@ -186,10 +192,14 @@ class TransactionEndAsked(TransactionEvent):
     producer_epoch: ProducerEpoch
     committed: Annotated[bool, "committed, not aborted"]
 
+    def sentence(self) -> str:
+        end = "commit" if self.committed else "abort"
+        return f"{self.client} asked to {end} transaction {self.number} of {self.transactional_id}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionEnded(TransactionEvent):
-    """The coordinator has answered that the transaction is committed, or aborted."""
+class TransactionEnded(Frequent, TransactionEvent):
+    """The coordinator answered that the transaction is committed or aborted."""
 
     client: column.Client
     transactional_id: TransactionalId
@@ -197,14 +207,22 @@ class TransactionEnded(TransactionEvent):
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     committed: Annotated[bool, "committed, not aborted"]
+
+    def sentence(self) -> str:
+        end = "committed" if self.committed else "aborted"
+        return f"{self.client} learned that transaction {self.number} of {self.transactional_id} is {end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionFailed(ClientFailure, TransactionEvent):
-    """A producer can only abort its transaction, or can do no more at all."""
+    """A producer failed, so that it can only abort its transaction, or only be closed."""
 
     client: column.Client
     transactional_id: TransactionalId
     number: Number
     error: column.Error
     fatal: Annotated[bool, "the producer can only be closed, as if it had been replaced by another one"]
+
+    def sentence(self) -> str:
+        left = "can only be closed" if self.fatal else f"can only abort transaction {self.number}"
+        return self._with_why(f"{self.client} {left} after {self.error}")

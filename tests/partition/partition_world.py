@@ -162,7 +162,7 @@ class PartitionWorld(FollowerWorld):
         leader = self.brokers[NAMES(self._follower(name).leader_id)]
         if leader.is_up:
             return super().fetch(name, max_records=max_records)
-        return self.send(name) + self.breaks(name, "no connection")
+        return self.send(name) + self.breaks(name)
 
     def _acknowledged(self, leader: Replica, name: str, offset: int) -> list[str]:
         leading, follower = self.brokers[NAMES(leader.broker_id)], self.brokers[name].replica
@@ -290,8 +290,8 @@ class PartitionWorld(FollowerWorld):
                     yield f"controller: ISR {{{', '.join(isr)}}} at partition epoch {epoch}: {action.event.sentence()}"
                 case trace.ElrCommitted(elr=elr):
                     yield f"controller: ELR {{{', '.join(elr)}}}: {action.event.sentence()}"
-                case trace.IsrRejected(error=error):
-                    yield f"controller: {error}: {action.event.sentence()}"
+                case trace.IsrRejected():
+                    yield f"controller: {action.event.sentence()}"
                 case trace.BrokerFenced():
                     yield f"controller: {action.event.sentence()}"
                 case trace.BrokerUnfenced(broker=broker):

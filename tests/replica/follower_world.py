@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cluster.broker.replicas.followed_partition import log_truncated
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import check_leader_epoch, current_leader_epoch
 from replica.follower import FollowerState
@@ -158,10 +159,7 @@ class FollowerWorld:
         replica.leader_epoch = epoch
         if replica.follower is None:
             replica.follower = FollowerState(
-                topic_partition=TOPIC,
-                broker_id=replica.broker_id,
                 fetch_backoff_us=BACKOFF_US,
-                names=NAMES,
                 rules=self.rules,
                 end_offset_for=replica.end_offset_for,
                 unclean_elections_allowed=lambda: self.unclean_elections,
@@ -303,10 +301,10 @@ class FollowerWorld:
         actions = follower.step(answered)
         return lines + (self._perform(replica, actions, []) if actions else [f"{name} ignores it"])
 
-    def breaks(self, name: str, reason: str = "connection-lost") -> list[str]:
+    def breaks(self, name: str) -> list[str]:
         """No answer comes."""
         follower = self._follower(name)
-        return self._perform(self._replica(name), follower.step(FetchBroke(now_us=self.now_us, reason=reason)), [])
+        return self._perform(self._replica(name), follower.step(FetchBroke(now_us=self.now_us)), [])
 
     def offsets(self, name: str, which: str, error: str = "NONE", epoch: int | None = None) -> list[str]:
         """The leader's answer to the question where its log ends (latest) or starts (earliest)."""
@@ -332,7 +330,7 @@ class FollowerWorld:
             follow_up: list[FollowerAction] = []
             match action:
                 case AppendRecords() if append_error is not None:
-                    failed = AppendFailed(now_us=self.now_us, error=ErrorCode[append_error], reason=append_error)
+                    failed = AppendFailed(now_us=self.now_us, error=ErrorCode[append_error])
                     follow_up = follower.step(failed)
                 case AppendRecords():
                     kept = self._up_to_epoch(records, action.max_leader_epoch)
@@ -344,8 +342,12 @@ class FollowerWorld:
                         )
                     )
                 case TruncateTo() | TruncateFullyAndStartAt():
-                    lines.append(action.reason)
+                    before = replica.end
                     self._truncate(replica, action)
+                    place = (NAMES(replica.broker_id), *TOPIC)
+                    cut = log_truncated(place, NAMES(follower.leader_id), follower, action, replica.end)
+                    keeps = f"{NAMES(replica.broker_id)} keeps its log up to {replica.end}: {cut.cause}"
+                    lines.append(keeps if replica.end == before else cut.sentence())
                     follow_up = follower.step(
                         Truncated(
                             now_us=self.now_us, log_end_offset=replica.end, latest_epoch=replica.cache.latest_epoch
@@ -358,8 +360,15 @@ class FollowerWorld:
                 case SetLogStartOffset():
                     lines.append(f"{NAMES(replica.broker_id)} drops records below {action.offset}")
                     self.delete_below(NAMES(replica.broker_id), action.offset)
-                case AskLeaderOffsets() | DelayFetch() | MarkFailed() | Halt():
-                    lines.append(action.reason)
+                case AskLeaderOffsets():
+                    end = "ends" if action.which is Which.LATEST else "starts"
+                    lines.append(f"{NAMES(replica.broker_id)} asks {NAMES(follower.leader_id)} where its log {end}")
+                case DelayFetch():
+                    lines.append(f"{NAMES(replica.broker_id)} waits until {action.until_us / 1_000_000:g} s")
+                case MarkFailed():
+                    lines.append(f"{NAMES(replica.broker_id)} stops fetching: {action.error.name}, {action.cause}")
+                case Halt():
+                    lines.append(f"{NAMES(replica.broker_id)} halts, its leader ends at {action.leader_end_offset}")
             lines += self._perform(replica, follow_up, [])
         return lines
 

@@ -1,92 +1,169 @@
-"""Sentences that say the same of several partitions are one, and what decides is never in a range."""
+"""Events that say the same of several partitions are one line: by type, cause and fields, never by their words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import typing
+from dataclasses import fields
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from replica.causes import Cause, ElectionCause, FencingCause, IsrCause, IsrCommitCause, LagCause, OccasionKind
+from replica.trace import events as trace
 from replica.trace.alike import TOGETHER_US, Told, together
+from replica.trace.columns import OfPartitions, TraceEvent
+
+Fields = dict[str, Any]
 
 
-def texts(*sentences: str | tuple[int, str], topic: str = "orders") -> list[str]:
-    """Each about a partition of its own, at one moment or at the given one."""
-    told = []
-    for number, one in enumerate(sentences):
-        at_us, text = (0, one) if isinstance(one, str) else one
-        told.append(Told(at_us, text, (topic, number), number))
+def texts(*events: TraceEvent, apart_us: int = 0) -> list[str]:
+    told = (Told(number * apart_us, event, number) for number, event in enumerate(events))
     return [group.text for group in together(told)]
 
 
-@pytest.mark.parametrize(
-    ("sentences", "one"),
-    [
-        (["HW 9 (epoch 1)", "HW 12 (epoch 1)", "HW 1,400 (epoch 2)"], "HW 9..1,400 (epoch 1..2)"),
-        (["no heartbeat for 9.1 s", "no heartbeat for 10 s"], "no heartbeat for 9.1..10 s"),
-        (["ISR {b1, b2}: b3 left", "ISR {b2, b1}: b3 left"], "ISR {b1, b2}: b3 left"),
-        (["ISR {b1, b2}: b3 left", "ISR {b1, b4}: b3 left"], "ISR {b1, b2} or {b1, b4}: b3 left"),
-        (["ISR {b2}", "ISR {b3}", "ISR {b4}"], "ISR {b2}, {b3} or {b4}"),
-        (["ISR {a-1, b}", "ISR {a-2, b}", "ISR {a-1, a-2}"], "ISR {2 of b, a-1, a-2}"),
-        ([f"ISR {{b{n}}}" for n in range(9)], "ISR {1 of 9 brokers}"),
-        ([f"ISR {{b{n}, b9}}" for n in range(9)], "ISR {2 of 10 brokers}"),
-        (
-            ["ISR {a}: kafka-east-1 wants b9 in", "ISR {a}: kafka-east-2 wants b9 in"],
-            "ISR {a}: each leader wants b9 in",
-        ),
-        (["orders-0 is moved to 3", "orders-1 is moved to 4"], "the partition is moved to 3..4"),
-        (["as it was said", "as it was said"], "as it was said"),
-        (["orders-0 alone"], "orders-0 alone"),
-        (["4 of offsets 3..5 are gone", "2 of offsets 3..5 are gone"], "2..4 of offsets 3..5 are gone"),
-    ],
-)
-def test_numbers_sets_and_the_asking_leader_may_differ(sentences: Sequence[str], one: str) -> None:
-    assert texts(*sentences) == [one]
+def elected(partition: int, broker: str = "b2", **changed: Any) -> trace.LeaderElected:
+    given_: Fields = {
+        "leader_epoch": 1, "partition_epoch": partition, "broker": broker, "previous_leader": "b1",
+        "isr": ("b2", "b3"), "clean": True, "cause": ElectionCause.FIRST_LIVE, "previous_isr": ("b1", "b2", "b3"),
+        "occasion": OccasionKind.FENCED, "occasion_brokers": ("b1",), "fencing_cause": FencingCause.NO_HEARTBEAT,
+        "occasion_amount": 9_000_000,
+    }  # fmt: skip
+    return trace.LeaderElected("c1", "t", partition, **given_ | changed)
 
 
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        ["b1 leads", "b2 leads"],
-        ["kafka-east-1 left the ISR", "kafka-east-2 left the ISR"],
-        ["b1 wants b2 out", "b1 wants b3 out"],
-        ["the ISR is {b1, b2}", "the ISR is {b1}"],  # below min.insync.replicas, perhaps
-        ["r10 is refused", "r11 is refused"],
-        ["for 980 ms", "for 1.2 s"],
-        ["killed (kill -9)", "killed (kill -15)"],
-        ["other-1 is full", "other-2 is full"],
-        ["offsets 3..5 are gone", "offsets 4..5 are gone"],
-        ["offsets 3..5 are gone", "offsets 3..6 are gone"],
-        ["1,400..1,500 are gone", "1,401..1,500 are gone"],
-    ],
-)
-def test_names_decide(sentences: Sequence[str]) -> None:
-    assert texts(*sentences) == sentences
+def expanded(partition: int, caught_up_to: int, node: str = "b1", joins: str = "b2") -> trace.IsrProposed:
+    return trace.IsrProposed(
+        node, "t", partition, leader_epoch=partition, partition_epoch=2, isr=(node, joins), previous_isr=(node,),
+        cause=IsrCause.CAUGHT_UP, caught_up_to=caught_up_to, high_watermark=caught_up_to,
+    )  # fmt: skip
 
 
-def test_a_number_that_is_the_name_of_a_broker_a_topic_or_a_client_is_no_number() -> None:
-    def told(*sentences: str) -> list[str]:
-        all_told = [Told(0, text, ("2024", number), number) for number, text in enumerate(sentences)]
-        return [group.text for group in together(all_told, {"1", "2", "3", "2024"})]
+def lagging(partition: int, lag_us: int) -> trace.IsrProposed:
+    return trace.IsrProposed(
+        "b1", "t", partition, leader_epoch=1, partition_epoch=2, isr=("b1",), previous_isr=("b1", "b2"),
+        cause=IsrCause.LAG, lag_causes=(LagCause.NOT_CAUGHT_UP,), lags=(lag_us,), lag_time_max_us=30_000_000,
+    )  # fmt: skip
 
-    leads = ["2 is the first live member", "3 is the first live member"]
-    assert told(*leads) == leads
-    assert told("3 is the first, HW 10", "3 is the first, HW 12") == ["3 is the first, HW 10..12"]
-    assert told("ISR {1, 2}: 1 wants 2 in", "ISR {2, 3}: 3 wants 2 in") == [
-        "ISR {1, 2} or {2, 3}: each leader wants 2 in"
+
+def committed(partition: int, isr: tuple[str, ...], left: str = "b3", **changed: Any) -> trace.IsrCommitted:
+    given_: Fields = {"leader_epoch": 1, "partition_epoch": partition, "proposed_by": None}
+    return trace.IsrCommitted("c1", "t", partition, isr=isr, previous_isr=(*isr, left), **given_ | changed)
+
+
+FENCED = "after b1 was fenced (no heartbeat for 9.0 s)"
+
+
+def test_elections_of_one_leader_are_one_line_and_their_partitions_are_named() -> None:
+    first = f"in epoch 1 as the first member of the ISR {{b1, b2, b3}} that counts as live {FENCED}"
+    assert texts(elected(0)) == [f"b2 leads t-0 {first}"]
+    assert texts(*(elected(n) for n in (0, 1, 2, 7))) == [f"b2 leads t-0..t-2, t-7 {first}"]
+    assert texts(elected(0), elected(1, leader_epoch=9)) == [
+        f"b2 leads t-0..t-1 as the first member of the ISR {{b1, b2, b3}} that counts as live {FENCED}"
     ]
-    assert told("ISR {1}: 1-a wants 2 in", "ISR {1}: 2-a wants 2 in") == ["ISR {1}: each leader wants 2 in"]
 
 
-def test_only_what_is_said_within_a_second_of_the_first_is_one() -> None:
-    assert texts((0, "HW 1"), (TOGETHER_US, "HW 2"), (TOGETHER_US + 1, "HW 3"), (TOGETHER_US + 2, "HW 4")) == [
-        "HW 1..2", "HW 3..4"
-    ]  # fmt: skip
+def test_what_differs_is_told_for_each_and_never_as_a_range() -> None:
+    assert texts(expanded(1, 623), expanded(2, 22)) == [
+        "b1 proposed to expand the ISR of t-1..t-2 to {b1, b2}. t-1: b2 has caught up to 623; t-2: to 22"
+    ]
+    assert texts(lagging(0, 30_000_000), lagging(1, 30_000_000)) == [
+        "b1 proposed to shrink the ISR of t-0..t-1 to {b1}: b2 has not caught up for 30 s"
+        " (replica.lag.time.max.ms is 30 s)"
+    ]
+    assert texts(lagging(0, 30_000_000), lagging(1, 31_000_000)) == [
+        "b1 proposed to shrink the ISR of t-0..t-1 to {b1}. t-0: b2 has not caught up for 30 s; "
+        "t-1: b2 has not caught up for 31 s"
+        " (replica.lag.time.max.ms is 30 s)"
+    ]
 
 
-def test_a_second_event_of_a_partition_is_news_and_what_is_about_none_stands_alone() -> None:
-    told = [Told(0, "HW 1", ("t", 0), 0), Told(0, "HW 1", ("t", 0), 1), Told(1, "HW 2", ("t", 0), 2)]
-    told += [Told(1, "HW 3", None, 3), Told(1, "HW 4", None, 4), Told(1, "HW 4", None, 5)]
-    groups = together(told)
-    assert [(group.text, group.numbers, group.places) for group in groups] == [
-        ("HW 1", [0, 1], [("t", 0)]), ("HW 2", [2], [("t", 0)]), ("HW 3", [3], []), ("HW 4", [4, 5], [])
-    ]  # fmt: skip
+def test_of_many_that_differ_the_first_are_told_and_the_others_counted() -> None:
+    (four,) = texts(*(expanded(n, n) for n in range(4)))
+    assert four.endswith("t-0: b2 has caught up to 0; t-1: to 1; t-2: to 2; t-3: to 3")
+    (many,) = texts(*(expanded(n, n) for n in range(17)))
+    assert many.endswith("t-0: b2 has caught up to 0; t-1: to 1; t-2: to 2 and 14 more")
+    (same,) = texts(*(expanded(n, 5 * (n == 3)) for n in range(9)))
+    assert same.endswith("t-0..t-2, t-4..t-8: b2 has caught up to 0; t-3: to 5")
+
+
+def test_the_leader_and_the_members_of_sets_of_one_size_may_differ() -> None:
+    assert texts(expanded(0, 9), expanded(1, 9, node="b3")) == [
+        "each leader proposed to expand the ISR of t-0..t-1 to {b1, b2} or {b3, b2}: b2 has caught up to 9"
+    ]
+    assert texts(*(committed(n, (f"b{4 + n}",)) for n in range(2))) == [
+        "b3 left the ISR of t-0..t-1 (now {b4} or {b5})"
+    ]
+    assert texts(*(committed(n, (f"b{4 + n}",)) for n in range(5))) == ["b3 left the ISR of t-0..t-4"]
+    proposed = [
+        committed(n, ("b1",), proposed_by=f"b{n}", cause=IsrCommitCause.PROPOSED, partition_epoch=9) for n in range(2)
+    ]
+    assert texts(*proposed) == ["b3 left the ISR of t-0..t-1 (now {b1}): each leader proposed it as leader"]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([elected(0), elected(1, "b3")], id="who leads"),
+        pytest.param([elected(0), elected(1, clean=False)], id="clean or not"),
+        pytest.param([elected(0), elected(1, cause=ElectionCause.PREFERRED)], id="the cause"),
+        pytest.param([elected(0), elected(1, occasion_brokers=("b4",))], id="the occasion"),
+        pytest.param([elected(0), elected(1, previous_isr=("b1", "b2"))], id="the size of a set"),
+        pytest.param([elected(0), elected(1, "b2", previous_isr=("b1", "b3", "b4"))], id="where it came from"),
+        pytest.param([expanded(0, 9), expanded(1, 9, joins="b3")], id="who joins"),
+        pytest.param([committed(0, ("b1",)), committed(1, ("b1",), left="b2")], id="who left"),
+        pytest.param([expanded(0, 9), lagging(1, 9)], id="joining or leaving"),
+        pytest.param([elected(0), elected(0)], id="a second event of one partition is news"),
+    ],
+)
+def test_names_causes_and_sizes_decide(events: list[TraceEvent]) -> None:
+    assert len(texts(*events)) == 2
+
+
+def test_brokers_whose_names_are_numbers_are_names() -> None:
+    assert len(texts(elected(0, "2"), elected(1, "3"))) == 2
+
+
+def test_only_what_happens_within_a_second_of_the_first_is_one() -> None:
+    lines = texts(*(elected(n) for n in range(4)), apart_us=TOGETHER_US)
+    assert [line.partition(" in ")[0] for line in lines] == ["b2 leads t-0..t-1", "b2 leads t-2..t-3"]
+
+
+def test_another_sign_and_events_of_no_partition_stand_alone() -> None:
+    told = [Told(0, elected(n), n, sign) for n, sign in enumerate(("elected", "offline", "elected"))]
+    assert [group.numbers for group in together(told)] == [[0, 2], [1]]
+    assert together(told)[0].partitions == [("t", 0), ("t", 2)]
+    stopped = trace.NodeStopped(node="b1", how="kill")
+    assert texts(stopped, stopped) == ["b1 was killed (kill -9)"] * 2
+
+
+KINDS = [cls for cls in trace.EVENT_CLASSES if issubclass(cls, OfPartitions)]
+
+
+@given(st.data(), st.sampled_from(KINDS))
+def test_every_class_tells_of_events_that_it_takes_for_the_same(data: st.DataObject, kind: type[OfPartitions]) -> None:
+    """Drawn events that differ in what may differ: the sentence is made, and names each partition or counts them."""
+    hints = typing.get_type_hints(kind)
+    drawn: Fields = {one.name: data.draw(_value(hints[one.name])) for one in fields(kind)}
+    many = []
+    for number in range(data.draw(st.integers(1, 6))):
+        differs = {name: data.draw(_value(hints[name])) for name in kind.MAY_DIFFER}
+        many.append(kind(**drawn | differs | {"topic": "t", "partition": 2 * number}))
+    same = [event for event in many if event.fold_key() == many[0].fold_key()]
+    said = kind.sentence_of(same)
+    assert all(f"t-{event.partition}" in said for event in same[:4]) or f"{len(same)} partitions" in said
+
+
+def _value(hint: Any) -> st.SearchStrategy[Any]:
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        return st.lists(_value(arguments[0]), max_size=3, unique=True).map(tuple)
+    if arguments:
+        return st.one_of(*(st.none() if one is type(None) else _value(one) for one in arguments))
+    if issubclass(hint, Cause):
+        return st.sampled_from(list(hint))
+    plain: dict[Any, st.SearchStrategy[Any]] = {
+        int: st.integers(0, 99), bool: st.booleans(), str: st.sampled_from(["b1", "b2", "b3", "leader"])
+    }  # fmt: skip
+    return plain[hint]

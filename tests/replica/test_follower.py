@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from follower_world import NAMES, TOPIC, FollowerWorld
+from follower_world import FollowerWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.causes import HighWatermarkCause
+from replica.causes import FetchFailureCause, HighWatermarkCause, TruncationCause
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import check_leader_epoch
 from replica.follower import FollowerState
@@ -46,10 +46,7 @@ def test_transcript(path: Path, transcript: Callable[[Path, object], None]) -> N
 def following(*, log_end_offset: int = 10, high_watermark: int = 8, log_start_offset: int = 0) -> FollowerState:
     """b2 follows b1 in epoch 3; its log knows epoch 3 from 7, 1 from 0."""
     follower = FollowerState(
-        topic_partition=TOPIC,
-        broker_id=2,
         fetch_backoff_us=1000,
-        names=NAMES,
         rules=ERA_3_9,
         end_offset_for=lambda epoch: (3, log_end_offset) if epoch == 3 else (1, 7),
         unclean_elections_allowed=lambda: False,
@@ -110,7 +107,7 @@ def test_a_hole_at_the_end_of_the_log_stops_the_follower() -> None:
     follower.step(Truncated(now_us=5, log_end_offset=8, latest_epoch=3))
     (failed,) = follower.step(answer(offset=9, has_records=True))
     assert isinstance(failed, MarkFailed)
-    assert failed.reason == "b2 asked for 9 but its log ends at 8"
+    assert failed == MarkFailed(error=ErrorCode.NONE, cause=FetchFailureCause.OFFSET_GAP)
     assert follower.state is FetchState.FAILED
 
 
@@ -155,7 +152,7 @@ def test_out_of_range_with_an_end_that_lies_in_the_leaders_log_cuts_nothing(lead
 
 def test_a_new_leader_epoch_ends_the_delay() -> None:
     follower = following()
-    follower.step(FetchBroke(now_us=0, reason="gone"))
+    follower.step(FetchBroke(now_us=0))
     assert not follower.may_fetch(1)
     follower.step(
         FollowerAssigned(now_us=1, leader_id=3, leader_epoch=4, log_end_offset=10, latest_epoch=3, high_watermark=8)
@@ -165,10 +162,7 @@ def test_a_new_leader_epoch_ends_the_delay() -> None:
 
 def test_nothing_is_asked_before_a_leader_is_known() -> None:
     follower = FollowerState(
-        topic_partition=TOPIC,
-        broker_id=2,
         fetch_backoff_us=1,
-        names=NAMES,
         rules=ERA_3_9,
         end_offset_for=lambda epoch: (-1, -1),
         unclean_elections_allowed=lambda: False,
@@ -229,30 +223,31 @@ def test_leader_epochs_are_checked_both_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    ("diverging", "own", "expected"),
+    ("diverging", "own", "offset", "cause"),
     [
         # the leader says nothing useful: where this fetch began, which is the high watermark when nothing is known
-        ((3, -1), (3, 10), (6, True)),
-        ((-1, -1), (3, 10), (6, True)),
+        ((3, -1), (3, 10), 6, TruncationCause.NO_ANSWER),
+        ((-1, -1), (3, 10), 6, TruncationCause.NO_ANSWER),
         # an answer without epoch: the leader's end, if that is less
-        ((-1, 7), (3, 10), (7, True)),
-        ((-1, 12), (3, 10), (10, True)),
+        ((-1, 7), (3, 10), 7, TruncationCause.LEADER_END),
+        ((-1, 12), (3, 10), 10, TruncationCause.LEADER_END),
         # no epochs of our own: the same
-        ((3, 7), (-1, -1), (7, True)),
-        ((3, 12), (-1, -1), (10, True)),
+        ((3, 7), (-1, -1), 7, TruncationCause.NO_OWN_EPOCH),
+        ((3, 12), (-1, -1), 10, TruncationCause.NO_OWN_EPOCH),
         # the leader's epoch is not ours: the end of the one below, and repeat the request
-        ((3, 8), (2, 4), (4, False)),
-        ((3, 8), (2, 12), (10, False)),
+        ((3, 8), (2, 4), 4, TruncationCause.EARLIER_EPOCH),
+        ((3, 8), (2, 12), 10, TruncationCause.EARLIER_EPOCH),
         # the same epoch: the earlier of the two ends, and never past the own end
-        ((3, 8), (3, 9), (8, True)),
-        ((3, 8), (3, 5), (5, True)),
-        ((3, 14), (3, 12), (10, True)),
-        ((3, 14), (3, 16), (10, True)),
+        ((3, 8), (3, 9), 8, TruncationCause.EPOCH_END),
+        ((3, 8), (3, 8), 8, TruncationCause.EPOCH_END),
+        ((3, 8), (3, 5), 5, TruncationCause.OWN_EPOCH_END),
+        ((3, 14), (3, 12), 10, TruncationCause.OWN_EPOCH_END),
+        ((3, 14), (3, 16), 10, TruncationCause.EPOCH_END),
     ],
 )
-def test_the_cut(diverging: tuple[int, int], own: tuple[int, int], expected: tuple[int, bool]) -> None:
-    cut = find_cut(diverging, 6, 10, lambda epoch: own, "b1", "b2")
-    assert (cut.offset, cut.complete) == expected
+def test_the_cut(diverging: tuple[int, int], own: tuple[int, int], offset: int, cause: TruncationCause) -> None:
+    cut = find_cut(diverging, 6, 10, lambda epoch: own)
+    assert (cut.offset, cut.cause) == (offset, cause)
 
 
 # ---------------------------------------------------------------------------------------------------------- any history

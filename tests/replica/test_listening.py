@@ -22,8 +22,8 @@ class Told(Listener):
     def say(self, what: str, row: TraceRow) -> None:
         self.said.append(f"{type(self).__name__}.{what} {row.seq}")
 
-    @on(trace.NodeStopped, trace.LogEntryFound)
-    def z(self, row: TraceRow, event: trace.NodeStopped | trace.LogEntryFound) -> None:
+    @on(trace.NodeStopped)
+    def z(self, row: TraceRow, event: trace.NodeStopped) -> None:
         self.say("z", row)
 
     @on(trace.NodeStopped)
@@ -49,20 +49,6 @@ class OfAll(Told):
     @on(trace.TraceEvent)
     def z(self, row: TraceRow, event: trace.TraceEvent) -> None:
         self.say("all", row)
-
-
-class OfMany(Told):
-    @on(trace.LogEntriesFound)
-    def many(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
-        self.say(f"many {event.count}", row)
-
-
-class Names:
-    def between(self, start: int, stop: int) -> list[str]:
-        return [f"r{place}" for place in range(start, stop)]
-
-    def numbered(self, start: int, stop: int) -> None:
-        return None
 
 
 @pytest.mark.parametrize(
@@ -101,13 +87,6 @@ def test_listeners_are_called_in_their_order_and_a_function_with_every_row() -> 
     log.emit(STOPPED)
     log.emit(trace.TopicDeleted(node="c1", topic="t"))
     assert said == ["first 0", "Told.z 0", "Told.a 0", "last", "first 1", "last"]
-
-
-def test_many_come_as_one_to_who_takes_them_so_and_one_by_one_to_all_others() -> None:
-    said: list[str] = []
-    log = TraceLog([OfMany(said), OfAll(said), Told(said), lambda row: said.append(row.event.record)])  # type: ignore[attr-defined]
-    log.emit_entries(trace.LogEntriesFound("b1", "t", 0, 7, 3, 2, Names(), 1, 99))
-    assert said == ["OfMany.many 2 0", "OfAll.all 0", "OfAll.all 1", "Told.z 0", "Told.z 1", "r3", "r4"]
 
 
 def test_a_listener_is_asked_once_for_each_kind() -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
-from follower_world import NAMES, TOPIC
 from leader_world import LAG_MAX_US, LeaderWorld
 
 from replica import inputs as follower_table
@@ -64,7 +63,7 @@ def assigned(epoch: int, leader: int = 1, latest_epoch: int | None = 3, high_wat
 def fetch_answers(profile: str, epoch: int) -> Iterator[FetchAnswered]:
     for error in ERRORS:
         for diverging, has_records in ((None, False), (None, True), ((2, 7), False)):
-            if diverging is not None and profile == BEFORE_EPOCHS:
+            if diverging is not None and PROFILES[profile].truncation == "high-watermark":
                 continue
             yield FetchAnswered(
                 now_us=5,
@@ -84,12 +83,12 @@ def follower_inputs(profile: str, epoch: int) -> Iterator[FollowerInput]:
     yield assigned(epoch + 1, leader=3)
     yield assigned(epoch + 1, leader=3, latest_epoch=None)
     yield assigned(epoch + 1, leader=3, latest_epoch=None, high_watermark=END)
-    yield FetchBroke(now_us=5, reason="gone")
+    yield FetchBroke(now_us=5)
     yield RecordsAppended(now_us=5, log_end_offset=END + 1, latest_epoch=3)
     yield Truncated(now_us=5, log_end_offset=7, latest_epoch=2)
     yield Truncated(now_us=5, log_end_offset=7, latest_epoch=None)
     for error in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR):
-        yield AppendFailed(now_us=5, error=error, reason="it cannot be")
+        yield AppendFailed(now_us=5, error=error)
     for asked_in in (epoch, epoch - 1):
         yield from fetch_answers(profile, asked_in)
         for error in ERRORS:
@@ -112,10 +111,7 @@ def follower_inputs(profile: str, epoch: int) -> Iterator[FollowerInput]:
 def new_follower(profile: str) -> FollowerState:
     """b2, whose log has epoch 3 from 7 on and epoch 1 before."""
     return FollowerState(
-        topic_partition=TOPIC,
-        broker_id=2,
         fetch_backoff_us=1000,
-        names=NAMES,
         rules=PROFILES[profile],
         end_offset_for=lambda epoch: (3, END) if epoch >= 3 else (1, 7),
         unclean_elections_allowed=lambda: False,
@@ -137,7 +133,7 @@ def followers() -> Iterator[tuple[str, Callable[[], FollowerState]]]:
     for profile in (BEFORE_EPOCHS, *ASKING_FIRST, "kafka-4.1"):
         found: list[list[FollowerInput]] = [[]]
         for first in BEGINNINGS:
-            if profile in ASKING_FIRST or first is not COMPARED:
+            if PROFILES[profile].truncation.startswith("leader-epoch") or first is not COMPARED:
                 found.append(first)
                 found += [
                     [*first, given]

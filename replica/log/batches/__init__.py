@@ -1,4 +1,4 @@
-"""Record batches: their bytes, codecs, checks, and the control batches among them.
+"""Record batches: encoding, codecs, validation and control batches.
 
 May import: replica.
 Open first: records.py.

@@ -1,6 +1,6 @@
-"""The codecs of record batches: the contents of a compressed batch, up to a limit and not a byte further.
+"""The compression codecs of record batches, with a limit on the decompressed size.
 
-Simplified: bytes after the end of an lz4 frame are an error here; Kafka does not look at it.
+Simplified: bytes after the end of an lz4 frame are an error here; Kafka ignores them.
 Source: GzipCompression, SnappyCompression (snappy-java's SnappyInputStream), Lz4BlockInputStream, ZstdCompression
 """
 
@@ -17,32 +17,37 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 GZIP_MAGIC = b"\x1f\x8b"
 XERIAL_MAGIC = b"\x82SNAPPY\0"
 XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-"""Snappy as Kafka's clients write it: this, then blocks with their length before them. Some write one bare block."""
+"""Header of Snappy data from Kafka's clients. Blocks with their lengths follow. Some clients send one block alone."""
 XERIAL_BLOCK_BYTES = 32 * 1024
 GZIP_MEMBERS_MAX, SNAPPY_BLOCKS_MAX, ZSTD_FRAMES_MAX = 100, 1_000, 1_000
-"""In one batch: each takes its time, however little is inside. Differs from Kafka: it takes any number."""
+"""The most parts in one batch, since even an empty part takes time. Differs from Kafka: Kafka has no limit."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LZ4_FLAGS = 4
-"""Position of the frame descriptor's first byte."""
+"""Position of the first byte of an lz4 frame's descriptor, which has flags."""
 LZ4_INDEPENDENT_BLOCKS = 0x20
 IS_FULL = "failed to write whole buffer"
-"""cramjam's message when the decompressed data exceeds its buffer."""
+"""cramjam's error message when the decompressed data exceeds its buffer."""
 
 _BLOCK_LENGTH = struct.Struct(">i")
 
 
 class BadStream(Exception):
-    """Bytes that are not what the codec writes, or not all of it."""
+    """The error for compressed data that is incomplete, or not in the codec's format."""
 
 
 class TooMuchInside(Exception):
-    """The decompressed data would exceed the limit, in bytes or in parts; at most the limit was kept in memory."""
+    """The error for data above the limit of decompressed bytes or of parts, raised before all of it is in memory."""
 
 
 def decompress(codec: str, body: bytes | memoryview, limit_bytes: int) -> bytes:
-    """The decompressed data.
+    """Return the decompressed data.
 
-    codec: one of CODECS        raises: BadStream, TooMuchInside
+    Args:
+        codec: one of CODECS.
+
+    Raises:
+        BadStream: if `body` is not in the codec's format.
+        TooMuchInside: if the data has more than `limit_bytes` or too many parts.
     """
     if codec == "none":
         return bytes(body)
@@ -50,18 +55,18 @@ def decompress(codec: str, body: bytes | memoryview, limit_bytes: int) -> bytes:
 
 
 def compress(codec: str, content: bytes | bytearray) -> bytes:
-    """As a client would; the same content gives the same bytes."""
+    """Return the compressed data in the format of Kafka's clients. Equal content gives equal bytes."""
     return _COMPRESS[codec](bytes(content))
 
 
 def _gunzip(body: bytes | memoryview, limit_bytes: int) -> bytes:
-    """All members of the stream; trailing bytes that are no member are ignored (GZIPInputStream.readTrailer)."""
+    """Decompress all members of a gzip stream, and ignore trailing bytes (GZIPInputStream.readTrailer)."""
     parts: list[bytes] = []
     rest: bytes | memoryview = body
     for _ in range(GZIP_MEMBERS_MAX):
         inflater = zlib.decompressobj(wbits=31)
         try:
-            # One byte more than is allowed says that there is more; 0 would mean no limit.
+            # One byte more than the limit shows whether there is more data; 0 would mean no limit.
             parts.append(inflater.decompress(rest, limit_bytes + 1))
         except zlib.error as error:
             raise BadStream(f"gzip: {error}") from error
@@ -69,7 +74,7 @@ def _gunzip(body: bytes | memoryview, limit_bytes: int) -> bytes:
         if limit_bytes < 0:
             raise TooMuchInside("gzip")
         if not inflater.eof:
-            raise BadStream("gzip: cut short")
+            raise BadStream("gzip: the stream is cut short")
         rest = inflater.unused_data
         if not rest.startswith(GZIP_MAGIC):
             return b"".join(parts)
@@ -81,27 +86,27 @@ def _unsnappy(body: bytes | memoryview, limit_bytes: int) -> bytes:
     if not content.startswith(XERIAL_MAGIC):
         return _snappy_block(content, limit_bytes)
     parts: list[bytes] = []
-    place = len(XERIAL_HEADER)
+    position = len(XERIAL_HEADER)
     if content.count(XERIAL_MAGIC) > SNAPPY_BLOCKS_MAX:
         raise TooMuchInside("snappy")
-    while place + _BLOCK_LENGTH.size <= len(content):
-        if content.startswith(XERIAL_MAGIC, place):  # two streams, one after the other
-            place += len(XERIAL_HEADER)
+    while position + _BLOCK_LENGTH.size <= len(content):
+        if content.startswith(XERIAL_MAGIC, position):  # two streams, one after the other
+            position += len(XERIAL_HEADER)
             continue
-        (length,) = _BLOCK_LENGTH.unpack_from(content, place)
-        place += _BLOCK_LENGTH.size
-        if not 0 <= length <= len(content) - place:
-            raise BadStream(f"snappy: a block of {length} bytes, {len(content) - place} are left")
+        (length,) = _BLOCK_LENGTH.unpack_from(content, position)
+        position += _BLOCK_LENGTH.size
+        if not 0 <= length <= len(content) - position:
+            raise BadStream(f"snappy: a block claims {length} bytes, but only {len(content) - position} are left")
         if len(parts) == SNAPPY_BLOCKS_MAX:
             raise TooMuchInside("snappy")
-        parts.append(_snappy_block(content[place : place + length], limit_bytes))
+        parts.append(_snappy_block(content[position : position + length], limit_bytes))
         limit_bytes -= len(parts[-1])
-        place += length
+        position += length
     return b"".join(parts)
 
 
 def _snappy_block(block: bytes, limit_bytes: int) -> bytes:
-    """It says itself how long its content is, and is held to that."""
+    """Decompress one block, whose content must have the length that the block states."""
     try:
         if cramjam.snappy.decompress_raw_len(block) > limit_bytes:
             raise TooMuchInside("snappy")
@@ -112,13 +117,13 @@ def _snappy_block(block: bytes, limit_bytes: int) -> bytes:
 
 def _unlz4(body: bytes | memoryview, limit_bytes: int) -> bytes:
     if len(body) > LZ4_FLAGS and not body[LZ4_FLAGS] & LZ4_INDEPENDENT_BLOCKS:
-        raise BadStream("lz4: its blocks depend on each other, which Kafka cannot read")
+        raise BadStream("lz4: the blocks depend on each other, which Kafka cannot read")
     return _into_buffer("lz4", cramjam.lz4.decompress_into, body, limit_bytes)
 
 
 def _unzstd(body: bytes | memoryview, limit_bytes: int) -> bytes:
     if not len(body):
-        return b""  # no frame is no error (ZstdInputStream)
+        return b""  # an empty stream is no error (ZstdInputStream)
     if bytes(body).count(ZSTD_MAGIC) > ZSTD_FRAMES_MAX:
         raise TooMuchInside("zstd")
     return _into_buffer("zstd", cramjam.zstd.decompress_into, body, limit_bytes)
@@ -127,7 +132,7 @@ def _unzstd(body: bytes | memoryview, limit_bytes: int) -> bytes:
 def _into_buffer(
     codec: str, decompress_into: Callable[[bytes | memoryview, bytearray], int], body: bytes | memoryview, limit: int
 ) -> bytes:
-    """Into memory that cannot grow; of it only what is written to is ever taken from the machine."""
+    """Decompress into a buffer of fixed size, of which only the written part uses memory."""
     buffer = bytearray(limit)
     try:
         size = decompress_into(body, buffer)
@@ -141,8 +146,8 @@ def _into_buffer(
 
 def _snappy(content: bytes) -> bytes:
     out = [XERIAL_HEADER]
-    for place in range(0, len(content), XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(content[place : place + XERIAL_BLOCK_BYTES]))
+    for position in range(0, len(content), XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(content[position : position + XERIAL_BLOCK_BYTES]))
         out += (_BLOCK_LENGTH.pack(len(block)), block)
     return b"".join(out)
 

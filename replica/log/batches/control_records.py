@@ -1,9 +1,9 @@
 """Control batches: the markers that end a transaction in a partition (KIP-98).
 
-The coordinator has one written for each partition of a transaction. A marker has an offset of its own, but no
-application ever gets it.
+The transaction coordinator lets leaders append a marker to each partition of a transaction. A marker has an offset, but
+consumers never return it to the application.
 
-Source: ControlRecordType, EndTransactionMarker, MemoryRecords.withEndTransactionMarker.
+Source: ControlRecordType, EndTransactionMarker, MemoryRecords.withEndTransactionMarker
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from replica.ids import UNDEFINED_EPOCH, LeaderEpoch
 from replica.log.batches.records import BatchHeader, Bytes, build_batch, corrupt, read_records
 
 CONTROL_VERSION = 0
-UNKNOWN_CONTROL_TYPE = -1
 
 _KEY = struct.Struct(">hh")  # version, type
 _MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
 
 
 class ControlRecordType(IntEnum):
-    """The two that end a transaction; the others belong to the metadata log."""
+    """The types of control records that end a transaction. Other types occur only in the metadata log."""
 
     ABORT = 0
     COMMIT = 1
 
 
 class EndTransactionMarker(NamedTuple):
-    """coordinator_epoch: leader epoch of the coordinator's partition, which fences its predecessors"""
+    """The content of a marker: commit or abort.
+
+    `coordinator_epoch` is the leader epoch of the coordinator's partition, by which old coordinators are fenced.
+    """
 
     control_type: ControlRecordType
     coordinator_epoch: LeaderEpoch
@@ -45,7 +47,7 @@ def end_transaction_marker(
     coordinator_epoch: LeaderEpoch,
     timestamp_ms: int,
 ) -> bytearray:
-    """A control batch with one marker, as a leader appends it: without base offset, leader epoch and sequence."""
+    """Return a control batch with one marker, still without base offset and leader epoch."""
     record = (_KEY.pack(CONTROL_VERSION, control_type), _MARKER_VALUE.pack(CONTROL_VERSION, coordinator_epoch))
     return build_batch(
         [record],
@@ -59,9 +61,10 @@ def end_transaction_marker(
 
 
 def read_end_transaction_marker(batch: Bytes) -> EndTransactionMarker | None:
-    """The marker in a control batch; None: another control record, or none that compaction has left.
+    """Return the marker of a control batch, None for another control record or if compaction has removed the marker.
 
-    raises: KafkaError CORRUPT_MESSAGE
+    Raises:
+        KafkaError: CORRUPT_MESSAGE if the control record is malformed.
     """
     records = read_records(batch)
     if not records:
@@ -71,13 +74,13 @@ def read_end_transaction_marker(batch: Bytes) -> EndTransactionMarker | None:
     if number not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         return None
     if record.value is None or len(record.value) < _MARKER_VALUE.size:
-        raise corrupt(f"the marker at offset {record.offset} has no coordinator epoch")
+        raise corrupt(f"the transaction marker at offset {record.offset} has no coordinator epoch")
     _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value)
     return EndTransactionMarker(ControlRecordType(number), coordinator_epoch, record.timestamp_ms)
 
 
 def marker_in(header: BatchHeader, data: Bytes, headers: Sequence[BatchHeader]) -> EndTransactionMarker | None:
-    """The marker of a control batch; `headers` are those of all batches in `data`, in order."""
+    """Return the marker of the control batch with `header`. `headers` are those of all batches in `data`, in order."""
     position = 0
     for before in headers:
         if before is header:
@@ -87,7 +90,11 @@ def marker_in(header: BatchHeader, data: Bytes, headers: Sequence[BatchHeader]) 
 
 
 def control_type_of(key: bytes | None) -> int:
-    """The type that a control record's key names, known or not. raises: KafkaError CORRUPT_MESSAGE"""
+    """Return the number of a control record's type, which may be unknown, from the record's key.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE if the key has no type.
+    """
     if key is None or len(key) < _KEY.size:
         raise corrupt("a control record has no type")
     number: int = _KEY.unpack_from(key)[1]

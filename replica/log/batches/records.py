@@ -1,9 +1,8 @@
-"""Record batches, magic 2: read a header, check the CRC, stamp offset and epoch in place, build, and take apart.
+"""Record batches of magic 2: reading of headers, check of the CRC, writing of offset and epoch, encoding and decoding.
 
-A broker handles batches: it reads 61 bytes, checks one CRC and rewrites 12 bytes that lie outside it. The leader walks
-once over the records that a client has sent (record_walk); only clients and the checker take them out.
-
-Source: Kafka DefaultRecordBatch, DefaultRecord.
+A broker handles whole batches: it reads 61 bytes, checks one CRC and rewrites 12 bytes that the CRC does not cover. The
+leader also checks the records of a client's batch once (record_walk.py). Only clients and the checker decode records.
+Source: DefaultRecordBatch, DefaultRecord
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ Bytes = bytes | bytearray | memoryview
 
 BATCH_HEADER_BYTES = 61
 LOG_OVERHEAD_BYTES = 12
-"""Base offset and length: the part of a batch that its own length field does not count."""
+"""Size of the fields base offset and length, which the length of a batch does not include."""
 MAGIC = 2
 CRC_START = 21
-"""The CRC covers everything from the attributes on, so the leader may rewrite what lies before."""
+"""Position from which on the CRC covers the batch. The leader may rewrite the bytes before."""
 
 INT64 = 2**63
 
@@ -41,10 +40,10 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
-"""The base timestamp says when the cleaner may remove the batch's tombstones, or its marker (KIP-534)."""
+"""Attribute bit: the base timestamp is the time after which the cleaner may remove tombstones or markers (KIP-534)."""
 
 DECOMPRESSED_BYTES_MAX = 128 << 20
-"""Bound on what a batch of a log may grow to in memory; a leader appends none that grows to more."""
+"""Limit for the decompressed size of a batch; a leader appends no larger batches."""
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = struct.Struct(">q")
@@ -58,7 +57,7 @@ _MAX_TIMESTAMP_POSITION = 35
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """The 61 bytes before the records; `size_bytes` is the whole batch, the length field plus 12."""
+    """The 61 bytes before the records. `size_bytes` is the size of the whole batch: the length field plus 12."""
 
     base_offset: Offset
     size_bytes: int
@@ -75,7 +74,7 @@ class BatchHeader:
     record_count: int
 
     def as_written(self, base_offset: Offset, leader_epoch: LeaderEpoch) -> BatchHeader:
-        """As a leader has it in its log, which received it."""
+        """Return the header with the base offset and epoch that the leader has assigned."""
         return BatchHeader(
             base_offset,
             self.size_bytes,
@@ -94,12 +93,12 @@ class BatchHeader:
 
     @property
     def last_offset(self) -> Offset:
-        """Offset of the last record, inclusive; kept even when compaction removes that record."""
+        """The offset of the last record, which does not change even if compaction removes that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record; wraps from 2^31-1 to 0 (DefaultRecordBatch.incrementSequence)."""
+        """The sequence number of the last record; 0 follows 2^31-1 (DefaultRecordBatch.incrementSequence)."""
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
     @property
@@ -109,7 +108,7 @@ class BatchHeader:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on compaction may remove its tombstones, or its marker; None: it has not been set yet."""
+        """The time after which compaction may remove tombstones or the marker, None if not set yet."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
@@ -122,23 +121,24 @@ class BatchHeader:
 
     @property
     def has_producer_id(self) -> bool:
-        """It comes from an idempotent producer. Kafka takes every negative id for none."""
+        """True if the producer is idempotent. As in Kafka, a negative producer id means none."""
         return self.producer_id > NO_PRODUCER_ID
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """Sequence numbers count 0 .. 2^31-1 and then start again; -1 (none) stays none."""
+    """Return the sequence number plus `increment`; 0 follows 2^31-1, and -1 (none) stays -1."""
     return sequence if sequence < 0 else (sequence + increment) & 0x7FFF_FFFF
 
 
 def read_header(data: Bytes, position: int = 0) -> BatchHeader:
-    """The header of the batch that starts at `position`.
+    """Return the header of the batch that starts at `position`.
 
-    raises: KafkaError CORRUPT_MESSAGE when there are fewer than 61 bytes, or the length field is impossible
+    Raises:
+        KafkaError: CORRUPT_MESSAGE if there are fewer than 61 bytes, or the length field is impossible.
     """
     if len(data) - position < BATCH_HEADER_BYTES:
         raise corrupt(f"{len(data) - position} bytes are too few for a batch header of {BATCH_HEADER_BYTES}")
-    # Field by field, though twice: through a list of the rest each header took a third longer, 530 ns instead of 380.
+    # The fields are unpacked twice by name: unpacking the rest as a list took a third longer, 530 ns instead of 380.
     (
         base_offset,
         length,
@@ -155,7 +155,7 @@ def read_header(data: Bytes, position: int = 0) -> BatchHeader:
         record_count,
     ) = _HEADER.unpack_from(data, position)
     if length < BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES:
-        raise corrupt(f"the batch at offset {base_offset} claims a length of {length} bytes")
+        raise corrupt(f"the batch at offset {base_offset} claims {length} bytes, which is less than its header")
     return BatchHeader(
         base_offset,
         length + LOG_OVERHEAD_BYTES,
@@ -174,7 +174,7 @@ def read_header(data: Bytes, position: int = 0) -> BatchHeader:
 
 
 def check_crc(data: Bytes, position: int, header: BatchHeader) -> bool:
-    """Whether the batch at `position` is whole and its bytes 21..end have the CRC-32C that its header names."""
+    """Return True if the batch at `position` is complete and its CRC-32C matches."""
     end = position + header.size_bytes
     if end > len(data):
         return False
@@ -182,15 +182,16 @@ def check_crc(data: Bytes, position: int, header: BatchHeader) -> bool:
 
 
 def crc_of(data: Bytes, position: int = 0) -> int:
-    """The CRC that the header of the batch at `position` names."""
+    """Return the CRC in the header of the batch at `position`."""
     crc: int = _CRC.unpack_from(data, position + _CRC_POSITION)[0]
     return crc
 
 
 def batches(data: Bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch in `data`; a partial batch at the end is left out.
+    """Yield (position, header) of each complete batch in `data`; an incomplete batch at the end is skipped.
 
-    raises: KafkaError CORRUPT_MESSAGE at an impossible length field
+    Raises:
+        KafkaError: CORRUPT_MESSAGE if a length field is impossible.
     """
     position = 0
     while len(data) - position >= BATCH_HEADER_BYTES:
@@ -202,26 +203,25 @@ def batches(data: Bytes) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def stamp(batch: bytearray | memoryview, position: int, base_offset: Offset, leader_epoch: LeaderEpoch) -> None:
-    """Write the leader's base offset and epoch into the batch; the CRC covers neither, so it stays valid."""
+    """Write base offset and leader epoch into a batch in place. The CRC covers neither and stays valid."""
     _BASE_OFFSET.pack_into(batch, position, base_offset)
     _LEADER_EPOCH.pack_into(batch, position + _LEADER_EPOCH_POSITION, leader_epoch)
 
 
 def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms: int) -> BatchHeader:
-    """Make `now_ms` the time of all records of a batch, in its header and under its CRC; returns the new header.
+    """Write the append time `now_ms` and a new CRC into a batch in place, and return the new header.
 
-    source: DefaultRecordBatch.setMaxTimestamp
+    Source: DefaultRecordBatch.setMaxTimestamp
     """
     crc = _write_times(batch, header.attributes | LOG_APPEND_TIME, now_ms)
     return replace(header, attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=now_ms, crc=crc)
 
 
 def as_sent(batch: Bytes, header: BatchHeader, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> BatchHeader:
-    """The header with the CRC that the batch had before its leader wrote the time of the append into it.
+    """Return the header with the CRC that the batch had before its leader wrote the append time into it.
 
-    By that CRC the trace knows a batch, in whatever log it is.
-
-    limit_bytes: of its records; a larger one, or one that compaction has made smaller, has the CRC of its header
+    The trace identifies a batch by that CRC in every log. The header is returned unchanged if compaction has shortened
+    the batch, or if the decompressed size exceeds `limit_bytes`.
     """
     if not header.attributes & LOG_APPEND_TIME or not header.record_count:
         return header
@@ -234,7 +234,6 @@ def as_sent(batch: Bytes, header: BatchHeader, limit_bytes: int = DECOMPRESSED_B
 
 
 def _write_times(batch: bytearray | memoryview, attributes: int, max_timestamp: int) -> int:
-    """Returns the new CRC."""
     _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
     _BASE_OFFSET.pack_into(batch, _MAX_TIMESTAMP_POSITION, max_timestamp)
     crc: int = crc32c(memoryview(batch)[CRC_START:])
@@ -243,7 +242,7 @@ def _write_times(batch: bytearray | memoryview, attributes: int, max_timestamp: 
 
 
 def as_int64(number: int) -> int:
-    """A sum, truncated to Java's 64 bits."""
+    """Return the number wrapped to 64 bits, as Java does on overflow."""
     return (number + INT64) % (2 * INT64) - INT64
 
 
@@ -282,14 +281,15 @@ def build_batch(
     control: bool = False,
     headers: Sequence[Headers] = (),
 ) -> bytearray:
-    """One batch of (key, value) pairs, as a client would send it: base offset 0, no leader epoch.
+    """Return a batch of (key, value) pairs, by default as a client sends it: base offset 0, no leader epoch.
 
-    headers: of each record, () if none has any
-    timestamp_ms: one for all records, or one per record; milliseconds
-    compression: one of CODECS
+    Args:
+        headers: headers of each record; () if no record has any.
+        timestamp_ms: one time for all records, or one per record.
+        compression: one of CODECS.
     """
     if not records:
-        raise ValueError("a batch holds at least one record")
+        raise ValueError("a batch must have at least one record")
     timestamps = [timestamp_ms] * len(records) if isinstance(timestamp_ms, int) else timestamp_ms
     base_timestamp = timestamps[0]
     body = bytearray()
@@ -310,11 +310,9 @@ def build_batch(
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[Record], delete_horizon_ms: int | None) -> bytearray:
-    """The batch `header` with these of its records. Its offsets and its producer's sequence numbers stay; () for a
-    batch that is kept for these alone.
+    """Return the batch of `header` with only `records`, which may be empty. Offsets and sequence numbers do not change.
 
-    raises: BadStream if its codec is not installed
-    source: MemoryRecords.buildRetainedRecordsInto, DefaultRecordBatch.writeEmptyHeader
+    Source: MemoryRecords.buildRetainedRecordsInto, DefaultRecordBatch.writeEmptyHeader
     """
     kept = header.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     if not records:
@@ -337,7 +335,7 @@ def rebuild_batch(header: BatchHeader, records: Sequence[Record], delete_horizon
 
 
 def _sealed(base_offset: Offset, leader_epoch: LeaderEpoch, fields: tuple[int, ...], body: Bytes) -> bytearray:
-    """fields: of the header, from the attributes on"""
+    """Return a batch with base offset, length and CRC. `fields` are the header fields from the attributes on."""
     batch = bytearray(BATCH_HEADER_BYTES)
     batch += body
     length = len(batch) - LOG_OVERHEAD_BYTES
@@ -352,11 +350,15 @@ def read_records(
     header: BatchHeader | None = None,
     limit_headers: int = HEADERS_MAX,
 ) -> list[Record]:
-    """The records of one whole batch, in offset order.
+    """Return the records of one complete batch, in offset order.
 
-    limit_bytes: of the records, decompressed     header: of the batch, if it has been read already
-    limit_headers: of the records, together
-    raises: KafkaError CORRUPT_MESSAGE (no records, or too many bytes or headers), UNSUPPORTED_COMPRESSION_TYPE
+    Args:
+        limit_bytes: limit for the decompressed records.
+        header: header of the batch, if it has been read already.
+        limit_headers: limit for the headers of all records together.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE if the records are malformed or exceed a limit; UNSUPPORTED_COMPRESSION_TYPE.
     """
     header = header or read_header(batch)
     body = body_of(batch, header, limit_bytes)
@@ -369,15 +371,15 @@ def read_records(
     except IndexError as error:
         raise corrupt(f"batch at offset {header.base_offset}: {error}") from error
     if position != len(body):
-        raise corrupt(f"batch at offset {header.base_offset}: {len(body) - position} bytes after the last record")
+        raise corrupt(f"batch at offset {header.base_offset}: {len(body) - position} bytes follow the last record")
     return records
 
 
 def read_timestamps(batch: Bytes) -> list[tuple[Offset, int]]:
-    """(offset, milliseconds) of the records of one whole batch, in their order. raises: as read_records"""
+    """Return (offset, milliseconds) of each record of a complete batch. Raises the errors of `read_records`."""
     header = read_header(batch)
     if header.record_count != header.last_offset_delta + 1:
-        return [(record.offset, record.timestamp_ms) for record in read_records(batch)]  # It was compacted.
+        return [(record.offset, record.timestamp_ms) for record in read_records(batch)]  # The batch was compacted.
     return list(enumerate(_timestamps(batch, header), header.base_offset))
 
 
@@ -392,22 +394,24 @@ def _timestamps(batch: Bytes, header: BatchHeader) -> list[int]:
 
 
 def body_of(batch: Bytes, header: BatchHeader, limit_bytes: int) -> bytes:
-    """The records as they are laid out, decompressed. raises: as read_records"""
+    """Return the encoded records, decompressed. Raises the errors of `read_records`."""
     if header.codec not in CODECS:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"{header.codec} is none that Kafka has")
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Kafka has no compression codec {header.codec}")
     try:
         return decompress(header.codec, memoryview(batch)[BATCH_HEADER_BYTES : header.size_bytes], limit_bytes)
     except BadStream as error:
         raise corrupt(f"batch at offset {header.base_offset}: {error}") from error
     except TooMuchInside as bomb:
-        raise corrupt(f"batch at offset {header.base_offset}: more than {limit_bytes} bytes inside") from bomb
+        raise corrupt(
+            f"batch at offset {header.base_offset}: the records have more than {limit_bytes} bytes when decompressed"
+        ) from bomb
 
 
 def _read_record(body: bytes, position: int, header: BatchHeader, most_headers: int) -> tuple[Record, int]:
     length, position = _get_varint(body, position)
     end = position + length
     if not position < end <= len(body):
-        raise IndexError(f"a record of {length} bytes does not fit")
+        raise IndexError(f"a record claims {length} bytes, but only {len(body) - position} are left in the batch")
     timestamp_delta, position = _get_varint(body, position + 1)
     offset_delta, position = _get_varint(body, position)
     key, position = _get_bytes(body, position)
@@ -415,16 +419,16 @@ def _read_record(body: bytes, position: int, header: BatchHeader, most_headers: 
     count, position = _get_varint(body, position)
     headers = []
     if count > most_headers:
-        raise IndexError("its records have too many headers")
+        raise IndexError("the records have too many headers")
     for _ in range(count):
         name, position = _get_bytes(body, position)
         if name is None:
-            raise IndexError("a record header has no name")
+            raise IndexError("a record header has no key")
         content, position = _get_bytes(body, position)
         headers.append((name.decode(errors="replace"), content))
     if position != end or count < 0:
         raise IndexError(f"a record ends at byte {position}, not {end}")
-    # Log-append time: one timestamp for the whole batch, kept in its header.
+    # With log-append time the header has one timestamp for the whole batch.
     timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + timestamp_delta
     if not -INT64 <= timestamp < INT64:
         timestamp = as_int64(timestamp)
@@ -434,7 +438,7 @@ def _read_record(body: bytes, position: int, header: BatchHeader, most_headers: 
 def _put_record(
     out: bytearray, timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Headers
 ) -> None:
-    record = bytearray(b"\0")  # record attributes: unused by Kafka
+    record = bytearray(b"\0")  # record attributes, which Kafka does not use
     _put_varint(record, timestamp_delta)
     _put_varint(record, offset_delta)
     _put_bytes(record, key)
@@ -451,7 +455,7 @@ def _put_record(
 
 
 def _put_varint(out: bytearray, number: int) -> None:
-    """Zig-zag, seven bits at a time, lowest first; serves varint (32 bit) and varlong (64 bit) alike."""
+    """Append a zig-zag varint (32 bit) or varlong (64 bit), seven bits at a time, lowest first."""
     rest = (number << 1) ^ (number >> 63)
     while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)
@@ -461,7 +465,7 @@ def _put_varint(out: bytearray, number: int) -> None:
 
 def _put_bytes(out: bytearray, content: bytes | None) -> None:
     if content is None:
-        out.append(1)  # zig-zag of -1
+        out.append(1)  # -1 in zig-zag encoding
     else:
         _put_varint(out, len(content))
         out += content
@@ -469,7 +473,7 @@ def _put_bytes(out: bytearray, content: bytes | None) -> None:
 
 def _get_varint(data: bytes, position: int) -> tuple[int, int]:
     byte = data[position]
-    if byte < 0x80:  # as good as always
+    if byte < 0x80:  # nearly always
         return (byte >> 1) ^ -(byte & 1), position + 1
     rest, shift = 0, 0
     while True:
@@ -488,5 +492,5 @@ def _get_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
     if length < 0:
         return None, position
     if position + length > len(data):
-        raise IndexError(f"{length} bytes are announced, {len(data) - position} are left")
+        raise IndexError(f"a field claims {length} bytes, but only {len(data) - position} are left")
     return data[position : position + length], position + length

@@ -1,11 +1,10 @@
-"""Checks of a batch before it touches the log: a produced one on the leader, a fetched one on a follower.
+"""Checks of a batch before an append: of a produced batch on the leader, of a fetched batch on a follower.
 
-The leader walks the records of what a client sends; a follower trusts its leader with them, as in Kafka, and looks at
-headers and CRC. The order of the tests is Kafka's, and so are the codes of the refusals, also where its code meets an
-error that it does not expect. Source: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords,
-LogValidator (4.1).
+The leader checks every record of a client's batch. A follower trusts its leader, as in Kafka, and checks only headers
+and CRC. Order of checks and error codes are Kafka's, also for errors that Kafka's code does not expect.
 
-Simplified: all eras validate as 4.1 does. A largest timestamp that the header states wrongly stays as it is.
+Simplified: all releases validate as 4.1 does. A wrong largest timestamp in the header is not corrected.
+Source: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator (4.1)
 """
 
 from __future__ import annotations
@@ -45,33 +44,35 @@ from replica.log.batches.records import (
 )
 
 SMALLEST_RECORD_BYTES = 14
-"""LegacyRecord.RECORD_OVERHEAD_V0: no batch of any format is smaller, without its offset and length."""
+"""Smallest size of a batch in any format, without offset and length. Source: LegacyRecord.RECORD_OVERHEAD_V0"""
 SIZE_POSITION, MAGIC_POSITION, CODEC_POSITION, COUNT_POSITION = 8, 16, 22, 57
 FIRST_VERSION_WITH_ZSTD = 7
 ZSTD = CODECS.index("zstd")
 NO_TIMESTAMP = -1
 
 INSIDE_BYTES_MAX, INSIDE_RECORDS_MAX = 16 << 20, 150_000
-"""Of one compressed batch, unless max.message.bytes lets a batch that is not compressed hold more.
+"""Limits for the content of one compressed batch, which a larger max.message.bytes raises.
 
-Differs from Kafka, which has no limit: 600 KB of gzip keep one of its threads busy with 600 MB.
+Differs from Kafka, which has no limit, so that 600 KB of gzip can take 600 MB of memory and much time.
 """
 SHORT_WORK_RECORDS, SHORT_WORK_BYTES, SHORT_WORK_COMPRESSED_BYTES = 5_000, 64 * 1024, 8 * 1024
-"""Of one request, looked into at once: some milliseconds."""
+"""The limits up to which a request is checked immediately, which takes some milliseconds."""
 RECORD_ERRORS_MAX = 1000
-"""Simplified: Kafka names every record that is wrong."""
+"""The most record errors in a response. Simplified: Kafka lists every refused record."""
 
 _INT32 = struct.Struct(">i")
 
 
-# --------------------------------------------------------------------------------------- what a request may hold at all
+# --------------------------------------------------------------------------------------- what a request may contain
 
 
 def single_batch(records: memoryview | None, api_version: int) -> memoryview:
-    """The one batch that a produce request may hold for a partition; a partial one behind it is cut off.
+    """Return the only batch that a produce request may have for a partition, without an incomplete batch after it.
 
-    raises: KafkaError INVALID_RECORD, CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE, UNKNOWN_SERVER_ERROR
-    source: ProduceRequest.validateRecords, ByteBufferLogInputStream.nextBatchSize
+    Raises:
+        KafkaError: INVALID_RECORD, CORRUPT_MESSAGE or UNSUPPORTED_COMPRESSION_TYPE for any other content.
+
+    Source: ProduceRequest.validateRecords, ByteBufferLogInputStream.nextBatchSize
     """
     if (
         records is not None
@@ -80,50 +81,53 @@ def single_batch(records: memoryview | None, api_version: int) -> memoryview:
         and not records[CODEC_POSITION] & CODEC_MASK
         and _INT32.unpack_from(records, SIZE_POSITION)[0] == len(records) - LOG_OVERHEAD_BYTES
     ):
-        return records  # as good as always
+        return records  # nearly always
     if records is None:
-        raise _invalid("the request holds no batch")  # Differs from Kafka: it never answers null.
+        raise _invalid("the request has no batch")  # Differs from Kafka: Kafka does not respond to null records.
     sizes = _batch_sizes(records)
     size_bytes = next(sizes, None)
     if size_bytes is None:
-        raise _invalid("the request holds no batch")
+        raise _invalid("the request has no batch")
     if records[MAGIC_POSITION] != MAGIC:
         raise _invalid(f"magic {records[MAGIC_POSITION]} is not supported, only {MAGIC}")
     if api_version < FIRST_VERSION_WITH_ZSTD and records[CODEC_POSITION] & CODEC_MASK == ZSTD:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {api_version} knows no zstd")
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce version {api_version} does not support zstd; version {FIRST_VERSION_WITH_ZSTD} does",
+        )
     if next(sizes, None) is not None:
-        raise _invalid("more than one batch for a partition in one request")
+        raise _invalid("the request has more than one batch for a partition")
     return records if size_bytes == len(records) else records[:size_bytes]
 
 
 def is_transactional(records: memoryview | None) -> bool:
-    """Whether a client says so of the first batch, which may be none at all."""
+    """Return True if the first batch, which may be invalid, has the attribute bit of a transaction."""
     return records is not None and len(records) > CODEC_POSITION and bool(records[CODEC_POSITION] & TRANSACTIONAL)
 
 
 def _batch_sizes(records: memoryview) -> Iterator[int]:
-    """Of the whole batches, in bytes. raises: KafkaError CORRUPT_MESSAGE"""
-    place = 0
-    while (left := len(records) - place) >= LOG_OVERHEAD_BYTES:
-        (size_bytes,) = _INT32.unpack_from(records, place + SIZE_POSITION)
+    """Yield the size of each complete batch, in bytes."""
+    position = 0
+    while (left := len(records) - position) >= LOG_OVERHEAD_BYTES:
+        (size_bytes,) = _INT32.unpack_from(records, position + SIZE_POSITION)
         if size_bytes < SMALLEST_RECORD_BYTES:
-            raise corrupt(f"a batch of {size_bytes} bytes is smaller than any can be ({SMALLEST_RECORD_BYTES})")
+            raise corrupt(f"a batch claims {size_bytes} bytes; at least {SMALLEST_RECORD_BYTES} are needed")
         if left <= MAGIC_POSITION:
             return
-        if records[place + MAGIC_POSITION] > MAGIC:
-            raise corrupt(f"magic {records[place + MAGIC_POSITION]} is none that Kafka has")
+        if records[position + MAGIC_POSITION] > MAGIC:
+            raise corrupt(f"Kafka has no batch format with magic {records[position + MAGIC_POSITION]}")
         size_bytes += LOG_OVERHEAD_BYTES
         if size_bytes > left:
             return
         yield size_bytes
-        place += size_bytes
+        position += size_bytes
 
 
 # ----------------------------------------------------------------------------------------------- the records of a batch
 
 
 class InsideLimits(NamedTuple):
-    """How much may come out of a compressed batch."""
+    """Limits for the decompressed size and the number of records of a compressed batch."""
 
     size_bytes: int
     records: int
@@ -135,20 +139,21 @@ def limits_inside(config: TopicConfig) -> InsideLimits:
 
 
 def look_inside(batch: Bytes, header: BatchHeader, limits: InsideLimits) -> Walked:
-    """Walk over the records of a batch whose CRC is right. This is the slow part, and it uses only the batch's bytes.
+    """Decompress and check the records of a batch with a valid CRC. This is the slow part of the validation.
 
-    raises: KafkaError INVALID_RECORD, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR (no stream of its codec: Kafka's
-    decompressors throw what it has no code for)
+    Raises:
+        KafkaError: INVALID_RECORD for malformed records, MESSAGE_TOO_LARGE above a limit, or UNKNOWN_SERVER_ERROR for
+            invalid compressed data, for which Kafka's decompressors have no error code.
     """
     try:
         body = decompress(header.codec, memoryview(batch)[BATCH_HEADER_BYTES : header.size_bytes], limits.size_bytes)
         if not header.attributes & CODEC_MASK:
             return _walk(body, header.record_count)
         if limits.records < header.record_count <= len(body) // RECORD_BYTES_MIN:
-            raise _too_much_inside(f"{header.record_count} records, {limits.records} are allowed")
+            raise _too_much_inside(f"{header.record_count} records; at most {limits.records} are allowed")
         return _walk(body, header.record_count)
     except TooMuchInside as bomb:
-        raise _too_much_inside(f"more than {limits.size_bytes} bytes, or very many parts") from bomb
+        raise _too_much_inside(f"more than {limits.size_bytes} bytes, or too many compressed blocks") from bomb
     except BadStream as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
@@ -159,18 +164,18 @@ def _walk(body: bytes, record_count: int) -> Walked:
     except MalformedRecords as error:
         raise _invalid(str(error)) from error
     except TooManyHeaders as error:
-        raise _too_much_inside(f"more than {HEADERS_MAX} headers") from error
+        raise _too_much_inside(f"more than {HEADERS_MAX} record headers") from error
 
 
 def _too_much_inside(what: str) -> KafkaError:
-    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the batch holds {what} inside")
+    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the compressed batch contains {what}")
 
 
 def takes_long(request: Iterable[memoryview | None]) -> bool:
-    """Whether looking into what a request holds may take so long that others should not have to wait for it.
+    """Return True if `look_inside` may take so long that other requests should not wait meanwhile.
 
-    A compressed batch does not show how much is inside: a few hundred bytes can be all that is allowed. And a record of
-    any batch may be nothing but headers.
+    Args:
+        request: the batches of a Produce request. A few hundred compressed bytes may contain records up to the limit.
     """
     records = size_bytes = compressed_bytes = 0
     for batch in request:
@@ -185,11 +190,11 @@ def takes_long(request: Iterable[memoryview | None]) -> bool:
 
 
 Inspected = Walked | KafkaError
-"""The findings of `look_inside`, or the reason it refused."""
+"""The result of `look_inside`, or the error that `look_inside` raised."""
 
 
 def inspect(batch: Bytes, limits: InsideLimits) -> Inspected | None:
-    """`look_inside` ahead of `validate_produced`; None: that will refuse it without a look at its records."""
+    """Return the result of `look_inside`, or None if `validate_produced` will refuse the batch without this result."""
     try:
         header = read_header(batch)
         if header.attributes & CODEC_MASK >= len(CODECS) or not check_crc(batch, 0, header):
@@ -210,24 +215,27 @@ def validate_produced(
     *,
     from_client: bool = True,
 ) -> BatchHeader:
-    """The header of a batch from a client, as `single_batch` gives it, or from a coordinator.
+    """Check a batch from a client (see `single_batch`) or from a coordinator, and return its header.
 
-    inspected: the result of `inspect` for this batch, if it ran
-    raises: KafkaError CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
-            UNKNOWN_SERVER_ERROR (a codec that there is not, or not its bytes)
+    Args:
+        inspected: the result of `inspect` for this batch, if that was called.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
+            UNKNOWN_SERVER_ERROR (an unknown codec, or invalid compressed data).
     """
     header = read_header(batch)
     if header.base_offset != 0:
-        raise _invalid(f"a client's batch begins at offset 0, not {header.base_offset}")
+        raise _invalid(f"a client's batch must begin at offset 0, not {header.base_offset}")
     if header.size_bytes > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"batch of {header.size_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
+            f"a batch of {header.size_bytes} bytes exceeds max.message.bytes={config.max_message_bytes}",
         )
     if not check_crc(batch, 0, header):
-        raise corrupt(f"batch of {header.size_bytes} bytes fails its CRC")
+        raise corrupt(f"a batch of {header.size_bytes} bytes fails its CRC")
     if header.attributes & CODEC_MASK >= len(CODECS):
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{header.codec} is none that Kafka has")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Kafka has no compression codec {header.codec}")
     _validate_header(header, from_client)
     if isinstance(inspected, KafkaError):
         raise inspected
@@ -241,27 +249,29 @@ def validate_produced(
     if header.size_bytes > config.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"batch of {header.size_bytes} bytes, segment.bytes is {config.segment_bytes}",
+            f"a batch of {header.size_bytes} bytes exceeds segment.bytes={config.segment_bytes}",
         )
     return header
 
 
 def _validate_header(header: BatchHeader, from_client: bool) -> None:
-    """source: LogValidator.validateBatch"""
+    """Check the header of a produced batch. Source: LogValidator.validateBatch"""
     if header.magic != MAGIC:
         raise _invalid(f"magic {header.magic} is not supported, only {MAGIC}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise _invalid(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
+        raise _invalid(
+            f"a batch has {header.record_count} records, but the last offset delta {header.last_offset_delta}"
+        )
     if not from_client:
         return
     if header.attributes & CONTROL:
         raise _invalid("clients may not write control batches")
     if header.base_sequence < 0 and header.has_producer_id:
-        raise _invalid(f"producer {header.producer_id} sent sequence {header.base_sequence}")
+        raise _invalid(f"producer {header.producer_id} sent the negative sequence {header.base_sequence}")
 
 
 def _validate_records(header: BatchHeader, walked: Walked, config: TopicConfig, now_ms: int) -> None:
-    """source: LogValidator.validateRecord, processRecordErrors"""
+    """Check keys and timestamps of a produced batch. Source: LogValidator.validateRecord, processRecordErrors"""
     claims_append_time = bool(header.attributes & LOG_APPEND_TIME)
     before_ms, after_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     has_no_limit = config.is_stamped_by_the_leader or before_ms == after_ms == NEVER
@@ -275,16 +285,16 @@ def _validate_records(header: BatchHeader, walked: Walked, config: TopicConfig, 
     code = ErrorCode.INVALID_RECORD
     bad: Iterator[tuple[int, str]] = iter(())
     if claims_append_time:
-        # Simplified: of a topic with CreateTime, too. Since 3.6 Kafka takes the type out of such a batch.
-        bad = ((place, "Producer should not set timestamp type to LogAppendTime") for place in range(len(deltas)))
+        # Simplified: such a batch is also refused for a topic with CreateTime; since 3.6 Kafka ignores the bit there.
+        bad = ((index, "Producer should not set timestamp type to LogAppendTime") for index in range(len(deltas)))
     elif not has_no_limit:
         bad = _bad_timestamps(header.base_timestamp, deltas, config, now_ms)
-    for place, why in bad:
+    for index, why in bad:
         if len(errors) >= RECORD_ERRORS_MAX:
             break
-        if place not in errors:
+        if index not in errors:
             code = ErrorCode.INVALID_TIMESTAMP
-            errors[place] = why
+            errors[index] = why
     if errors:
         record_errors = tuple(sorted(errors.items()))
         first = record_errors[0]
@@ -293,26 +303,30 @@ def _validate_records(header: BatchHeader, walked: Walked, config: TopicConfig, 
 
 
 def _bad_timestamps(base_ms: int, deltas: list[int], config: TopicConfig, now_ms: int) -> Iterator[tuple[int, str]]:
-    """(place, what is wrong) of records that are too old or too new, in Java's arithmetic of 64 bits."""
+    """Yield (index, description) of each record that is too old or too new, in Java's 64-bit arithmetic."""
     before_ms, after_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     oldest_ms, newest_ms = base_ms + min(deltas), base_ms + max(deltas)
     if now_ms - before_ms <= oldest_ms and now_ms - NEVER <= oldest_ms and newest_ms <= min(now_ms + after_ms, NEVER):
-        return  # as good as always
-    for place, delta in enumerate(deltas):
+        return  # nearly always
+    for index, delta in enumerate(deltas):
         timestamp_ms = as_int64(base_ms + delta)
         age_ms = as_int64(now_ms - timestamp_ms)
         if timestamp_ms != NO_TIMESTAMP and (age_ms > before_ms or as_int64(-age_ms) > after_ms):
-            yield place, f"Timestamp {timestamp_ms} of message with offset {place} is out of range at {now_ms}"
+            yield index, f"Timestamp {timestamp_ms} of message with offset {index} is out of range at {now_ms}"
 
 
 # ------------------------------------------------------------------------------------------------------ on a follower
 
 
 def whole_batches(data: Bytes, max_leader_epoch: LeaderEpoch | None) -> tuple[list[BatchHeader], int]:
-    """Headers of the fetched batches to append, and how many bytes they are; a partial tail is left out.
+    """Return the headers of the complete fetched batches to append, and their total size in bytes.
 
-    max_leader_epoch: the first batch of a newer epoch ends the row (KAFKA-18723); None: no such test
-    raises: KafkaError CORRUPT_MESSAGE
+    Args:
+        max_leader_epoch: the latest epoch to append. Batches from the first later epoch on are dropped (KAFKA-18723).
+            None for no limit.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE if a batch fails its CRC or has another magic.
     """
     headers: list[BatchHeader] = []
     size_bytes = 0
@@ -320,23 +334,24 @@ def whole_batches(data: Bytes, max_leader_epoch: LeaderEpoch | None) -> tuple[li
         if max_leader_epoch is not None and header.leader_epoch > max_leader_epoch:
             break
         if header.magic != MAGIC or not check_crc(data, position, header):
-            raise corrupt(f"fetched batch at offset {header.base_offset} fails its CRC or has the wrong magic")
+            raise corrupt(f"the fetched batch at offset {header.base_offset} fails its CRC or has the wrong magic")
         headers.append(header)
         size_bytes = position + header.size_bytes
     return headers, size_bytes
 
 
 def check_order(headers: list[BatchHeader], log_end_offset: Offset) -> None:
-    """Offsets come with the fetched batches; they may leave holes, but never go back.
+    """Check that the offsets of fetched batches, which may have gaps, never decrease.
 
-    raises: KafkaError UNKNOWN_SERVER_ERROR (Kafka: UnexpectedAppendOffsetException, OffsetsOutOfOrderException)
+    Raises:
+        KafkaError: UNKNOWN_SERVER_ERROR otherwise (UnexpectedAppendOffsetException, OffsetsOutOfOrderException).
     """
     expected = log_end_offset
     for header in headers:
         if header.base_offset < expected:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"fetched batch begins at offset {header.base_offset}, the log continues at {expected}",
+                f"the fetched batch begins at offset {header.base_offset}, but the log continues at {expected}",
                 base_offset=header.base_offset,
                 log_end_offset=expected,
             )

@@ -1,4 +1,4 @@
-"""What compaction leaves of one batch.
+"""The filter that decides which records of a batch remain after a round of compaction.
 
 Source: Kafka Cleaner.cleanInto, shouldRetainRecord; MemoryRecords.filterTo.
 """
@@ -23,15 +23,19 @@ from replica.log.cleaner.transactions import CleanedTransactions
 
 
 class LastRecord(NamedTuple):
-    """Of an idempotent producer that is known. data_offset: of its last record, None if only a marker is known"""
+    """The last record of a known idempotent producer; `data_offset` is None if only a marker is known."""
 
     data_offset: Offset | None
     producer_epoch: int
 
 
 class Filtered(NamedTuple):
-    """batch: as it stays, None when it goes     removed: offsets of the records that go now, as far as they were there
-    was_aborted: with its transaction
+    """A filtered batch.
+
+    Attributes:
+        batch: the remaining batch, None if the batch is removed.
+        removed: offsets of the removed records.
+        was_aborted: True if the records are removed because their transaction was aborted.
     """
 
     batch: bytes | bytearray | None
@@ -40,17 +44,22 @@ class Filtered(NamedTuple):
 
 
 def check_undamaged(header: BatchHeader, batch: bytes) -> None:
-    """raises: KafkaError CORRUPT_MESSAGE"""
+    """Check the CRC of a batch.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE if it is wrong.
+    """
     if not check_crc(batch, 0, header):
-        # Differs from Kafka: it copies the records and gives them a new checksum.
+        # Differs from Kafka: Kafka copies the records and computes a new CRC.
         raise corrupt(f"the batch at offset {header.base_offset} fails its CRC")
 
 
 class BatchFilter:
-    """Of one round of cleaning.
+    """The filter of one round of compaction.
 
-    last_records: of the producers that are known, by producer id
-    upper_offset: where the round ends (exclusive): the batch before it stays, so that its offsets are not used again
+    Args:
+        last_records: last record of each known producer, by producer id.
+        kept_end: a batch that ends at this offset is kept, so that its offsets are not reused.
     """
 
     def __init__(
@@ -59,19 +68,23 @@ class BatchFilter:
         transactions: CleanedTransactions,
         last_records: Mapping[int, LastRecord],
         *,
-        upper_offset: Offset,
+        kept_end: Offset,
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
         self._map = offset_map
         self._transactions = transactions
         self._last_records = last_records
-        self._upper_offset = upper_offset
+        self._kept_end = kept_end
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
 
     def filter(self, header: BatchHeader, batch: bytes) -> Filtered:
-        """raises: KafkaError CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE"""
+        """Return what remains of a batch.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE or UNSUPPORTED_COMPRESSION_TYPE if the batch cannot be read.
+        """
         check_undamaged(header, batch)
         is_control = bool(header.attributes & CONTROL)
         horizon_ms = header.delete_horizon_ms
@@ -80,7 +93,7 @@ class BatchFilter:
             goes = may_go and horizon_ms is not None and horizon_ms <= self._now_ms
         else:
             may_go = goes = self._transactions.batch(header)
-        must_stay = header.last_offset + 1 == self._upper_offset or self._is_last_of_producer(header)
+        must_stay = header.last_offset + 1 == self._kept_end or self._is_last_of_producer(header)
         records = read_records(batch)
         was_aborted = goes and not is_control
         if goes:
@@ -100,7 +113,7 @@ class BatchFilter:
         return Filtered(rebuild_batch(header, kept, horizon_ms), removed, was_aborted)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """The batch that holds a producer's last sequence number, or the epoch that fences it."""
+        """Return True if the batch has a producer's last sequence number, or the epoch that fences the producer."""
         last = self._last_records.get(header.producer_id) if header.has_producer_id else None
         if last is None:
             return False

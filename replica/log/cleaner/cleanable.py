@@ -1,4 +1,4 @@
-"""Which log is cleaned next, and how far.
+"""The choice of the log that is compacted next, and of the part to compact.
 
 Source: Kafka LogCleanerManager.cleanableOffsets, grabFilthiestCompactedLog; LogToClean.
 """
@@ -14,9 +14,16 @@ from replica.log.segment import Segment
 
 
 class LogToClean(NamedTuple):
-    """first_dirty_offset: everything below it was compared with what follows     upper_offset: cleaned is what lies
-    below it, the base of a segment     clean_bytes, dirty_bytes: of the segments before and behind the first dirty one
-    is_overdue: max.compaction.lag.ms is over     is_reset: the checkpoint did not fit the log
+    """A log that compaction may clean.
+
+    Attributes:
+        first_dirty_offset: end of the part that earlier rounds have cleaned.
+        upper_offset: exclusive end of the round, the base offset of a segment.
+        clean_bytes: size of the segments before the first dirty offset.
+        dirty_bytes: size of the segments from there to `upper_offset`.
+        is_overdue: True if max.compaction.lag.ms has passed.
+        is_reset: True if the checkpoint was outside the log.
+        kept_end: a batch that ends here stays even if it is emptied. Since 4.4 this is the high watermark.
     """
 
     log: Log
@@ -26,6 +33,7 @@ class LogToClean(NamedTuple):
     dirty_bytes: int
     is_overdue: bool
     is_reset: bool
+    kept_end: Offset
 
     @property
     def dirty_ratio(self) -> float:
@@ -39,7 +47,10 @@ class LogToClean(NamedTuple):
 
 
 def log_to_clean(log: Log, cleaned_to: Offset | None, last_stable_offset: Offset, now_ms: int) -> LogToClean:
-    """cleaned_to: of the checkpoint, None if it does not name the log"""
+    """Return the part of a log that a round of compaction could clean.
+
+    `cleaned_to` is the log's offset in the cleaner's checkpoint, None if the checkpoint lacks the log.
+    """
     segments = log.segments
     first_dirty = log.log_start_offset if cleaned_to is None else cleaned_to
     is_reset = not log.log_start_offset <= first_dirty <= log.log_end_offset
@@ -62,6 +73,7 @@ def log_to_clean(log: Log, cleaned_to: Offset | None, last_stable_offset: Offset
         dirty_bytes=sum(segment.size for segment in segments.between(min(first_dirty, upper_offset), upper_offset)),
         is_overdue=any(0 < segment.first_timestamp_ms < overdue_before_ms for segment in dirty),
         is_reset=is_reset,
+        kept_end=upper_offset,
     )
 
 
@@ -70,6 +82,6 @@ def _first_younger_than(segments: Iterable[Segment], timestamp_ms: int) -> Segme
 
 
 def filthiest(candidates: Iterable[LogToClean]) -> LogToClean | None:
-    """The dirtiest of those that are due."""
+    """Return the log with the largest dirty ratio of all logs that are due, None if none is."""
     due = [one for one in candidates if one.clean_bytes + one.dirty_bytes > 0 and one.is_due]
     return max(due, key=lambda one: one.dirty_ratio, default=None)

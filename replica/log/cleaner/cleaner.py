@@ -1,8 +1,10 @@
-"""One round of compaction: the dirty part of a log is read for the last offset of each key, then all segments up to
-there are written anew, as many into one as segment.bytes allows.
+"""One round of compaction.
 
-What is not the last record of its key goes, a tombstone some time later, and what was aborted. Offsets stay: what goes
-leaves holes. Source: Kafka Cleaner.
+A round finds the last offset of each key in the dirty part of a log. Then it rewrites all segments up to the end of
+this part, and joins as many as segment.bytes allows. A record is removed if a later record has its key, or if its
+transaction was aborted; a tombstone is removed some time later. Offsets do not change, so the log gets gaps.
+
+Source: Kafka Cleaner
 """
 
 from __future__ import annotations
@@ -33,10 +35,12 @@ from replica.log.segment import INT32_MAX, Segment
 
 
 class CleanedBatch(NamedTuple):
-    """A batch that a round has changed. Both headers have the CRC of a batch as it was sent.
+    """A batch that a round has changed. The headers have the CRC of the batch as it was sent.
 
-    after: None: it is gone     removed: offsets of the records that went now
-    was_aborted: with its transaction
+    Attributes:
+        after: new header, None if the batch was removed.
+        removed: offsets of the removed records.
+        was_aborted: True if the records were removed because their transaction was aborted.
     """
 
     before: BatchHeader
@@ -46,10 +50,13 @@ class CleanedBatch(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """end_offset: of the round (exclusive), and without a problem of what is clean now
-    batches: in the order of their offsets
-    retired: segments that were replaced; their files are to be removed some time later
-    problem: what kept the round from coming to its end
+    """The result of a round.
+
+    Attributes:
+        end_offset: exclusive end of the round; unless there is a `problem`, all earlier records are clean.
+        batches: the changed batches, in offset order.
+        retired: the replaced segments, whose files are deleted later.
+        problem: error that ended the round early, if any.
     """
 
     end_offset: Offset
@@ -65,41 +72,41 @@ class Cleaned(NamedTuple):
 
 
 BatchRead = Callable[[BatchHeader, Sequence[Record]], None]
-"""Is given each batch of the dirty part that was neither aborted nor changed by a cleaner, as it was sent."""
+"""A callback for each batch of the dirty part that was neither aborted nor cleaned before; the header is as sent."""
 
 
 def clean(
-    given: LogToClean, buffer_bytes: int, now_us: int, batch_read: BatchRead = lambda header, records: None
+    to_clean: LogToClean, buffer_bytes: int, now_us: int, batch_read: BatchRead = lambda header, records: None
 ) -> Cleaned:
-    """buffer_bytes: log.cleaner.dedupe.buffer.size
+    """Compact one log. `buffer_bytes` is log.cleaner.dedupe.buffer.size.
 
-    After a problem the segments that were not replaced yet are as before, and the log is as dirty as it was.
+    After a problem, the segments that are not replaced yet are unchanged, and the whole dirty part stays dirty.
     """
-    end_offset = given.first_dirty_offset
+    end_offset = to_clean.first_dirty_offset
     batches: list[CleanedBatch] = []
     retired: list[Segment] = []
     bytes_after = 0
     problem: KafkaError | None = None
     try:
-        found = build_offset_map(given, buffer_bytes, batch_read)
-        end_offset = found.latest_offset + 1
-        for group, cleaned, changed in _clean_groups(given, found, now_us // 1000):
-            given.log.replace_segments(group, cleaned)
+        offset_map = build_offset_map(to_clean, buffer_bytes, batch_read)
+        end_offset = offset_map.latest_offset + 1
+        for group, cleaned, changed in _clean_groups(to_clean, offset_map, now_us // 1000):
+            to_clean.log.replace_segments(group, cleaned)
             batches += changed
             retired += group
             bytes_after += cleaned.size
     except KafkaError as error:
         problem = error
     except OSError as failure:
-        if not given.log.disk.sync:
-            raise  # A simulated disk does not fail by itself: the machine that simulates it did. The run is void.
-        problem = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{given.log.topic_partition}: {failure.strerror}")
+        if not to_clean.log.disk.sync:
+            raise  # A simulated disk does not raise other errors, so the real disk failed and the run is invalid.
+        problem = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{to_clean.log.topic_partition}: {failure.strerror}")
     bytes_before = sum(segment.size for segment in retired)
     return Cleaned(end_offset, tuple(batches), tuple(retired), bytes_before, bytes_after, problem)
 
 
 def last_records(log: Log) -> dict[int, LastRecord]:
-    """source: UnifiedLog.lastRecordsOfActiveProducers"""
+    """Return the last record of each producer, by producer id. Source: UnifiedLog.lastRecordsOfActiveProducers"""
     return {
         producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
         for producer_id, entry in log.producers.producers.items()
@@ -109,13 +116,16 @@ def last_records(log: Log) -> dict[int, LastRecord]:
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-def build_offset_map(given: LogToClean, buffer_bytes: int, batch_read: BatchRead) -> OffsetMap:
-    """Of the records in the dirty part; when the map is full, only what it holds is cleaned this time.
+def build_offset_map(to_clean: LogToClean, buffer_bytes: int, batch_read: BatchRead) -> OffsetMap:
+    """Return the last offset of each key in the dirty part of the log, up to where the map is full.
 
-    raises: KafkaError CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE     source: Cleaner.buildOffsetMap
+    Raises:
+        KafkaError: CORRUPT_MESSAGE or UNSUPPORTED_COMPRESSION_TYPE if a batch cannot be read.
+
+    Source: Cleaner.buildOffsetMap
     """
-    log, start, end = given.log, given.first_dirty_offset, given.upper_offset
-    found = OffsetMap(buffer_bytes)
+    log, start, end = to_clean.log, to_clean.first_dirty_offset, to_clean.upper_offset
+    offset_map = OffsetMap(buffer_bytes)
     dirty = log.segments.between(start, end)
     transactions = CleanedTransactions()
     if dirty:
@@ -124,22 +134,22 @@ def build_offset_map(given: LogToClean, buffer_bytes: int, batch_read: BatchRead
     for segment, segment_end in zip(dirty, ends, strict=True):
         for position, header in segment.scan(segment.locate(start)):
             batch = segment.read_batch(position, header)
-            if not _take(found, transactions, header, batch, start, batch_read):
-                return found
+            if not _take(offset_map, transactions, header, batch, start, batch_read):
+                return offset_map
         # Offsets may be missing at the end of a segment.
-        found.latest_offset = segment_end - 1
-    return found
+        offset_map.latest_offset = segment_end - 1
+    return offset_map
 
 
 def _take(
-    found: OffsetMap,
+    offset_map: OffsetMap,
     transactions: CleanedTransactions,
     header: BatchHeader,
     batch: bytes,
     start: Offset,
     batch_read: BatchRead,
 ) -> bool:
-    """False: the map is full."""
+    """Add the records of a batch to the map. Return False if the map is full."""
     check_undamaged(header, batch)
     if header.attributes & CONTROL:
         transactions.control_batch(header, batch)
@@ -149,10 +159,10 @@ def _take(
             batch_read(as_sent(batch, header), records)
         for record in records:
             if record.key is not None and record.offset >= start:
-                if found.is_full:
+                if offset_map.is_full:
                     return False
-                found.put(record.key, record.offset)
-    found.latest_offset = header.last_offset
+                offset_map.put(record.key, record.offset)
+    offset_map.latest_offset = header.last_offset
     return True
 
 
@@ -160,7 +170,7 @@ def _take(
 
 
 def group_by_size(segments: Sequence[Segment], config: TopicConfig, upper_offset: Offset) -> list[list[Segment]]:
-    """Neighbours that become one segment. source: Cleaner.groupSegmentsBySize"""
+    """Return groups of adjacent segments to join. Source: Cleaner.groupSegmentsBySize"""
     if not segments:
         return []
     ends = [*(segment.base_offset for segment in segments[1:]), upper_offset]
@@ -182,20 +192,19 @@ def group_by_size(segments: Sequence[Segment], config: TopicConfig, upper_offset
 
 
 def _clean_groups(
-    given: LogToClean, found: OffsetMap, now_ms: int
+    to_clean: LogToClean, offset_map: OffsetMap, now_ms: int
 ) -> Iterator[tuple[list[Segment], Segment, list[CleanedBatch]]]:
-    """Group by group: its segments, the one that is to replace them, and what is different in it.
-
-    raises: KafkaError CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE, KAFKA_STORAGE_ERROR, OSError
-    """
-    log = given.log
+    """Yield for each group its segments, the segment that replaces them, and the changed batches."""
+    log = to_clean.log
     transactions = CleanedTransactions()
-    for group in group_by_size(log.segments.between(0, found.latest_offset + 1), log.config, given.upper_offset):
+    for group in group_by_size(
+        log.segments.between(0, offset_map.latest_offset + 1), log.config, to_clean.upper_offset
+    ):
         filters = BatchFilter(
-            found,
+            offset_map,
             transactions,
             last_records(log),
-            upper_offset=given.upper_offset,
+            kept_end=to_clean.kept_end,
             now_ms=now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
         )
@@ -210,7 +219,7 @@ def _clean_group(
     transactions: CleanedTransactions,
     batches: list[CleanedBatch],
 ) -> Segment:
-    """The segment that replaces the group, on disk. source: Cleaner.cleanSegments"""
+    """Write and return the segment that replaces a group. Source: Cleaner.cleanSegments"""
     cleaned = log.begin_cleaned(group[0].base_offset, group[-1].created_us)
     transactions.index = cleaned.aborted
     try:

@@ -1,4 +1,4 @@
-"""The last offset of each key in the dirty part of a log, as far as there is memory for.
+"""The last offset of each key in the dirty part of a log, within a memory limit.
 
 Source: Kafka OffsetMap, SkimpyOffsetMap.
 """
@@ -8,22 +8,22 @@ from __future__ import annotations
 from replica.ids import Offset
 
 ENTRY_BYTES = 24
-"""An entry of Kafka: an MD5 of the key, and an offset."""
+"""Size of an entry in Kafka: an MD5 of the key, and an offset."""
 LOAD_FACTOR = 0.9
-"""log.cleaner.io.buffer.load.factor"""
+"""The setting log.cleaner.io.buffer.load.factor."""
 NOTHING: Offset = -1
 
 
 class OffsetMap:
-    """latest_offset: what lies at or below it is in the map; -1 at first
+    """The last offset of each key. `latest_offset` is the offset added last, -1 at first.
 
-    Simplified: here the keys themselves are kept; only their number is bounded as in Kafka.
+    Simplified: the map has whole keys, not hashes; their number is limited as in Kafka.
     """
 
     __slots__ = ("_last", "_limit", "latest_offset")
 
     def __init__(self, buffer_bytes: int) -> None:
-        """buffer_bytes: log.cleaner.dedupe.buffer.size"""
+        """Create an empty map for as many keys as Kafka has in `buffer_bytes` (log.cleaner.dedupe.buffer.size)."""
         self._last: dict[bytes, Offset] = {}
         self._limit = max(1, int(buffer_bytes // ENTRY_BYTES * LOAD_FACTOR))
         self.latest_offset = NOTHING
@@ -37,5 +37,5 @@ class OffsetMap:
         self._last[key] = self.latest_offset = offset
 
     def get(self, key: bytes) -> Offset:
-        """-1 for a key that the map does not know."""
+        """Return the last offset of a key, -1 for an unknown key."""
         return self._last.get(key, NOTHING)

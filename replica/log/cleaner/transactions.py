@@ -1,7 +1,8 @@
-"""Which batches of a log belong to aborted transactions, and which markers nothing needs any more.
+"""The removal of batches of aborted transactions, and of markers that are no longer needed.
 
-A marker stays as long as a batch of its transaction does, and the entry of the transaction index as long as the marker.
-Source: Kafka CleanedTransactionMetadata.
+A marker is kept as long as any batch of its transaction; the transaction's index entry is kept as long as the marker.
+
+Source: Kafka CleanedTransactionMetadata
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from replica.log.producers.transaction_index import AbortedTransaction, Transact
 
 
 class CleanedTransactions:
-    """Walks over a log's batches in the order of their offsets.
+    """The transactions of a log whose batches are visited in offset order.
 
-    index: of the segment that is being written, None while the log is only read
+    `index` is the transaction index of the segment that is written, None while the log is only read.
     """
 
     __slots__ = ("_aborted", "_coming", "_committed", "_seen", "index")
@@ -28,16 +29,16 @@ class CleanedTransactions:
         self._coming: list[tuple[Offset, AbortedTransaction]] = []
         self._aborted: dict[int, AbortedTransaction] = {}
         self._seen: dict[int, bool] = {}
-        """of the aborted transactions, by producer id: whether a batch of it was met"""
+        """By producer id of an aborted transaction, True if one of its batches was visited."""
         self._committed: dict[int, bool] = {}
 
     def expect(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Transactions of the part of the log that comes next. One that goes on there may be named once more."""
+        """Add the aborted transactions of the next part of the log, possibly again if they began in an earlier part."""
         for transaction in aborted:
             heapq.heappush(self._coming, (transaction.first_offset, transaction))
 
     def batch(self, header: BatchHeader) -> bool:
-        """Whether a batch of records was aborted, so that it may go."""
+        """Visit a batch, and return True if it may be removed because its transaction was aborted."""
         self._begin_up_to(header.last_offset)
         if not header.attributes & TRANSACTIONAL:
             return False
@@ -48,7 +49,11 @@ class CleanedTransactions:
         return False
 
     def control_batch(self, header: BatchHeader, batch: Bytes) -> bool:
-        """Whether the marker may go: no batch of its transaction was met. raises: KafkaError CORRUPT_MESSAGE"""
+        """Visit a marker, and return True if it may be removed because none of its transaction's batches was visited.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE if the marker is malformed.
+        """
         self._begin_up_to(header.last_offset)
         if header.record_count == 0:
             return True

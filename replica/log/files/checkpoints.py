@@ -1,7 +1,9 @@
-"""The small files beside the logs: each is written whole, to a temporary name, and renamed over the old one.
+"""The checkpoints and other small files beside the logs, and how they are replaced in one step.
 
-So a reader finds the old content or the new, never a mixture, and a power loss cannot take them back.
-Source: Kafka CheckpointFile, OffsetCheckpointFile, CleanShutdownFileHandler, PartitionMetadataFile, MetaProperties.
+A new file is written completely under a temporary name, then renamed over the old file. So a reader gets either the old
+or the new content, even after a power loss.
+
+Source: Kafka CheckpointFile, OffsetCheckpointFile, CleanShutdownFileHandler, PartitionMetadataFile, MetaProperties
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ _VERSION = "0"
 
 
 class CorruptCheckpoint(Exception):
-    """A checkpoint file that does not say what it should."""
+    """The error for a checkpoint file with invalid content."""
 
 
 def write_atomically(path: Path, content: bytes, *, sync: bool) -> None:
-    """Replace a file by another in one step; with `sync` it and its directory entry are on disk afterwards.
+    """Replace a file in one step. With `sync`, flush the file and its directory entry to disk.
 
-    Without `sync` the disk is a simulated one: nothing can happen between two steps of a write, so it is made in place.
+    Without `sync` the disk is simulated. Then nothing can interrupt a write, so the file is overwritten in place.
     """
     if not sync:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
-            # Cut to length last: ext4 writes a file that was emptied first back at once, which takes milliseconds.
+            # Truncate last: if a file is emptied first, ext4 writes it to disk immediately, which takes milliseconds.
             os.pwrite(fd, content, 0)
             os.ftruncate(fd, len(content))
         finally:
@@ -60,7 +62,7 @@ def write_atomically(path: Path, content: bytes, *, sync: bool) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the directory's entries durable: new, renamed and removed files."""
+    """Flush the directory's entries: new, renamed and removed files."""
     fd = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -69,23 +71,27 @@ def sync_directory(directory: Path) -> None:
 
 
 def write_checkpoint(path: Path, entries: Iterable[tuple[object, ...]], *, sync: bool) -> None:
-    """Kafka's text format: version 0, number of entries, one entry per line with its fields separated by spaces."""
+    """Write a checkpoint in Kafka's format: version 0, number of entries, one line per entry with spaces in between."""
     lines = [" ".join(map(str, entry)) for entry in entries]
     write_atomically(path, "\n".join([_VERSION, str(len(lines)), *lines, ""]).encode(), sync=sync)
 
 
 def read_checkpoint(path: Path, fields: int) -> list[list[str]]:
-    """The entries of a checkpoint, each split into `fields` words; [] when there is no file, or an empty one, as a
-    starting broker leaves it until it first writes it.
+    """Return the entries of a checkpoint, each split into `fields` words; [] if the file is missing or empty.
 
-    raises: CorruptCheckpoint         source: CheckpointFile.read
+    A broker that starts creates empty files.
+
+    Raises:
+        CorruptCheckpoint: if the content is invalid.
+
+    Source: CheckpointFile.read
     """
     try:
         lines = path.read_text().splitlines()
     except FileNotFoundError:
         return []
     except UnicodeDecodeError as error:
-        raise CorruptCheckpoint(f"{path.name}: not text") from error
+        raise CorruptCheckpoint(f"{path.name} is not a text file") from error
     if not lines:
         return []
     if len(lines) < 2 or lines[0] != _VERSION or lines[1] != str(len(lines) - 2):
@@ -94,18 +100,22 @@ def read_checkpoint(path: Path, fields: int) -> list[list[str]]:
         )
     # Neither epochs nor topic names contain spaces.
     entries = [line.split(" ") for line in lines[2:]]
-    if any(len(entry) != fields for entry in entries):
-        raise CorruptCheckpoint(f"{path.name}: expected {fields} fields in every line")
+    for number, entry in enumerate(entries, 3):
+        if len(entry) != fields:
+            raise CorruptCheckpoint(f"{path.name}, line {number}: expected {fields} fields, found {len(entry)}")
     return entries
 
 
 def write_offsets(path: Path, offsets: Mapping[TopicPartition, Offset], *, sync: bool) -> None:
-    """`topic partition offset` per line, in order of partition."""
+    """Write one line `topic partition offset` per partition, sorted by partition."""
     write_checkpoint(path, ((tp.topic, tp.partition, offset) for tp, offset in sorted(offsets.items())), sync=sync)
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
-    """{} when the file is missing or unreadable: Kafka then recovers from offset 0 (LogManager.loadLogs)."""
+    """Return the offset of each partition; {} if the file is missing or invalid, so that logs recover from offset 0.
+
+    Source: LogManager.loadLogs
+    """
     try:
         entries = read_checkpoint(path, 3)
         return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in entries}
@@ -114,14 +124,14 @@ def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
 
 
 def write_clean_shutdown(path: Path, broker_epoch: BrokerEpoch, *, sync: bool) -> None:
-    """KIP-966: the marker also says in which registration the broker stopped in order."""
+    """Write the clean-shutdown file, with the epoch of the broker that shuts down (KIP-966)."""
     write_atomically(path, json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode(), sync=sync)
 
 
 def take_clean_shutdown(path: Path) -> BrokerEpoch | None:
-    """The broker epoch of the orderly shutdown, -1 when the marker does not say; None without a marker.
+    """Remove the clean-shutdown file and return its broker epoch, -1 if it has none; None without a file.
 
-    The marker is gone afterwards: if this start dies half-way, the next one must recover (LogManager.loadLogs).
+    It is removed so that the next start recovers the logs if this start fails (LogManager.loadLogs).
     """
     try:
         content = path.read_text()
@@ -135,12 +145,11 @@ def take_clean_shutdown(path: Path) -> BrokerEpoch | None:
 
 
 def write_properties(path: Path, properties: Mapping[str, object], *, sync: bool) -> None:
-    """Java's `key=value` lines, in the given order."""
+    """Write a Java properties file with `key=value` lines, in the order of the mapping."""
     write_atomically(path, "".join(f"{key}={value}\n" for key, value in properties.items()).encode(), sync=sync)
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """{} when there is no file."""
     try:
         lines = path.read_text().splitlines()
     except FileNotFoundError:
@@ -149,8 +158,13 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def as_kafka_spells(uuid: UUID) -> str:
-    """URL-safe base64 without padding, as Kafka has it in files and prints it. source: Uuid.toString"""
+    """Return an id in URL-safe base64 without padding, as Kafka writes it. Source: Uuid.toString"""
     return base64.urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode()
+
+
+def uuid_of(text: str) -> UUID:
+    """Return the id that `as_kafka_spells` writes as `text`. Raises ValueError if `text` is no id."""
+    return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 
 
 def write_partition_metadata(path: Path, topic_id: UUID, *, sync: bool) -> None:
@@ -158,7 +172,7 @@ def write_partition_metadata(path: Path, topic_id: UUID, *, sync: bool) -> None:
 
 
 def read_partition_metadata(path: Path) -> UUID | None:
-    """None when there is no file. raises: CorruptCheckpoint"""
+    """Return the topic id in a partition.metadata file, None without a file. Raises CorruptCheckpoint."""
     try:
         lines = dict(line.split(": ", 1) for line in path.read_text().splitlines())
     except FileNotFoundError:
@@ -166,6 +180,6 @@ def read_partition_metadata(path: Path) -> UUID | None:
     except ValueError as strange:
         raise CorruptCheckpoint(f"{path.name}: expected `key: value` lines") from strange
     try:
-        return UUID(bytes=base64.urlsafe_b64decode(lines["topic_id"] + "=="))
+        return uuid_of(lines["topic_id"])
     except (KeyError, ValueError) as error:
-        raise CorruptCheckpoint(f"{path.name}: no topic id") from error
+        raise CorruptCheckpoint(f"{path.name} has no valid topic_id") from error

@@ -1,11 +1,11 @@
-"""The real contents of a broker's disk: bytes written and bytes flushed, per segment file.
+"""The contents of a broker's simulated disk: bytes written and bytes flushed, per segment file.
 
-A write lands in the page cache; it survives the death of the process, but not the loss of power, until it is flushed.
-A `Disk` outlives the broker process, so the world can take the power away after the process is gone.
+A write goes into the page cache. Unflushed bytes survive the death of the process, but not a power loss. A `Disk`
+outlives the broker process, so that a power loss can be simulated after the process has ended.
 
-Simplified: power loss takes exactly the bytes after the last flush. A real kernel may have written some of them back,
-in any order of pages. Only segment files can lose bytes: checkpoints are fsynced and renamed when written, indexes are
-rebuilt, and truncations and directory entries count as durable at once.
+Simplified: a power loss removes exactly the bytes after the last flush. A real kernel may have written some of these
+pages back, in any order. Only segment files can lose bytes: checkpoints are fsynced and renamed when written, indexes
+are rebuilt, and truncations and directory entries count as durable immediately.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -25,16 +25,21 @@ from replica.log.files.open_files import OpenFiles
 
 # ----------------------------------------------------------------------------------------------------------- disk speed
 #
-# How long a disk takes: a server that does one operation after the other, in virtual time.
+# The time that a disk takes for its operations in virtual time, one after the other.
 #
-# A fast disk takes no time at all, and then nothing waits. Reads from the page cache do not use the disk, so reads
-# take
-# time only where a read time is given (a cold cache). Simplified: fsync, truncation and checkpoints take no time.
+# By default operations take no time. Reads from the page cache do not use the disk, so reads take time only if a read
+# time is set (a cold cache). Simplified: fsync, truncation and checkpoints take no time.
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceTime:
-    """append_us, read_us: per operation, 0 for none     bytes_per_second: of what passes the disk, None unlimited"""
+    """The time that a slow disk takes for appends and reads.
+
+    Attributes:
+        append_us: fixed time of an append.
+        read_us: fixed time of a read; if it is 0, reads take no time at all.
+        bytes_per_second: rate of the transfer, None for no limit.
+    """
 
     append_us: int = 0
     read_us: int = 0
@@ -51,7 +56,10 @@ class ServiceTime:
 
 
 class DiskSpeed:
-    """The service times in force, by the fault that brought them; they add up. First come, first served."""
+    """The speed of a disk, whose operations run one after the other, in the order of arrival.
+
+    `in_force` has the service time that each active fault sets; the times of several faults add up.
+    """
 
     __slots__ = ("_busy_until_us", "in_force")
 
@@ -60,13 +68,13 @@ class DiskSpeed:
         self._busy_until_us = 0
 
     def append_ends_us(self, size_bytes: int, now_us: int) -> int:
-        """When an append that is asked for now has been written."""
+        """Return the time at which an append requested at `now_us` is complete."""
         if not self.in_force:
             return now_us
         return self._serve(sum(time.of_append(size_bytes) for time in self.in_force.values()), now_us)
 
     def read_ends_us(self, size_bytes: int, now_us: int) -> int:
-        """When a read that is asked for now has its bytes."""
+        """Return the time at which a read requested at `now_us` is complete."""
         return self._serve(sum(time.of_read(size_bytes) for time in self.in_force.values()), now_us)
 
     def _serve(self, service_us: int, now_us: int) -> int:
@@ -80,29 +88,43 @@ LOG_SUFFIX = ".log"
 
 
 class DiskFailed(OSError):
-    """A simulated disk refuses: it is full (ENOSPC) or broken (EIO)."""
+    """The error of an operation on a simulated disk that is full (ENOSPC) or broken (EIO)."""
+
+
+def _whole_batches(path: Path) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield (position in bytes, header) of the batches that are whole in a segment's file."""
+    with path.open("rb") as file:
+        position, size_bytes = 0, path.stat().st_size
+        while len(head := os.pread(file.fileno(), BATCH_HEADER_BYTES, position)) == BATCH_HEADER_BYTES:
+            header = read_header(head)
+            if position + header.size_bytes > size_bytes:
+                return
+            yield position, header
+            position += header.size_bytes
 
 
 class LostBytes(NamedTuple):
-    """Bytes that one partition's log lost."""
+    """The number of bytes that one partition's log has lost."""
 
     topic_partition: TopicPartition
     bytes: int
 
 
 def partition_of(directory: Path) -> TopicPartition | None:
-    """`orders-0` -> (orders, 0); None for a directory that is no partition's."""
+    """Return the partition of a log directory such as `orders-0`, None for any other directory."""
     topic, dash, number = directory.name.rpartition("-")
     return TopicPartition(topic, int(number)) if dash and topic and number.isdecimal() else None
 
 
 class Disk:
-    """The page cache of one broker's log directory.
+    """The disk of one log directory of a broker, with its page cache.
 
-    root: the broker's log directory, the same path its LogManager is given
-    full: refuses writes     broken: refuses reads as well
-    on_failure: called when an operation fails for that reason, before DiskFailed is raised (LogDirFailureChannel)
-    sync: flush with a real fsync. False in the simulated world, where only the bookkeeping counts.
+    A `full` disk refuses writes; a `broken` disk also refuses reads. `on_failure` is called before such an operation
+    raises DiskFailed (LogDirFailureChannel).
+
+    Args:
+        root: the log directory.
+        sync: True to flush with a real fsync; False in simulated mode, which only counts bytes.
     """
 
     def __init__(self, root: Path, *, sync: bool = True) -> None:
@@ -117,17 +139,15 @@ class Disk:
         self._flushed: dict[str, int] = {}
 
     def volume_bytes(self) -> tuple[int, int]:
-        """How much the volume below it holds, and how much of that is free."""
+        """Return the total and the free bytes of the volume."""
         usage = shutil.disk_usage(self.root)
         return usage.total, usage.free
 
     def check_readable(self) -> None:
-        """raises: DiskFailed"""
         if self.broken:
             self._refuse(errno.EIO)
 
     def check_writable(self) -> None:
-        """raises: DiskFailed"""
         self.check_readable()
         if self.full:
             self._refuse(errno.ENOSPC)
@@ -139,41 +159,41 @@ class Disk:
         raise DiskFailed(number, why)
 
     def opened(self, path: str, size: int) -> None:
-        """A segment file begins to be tracked; its earlier bytes count as flushed."""
+        """Start to track a segment file of `size` bytes, which count as flushed."""
         if path not in self._written:
             self._written[path] = self._flushed[path] = size
 
     def wrote(self, path: str, size: int) -> None:
-        """The file has `size` bytes now, the new ones in the page cache only."""
+        """Record that a file now has `size` bytes. New bytes are only in the page cache."""
         self._written[path] = size
 
     def truncated(self, path: str, size: int) -> None:
-        """The file was cut to `size` bytes."""
+        """Record that a file was truncated to `size` bytes."""
         self._written[path] = size
         self._flushed[path] = min(self._flushed.get(path, 0), size)
 
     def flush(self, path: str, fd: int) -> None:
-        """Bring everything written so far to the disk."""
+        """Flush a file."""
         if self.sync:
             os.fsync(fd)
         self._flushed[path] = self._written[path]
 
     def kept(self, path: str, size: int) -> None:
-        """Another process has flushed so much of the file."""
+        """Record that another process has flushed the first `size` bytes of a file."""
         self._flushed[path] = size
 
     def look(self) -> None:
-        """See how much another process has written."""
+        """Update the sizes of all files, which another process writes."""
         for file in sorted(self.root.glob(f"*/*{LOG_SUFFIX}")):
             self._written[str(file)] = file.stat().st_size
 
     def forget(self, path: str) -> None:
-        """The file was deleted."""
+        """Stop tracking a deleted file."""
         self._written.pop(path, None)
         self._flushed.pop(path, None)
 
     def unflushed_bytes(self, topic_partition: TopicPartition | None = None) -> int:
-        """Bytes that a power loss would take now: of one partition, or of all."""
+        """Return the number of bytes that a power loss would remove now, from one partition or from all."""
         return sum(
             size - self._flushed.get(path, 0)
             for path, size in self._written.items()
@@ -181,9 +201,9 @@ class Disk:
         )
 
     def lose_unflushed(self) -> list[LostBytes]:
-        """The power goes: cut every file to what was flushed. Call it when all logs are closed.
+        """Truncate every file to its flushed size, as a power loss does, and return the losses, sorted by partition.
 
-        returns: the partitions that lost bytes, in order
+        All logs must be closed.
         """
         lost: dict[TopicPartition, int] = {}
         for path, size in sorted(self._written.items()):
@@ -197,10 +217,10 @@ class Disk:
         return [LostBytes(topic_partition, count) for topic_partition, count in sorted(lost.items())]
 
     def flip_bit(self, topic_partition: TopicPartition, offset: Offset) -> BatchHeader | None:
-        """Change one bit of the records of the batch that holds `offset`, as a disk does that lies: no size and no time
-        stamp of the file betrays it, and a reader that has the file open reads the change.
+        """Change one bit in the records of the batch that contains `offset`. Open files show the change, too.
 
-        returns: the batch, None when the log does not hold the offset
+        Returns:
+            The batch's header; None if the log does not contain the offset.
         """
         found = self._batch_with(topic_partition, offset)
         if found is None:
@@ -216,23 +236,32 @@ class Disk:
         return self._batch_with(topic_partition, offset) is not None
 
     def _batch_with(self, topic_partition: TopicPartition, offset: Offset) -> tuple[Path, int, BatchHeader] | None:
-        """Its segment, its place there in bytes, and its header."""
+        """Return segment, position in bytes and header of the batch with `offset`; None if the log lacks the offset."""
         paths = sorted((self.root / str(topic_partition)).glob(f"*{LOG_SUFFIX}"))
         for path in [path for path in paths if int(path.stem) <= offset][-1:]:
-            with path.open("rb") as file:
-                position = 0
-                while len(head := os.pread(file.fileno(), BATCH_HEADER_BYTES, position)) == BATCH_HEADER_BYTES:
-                    header = read_header(head)
-                    if header.last_offset >= offset:
-                        return path, position, header
-                    position += header.size_bytes
+            for position, header in _whole_batches(path):
+                if header.last_offset >= offset:
+                    return path, position, header
         return None
 
-    def tear(self, topic_partition: TopicPartition, count: int) -> LostBytes:
-        """Cut `count` bytes off the end of a partition's log, flushed or not. Call it when the log is closed.
+    def log_end_offset(self, topic_partition: TopicPartition) -> Offset:
+        """Return the end of the whole batches in a partition's closed log; 0 without a log."""
+        end = 0
+        for path in sorted((self.root / str(topic_partition)).glob(f"*{LOG_SUFFIX}")):
+            end, position = int(path.stem), 0
+            for position, header in _whole_batches(path):
+                end, position = header.last_offset + 1, position + header.size_bytes
+            if position < path.stat().st_size:
+                break
+        return end
 
-        A disk that lost bytes was not shut down in order: the clean-shutdown marker goes too, else recovery is skipped.
-        returns: the bytes cut, less than `count` when the log was shorter
+    def tear(self, topic_partition: TopicPartition, count: int) -> LostBytes:
+        """Remove `count` bytes, flushed or not, from the end of a partition's closed log.
+
+        The clean-shutdown file is removed, too, so that the next start recovers the log.
+
+        Returns:
+            The loss, which is less than `count` if the log was shorter.
         """
         left = count
         for path in sorted((self.root / str(topic_partition)).glob(f"*{LOG_SUFFIX}"), reverse=True):
@@ -245,7 +274,7 @@ class Disk:
             self.opened(str(path), size)
             self.truncated(str(path), size - cut)
             if cut == size and left:
-                # A whole segment is gone; its empty file would claim that the log goes on at its base offset.
+                # Delete the emptied segment, since an empty file means that the log continues at its base offset.
                 path.unlink()
                 self.forget(str(path))
         (self.root / CLEAN_SHUTDOWN).unlink(missing_ok=True)

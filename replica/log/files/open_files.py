@@ -1,7 +1,7 @@
-"""Segment files that are open: so many at most, however many partitions there are.
+"""The open segment files, whose number is limited for any number of partitions.
 
-Differs from Kafka, which keeps every segment open (FileRecords), maps its indexes, and wants an operating system that
-allows for it. A file that was put aside is opened again when it is needed.
+Differs from Kafka, which keeps every segment open (FileRecords) and maps its indexes, so that Kafka needs a high limit
+of the operating system. Here the least recently used file is closed, and opened again when it is needed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from typing import Protocol, final
 from replica.frozen import dataclass
 
 OPEN_FILES_MAX = 128
-"""Of each log directory. Three brokers in one process then live within the usual limit of 1,024 descriptors."""
+"""The limit per log directory. With it, three brokers in one process have fewer than the usual 1,024 descriptors."""
 
 
 class OpenFile:
-    """A descriptor that is closed when the last one who holds it lets go: a response may still be reading from it."""
+    """A file descriptor that is closed when its last user releases it.
+
+    A response may still be reading from the file when the log closes it.
+    """
 
     __slots__ = ("fd",)
 
@@ -30,14 +33,11 @@ class OpenFile:
 
 class FileHolder(Protocol):
     def put_aside(self) -> None:
-        """Let go of the file, to open it again when it is needed."""
+        """Close the file until it is needed again."""
 
 
 class OpenFiles:
-    """The holders of open files; the most recent user is last.
-
-    latest: that user, which need not say so again
-    """
+    """The users of open files, the most recent last. Before each use, a user that is not `latest` must call `used`."""
 
     def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
         self._limit = limit
@@ -45,7 +45,7 @@ class OpenFiles:
         self.latest: FileHolder | None = None
 
     def used(self, holder: FileHolder) -> None:
-        """It has its file open; if there are too many, the one unused for longest puts its file aside."""
+        """Record that a user has an open file. Above the limit, close the least recently used file."""
         self.latest = holder
         holders = self._holders
         holders[holder] = None
@@ -60,16 +60,17 @@ class OpenFiles:
 
 # ----------------------------------------------------------------------------------------------------------- file slice
 #
-# A stretch of a segment file that goes to a socket without passing through Python.
+# A range of a segment file that is sent to a socket without passing through Python.
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """Bytes [position, position + length) of the open file `fd`; length 0 means there is nothing to read.
+    """Bytes [position, position + length) of the open file `fd`; length 0 means that there is nothing to read.
 
-    held: keeps `fd` open as long as this lives, even if the log closes it; None if the caller keeps it open
-    source: Kafka FileRecords.slice / DefaultRecordsSend
+    `held` keeps `fd` open as long as the slice exists, even if the log closes its file; None if the caller does that.
+
+    Source: Kafka FileRecords.slice, DefaultRecordsSend
     """
 
     fd: int
@@ -78,9 +79,10 @@ class FileSlice:
     held: OpenFile | None = None
 
     def sendfile(self, socket_fd: int, already_sent: int) -> int:
-        """One non-blocking os.sendfile of what is left; returns the bytes sent, 0 if the file ended early.
+        """Call os.sendfile once, without blocking, and return the number of bytes sent, 0 if the file ended early.
 
-        raises: BlockingIOError when the socket is full
+        Raises:
+            BlockingIOError: if the socket's buffer is full.
         """
         return os.sendfile(socket_fd, self.fd, self.position + already_sent, self.length - already_sent)
 

@@ -1,7 +1,8 @@
-"""What a partition remembers of one producer, and the file that keeps it: Kafka's producer snapshot.
+"""The state of one producer in a partition, and Kafka's producer snapshots, the files with the state of all producers.
 
-A snapshot holds the last batch of each producer, and where its open transaction begins.
-Source: Kafka ProducerStateEntry, ProducerStateManager.readSnapshot, ProducerSnapshot.json.
+A snapshot contains the last batch of each producer, and the start of the open transaction.
+
+Source: Kafka ProducerStateEntry, ProducerStateManager.readSnapshot, ProducerSnapshot.json
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHea
 from replica.log.files.checkpoints import write_atomically
 
 BATCHES_TO_RETAIN = 5
-"""Also why a producer may have at most 5 requests in flight."""
+"""The number of batches kept per producer, and so the most requests that a producer may have in flight."""
 
 SNAPSHOT_SUFFIX = ".snapshot"
 SEQUENCE_MAX = 0x7FFF_FFFF
@@ -33,7 +34,7 @@ _NO_TRANSACTION = -1
 
 @dataclass(frozen=True, slots=True)
 class CachedBatch:
-    """One of the batches a retry is compared with; offsets and sequences are inclusive."""
+    """A recent batch, kept to recognise retries. Offsets and sequence numbers are inclusive."""
 
     first_sequence: int
     last_sequence: int
@@ -43,10 +44,11 @@ class CachedBatch:
 
 
 class ProducerEntry:
-    """State of one producer id: its epoch and its latest batches, oldest first.
+    """The state of one producer id: its epoch and its latest batches, oldest first.
 
-    coordinator_epoch: of its latest marker, -1 before there is one
-    transaction_offset: of the first record of its open transaction; None: it has none here
+    Attributes:
+        coordinator_epoch: epoch of the coordinator that wrote the latest marker, -1 before the first marker.
+        transaction_offset: first offset of the open transaction, None without a transaction.
     """
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms", "producer_id", "transaction_offset")
@@ -75,7 +77,7 @@ class ProducerEntry:
         self.last_timestamp_ms = batch.max_timestamp
 
     def end_transaction(self, producer_epoch: int, marker: EndTransactionMarker) -> None:
-        """A marker may come in a later epoch, whose sequences begin anew (KIP-588, KIP-890)."""
+        """Apply a marker, which may begin a new producer epoch with new sequence numbers (KIP-588, KIP-890)."""
         if producer_epoch != self.epoch:
             self.batches.clear()
             self.epoch = producer_epoch
@@ -85,7 +87,7 @@ class ProducerEntry:
 
 
 def write_snapshot(path: Path, producers: dict[int, ProducerEntry], *, sync: bool) -> None:
-    """Kafka's ProducerSnapshot version 1: one fixed-size entry per producer, its last batch only."""
+    """Write a snapshot, Kafka's ProducerSnapshot version 1: an entry per producer, with the last batch only."""
     body = bytearray(_SNAPSHOT_COUNT.pack(len(producers)))
     for producer_id, entry in sorted(producers.items()):
         last = entry.batches[-1] if entry.batches else None
@@ -103,7 +105,7 @@ def write_snapshot(path: Path, producers: dict[int, ProducerEntry], *, sync: boo
 
 
 def read_snapshot(path: Path) -> list[ProducerEntry] | None:
-    """The producers of a snapshot; None when it is damaged (it is rebuilt from the log then)."""
+    """Return the producers of a snapshot; None if the file is damaged, so that the log must be read instead."""
     content = path.read_bytes()
     body = content[_SNAPSHOT_HEAD.size :]
     if len(body) < _SNAPSHOT_COUNT.size:

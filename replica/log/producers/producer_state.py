@@ -1,14 +1,14 @@
-"""The state a partition keeps of each idempotent producer, so that it recognises a retry (KIP-98).
+"""The state that a partition keeps of each idempotent producer to recognise retries (KIP-98).
 
-The leader validates with it, followers keep the same state from the batches they replicate, so it survives a failover.
-Snapshots have Kafka's format; they hold only the last batch of each producer. Loading a log ends at a snapshot, so a
-broker that starts again, in order or not, refuses the retry of an older batch as out of order instead of recognising
-it, and the producer stores that batch and all after it anew in its next epoch (KIP-360).
+The leader validates batches with this state. Followers derive the same state from the batches that they replicate, so
+it survives a failover. Snapshots have Kafka's format, with only the last batch of each producer. A restarted broker
+loads a snapshot, so it refuses the retry of an older batch as out of order; the producer then sends that batch and all
+later ones again in its next epoch (KIP-360).
 
-A producer may also be in a transaction, and what lies behind its first record is unstable then (OpenTransactions).
+If a producer has an open transaction, records from the transaction's first record on are unstable (OpenTransactions).
 
-Simplified: in every era five batches are known (KAFKA-5494, 1.0; before, one).
-Source: Kafka ProducerStateManager, ProducerStateEntry, ProducerAppendInfo.
+Simplified: five batches are kept in every release (before KAFKA-5494, 1.0, one).
+Source: Kafka ProducerStateManager, ProducerStateEntry, ProducerAppendInfo
 """
 
 from __future__ import annotations
@@ -32,15 +32,20 @@ from replica.log.producers.transaction_index import CompletedTransaction, OpenTr
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 
+NEW_EPOCH_FOR_EACH_END = 2
+"""The first transaction.version in which each end of a transaction begins a new producer epoch (KIP-890)."""
+LAST_PRODUCER_EPOCH = 2**15 - 1
+
 
 class ProducerStateManager:
-    """All producers of one partition; snapshots lie in the partition's directory.
+    """All producers of one partition; snapshots are in the partition's directory.
 
-    map_end_offset: the state reflects every record below it
-    verifications: under way with the coordinator, on the leader only
-    unknown_error: for an unknown producer that does not begin at sequence 0, as before 2.5 (KIP-360); a producer is
-        then forgotten with its last record, too, as before 2.4 (KAFKA-7190). None: it is known until it expires, and
-        begins anywhere
+    Attributes:
+        map_end_offset: end of the records that the state includes.
+        verifications: pending verifications of transactions with the coordinator, on the leader only.
+        unknown_error: error for an unknown producer that does not begin at sequence 0, as before 2.5 (KIP-360); a
+            producer is then also removed with its last record, as before 2.4 (KAFKA-7190). If None, a producer is
+            known until it expires, and may begin at any sequence.
     """
 
     def __init__(self, directory: Path | None, *, sync: bool, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS) -> None:
@@ -57,7 +62,7 @@ class ProducerStateManager:
 
     @property
     def producers(self) -> dict[int, ProducerEntry]:
-        """By producer id; to look at, not to change."""
+        """The producers by id, which the caller must not change."""
         return self._producers
 
     @property
@@ -65,7 +70,7 @@ class ProducerStateManager:
         return tuple(self._snapshots)
 
     def find_duplicate(self, batch: BatchHeader) -> CachedBatch | None:
-        """The cached batch that `batch` repeats: same epoch, first and last sequence."""
+        """Return the cached batch with the epoch, the first and the last sequence number of `batch`, else None."""
         entry = self._producers.get(batch.producer_id)
         if entry is None or entry.epoch != batch.producer_epoch:
             return None
@@ -82,10 +87,12 @@ class ProducerStateManager:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool = False
     ) -> int | None:
-        """The guard with which a transaction's first batch is to come back; None: the transaction is open here.
+        """Return the guard for the append of a transaction's first batch, None if the transaction is open already.
 
-        supports_epoch_bump: its producer's requests are of transaction.version 2
-        source: UnifiedLog.maybeStartTransactionVerification
+        Args:
+            supports_epoch_bump: True if the producer uses transaction.version 2.
+
+        Source: UnifiedLog.maybeStartTransactionVerification
         """
         if self.has_ongoing_transaction(producer_id, producer_epoch):
             return None
@@ -94,22 +101,33 @@ class ProducerStateManager:
         )
 
     def check_verified(self, batch: BatchHeader, guard: int) -> None:
-        """raises: KafkaError INVALID_TXN_STATE        source: UnifiedLog.batchMissingRequiredVerification"""
+        """Check that a batch belongs to an open transaction, or that its transaction was verified with this guard.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH for an earlier incarnation of the producer, else INVALID_TXN_STATE. The
+                order matters, since only the first is not fatal to a producer (KAFKA-19690: 3.9.2, 4.1.1).
+
+        Source: UnifiedLog.analyzeAndValidateProducerState, .batchMissingRequiredVerification
+        """
         if not self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
+            self.check_epoch(batch.producer_id, batch.producer_epoch)
             self.verifications.check_guard(batch.producer_id, guard)
 
     def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
-        """raises: KafkaError INVALID_PRODUCER_EPOCH, of an older incarnation"""
+        """Raise KafkaError INVALID_PRODUCER_EPOCH for an earlier incarnation of a producer."""
         entry = self._producers.get(producer_id)
         if entry is not None:
             _check_epoch(entry, producer_id=producer_id, producer_epoch=producer_epoch)
 
     def validate(self, batch: BatchHeader, *, from_client: bool = True) -> None:
-        """Refuse a batch that does not continue its producer's sequence. Duplicates come before this test.
+        """Check that a batch, which is no duplicate, continues its producer's sequence.
 
-        from_client: a coordinator's batches have no sequence
-        raises: KafkaError INVALID_PRODUCER_EPOCH (an older incarnation), OUT_OF_ORDER_SEQUENCE_NUMBER (a gap),
-                UNKNOWN_PRODUCER_ID, INVALID_TXN_STATE (outside of the transaction that is open)
+        Args:
+            from_client: False for a coordinator's batches, which have no sequence numbers.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH (an earlier incarnation), OUT_OF_ORDER_SEQUENCE_NUMBER (a gap),
+                UNKNOWN_PRODUCER_ID or INVALID_TXN_STATE (outside of the open transaction).
         """
         if from_client:
             self.verifications.check_sequence(batch)
@@ -117,7 +135,7 @@ class ProducerStateManager:
         if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
             if from_client:
                 self._check_beginning(batch)
-            return  # Nothing is known of this producer (any more): it may continue where it wants.
+            return  # The producer is unknown (perhaps again), so it may continue at any sequence number.
         if from_client and not entry.batches and batch.producer_epoch == entry.epoch:
             self._check_beginning(batch)
         _check_epoch(entry, **_sender(batch))
@@ -126,30 +144,48 @@ class ProducerStateManager:
         if entry.transaction_offset is not None and not batch.attributes & TRANSACTIONAL:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {batch.producer_id} has a transaction open and sent a batch that is not part of it",
+                f"producer {batch.producer_id} sent a batch that is not part of its open transaction",
                 producer_id=batch.producer_id,
             )
 
-    def validate_marker(self, batch: BatchHeader, marker: EndTransactionMarker) -> None:
-        """raises: KafkaError INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (of an earlier coordinator)"""
+    def validate_marker(self, batch: BatchHeader, marker: EndTransactionMarker, transaction_version: int = 0) -> None:
+        """Check the epochs of a marker.
+
+        With transaction.version 2, each marker begins a new epoch. So a marker in the epoch of an open transaction
+        belongs to an earlier transaction, and is refused unless it is in the last epoch.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH, or TRANSACTION_COORDINATOR_FENCED for an earlier coordinator.
+        """
         entry = self._producers.get(batch.producer_id)
         if entry is None:
             return
         _check_epoch(entry, **_sender(batch))
+        is_open = entry.transaction_offset is not None and entry.epoch < LAST_PRODUCER_EPOCH
+        if transaction_version >= NEW_EPOCH_FOR_EACH_END and batch.producer_epoch == entry.epoch and is_open:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of producer {batch.producer_id} has epoch {batch.producer_epoch}, which is still writing",
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+            )
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"a coordinator of epoch {marker.coordinator_epoch} ends a transaction of producer "
-                f"{batch.producer_id}, whose coordinator has epoch {entry.coordinator_epoch}",
+                f"a marker from coordinator epoch {marker.coordinator_epoch} ends a transaction of producer "
+                f"{batch.producer_id}, but a later coordinator has epoch {entry.coordinator_epoch}",
                 producer_id=batch.producer_id,
                 coordinator_epoch=marker.coordinator_epoch,
             )
 
     def update(self, batch: BatchHeader, marker: EndTransactionMarker | None = None) -> CompletedTransaction | None:
-        """Take note of a batch that is in the log now; followers and recovery come here without validating.
+        """Apply a batch of the log without validation, also on followers and in recovery.
 
-        marker: of a control batch
-        returns: the transaction that the marker ends, if there is one open; `complete` must follow
+        Args:
+            marker: the marker, if this is a control batch.
+
+        Returns:
+            The open transaction that the marker ends, if any; the caller must then call `transactions.complete`.
         """
         if not batch.has_producer_id:
             return None
@@ -171,7 +207,7 @@ class ProducerStateManager:
     def _end_transaction(
         self, entry: ProducerEntry, batch: BatchHeader, marker: EndTransactionMarker
     ) -> CompletedTransaction | None:
-        """source: ProducerAppendInfo.appendEndTxnMarker"""
+        """Apply a marker, and return the transaction that it ends. Source: ProducerAppendInfo.appendEndTxnMarker"""
         self.verifications.ended(batch.producer_id, batch.producer_epoch)
         first_offset = entry.transaction_offset
         entry.end_transaction(batch.producer_epoch, marker)
@@ -181,16 +217,22 @@ class ProducerStateManager:
         return CompletedTransaction(batch.producer_id, first_offset, batch.base_offset, is_aborted)
 
     def _check_beginning(self, batch: BatchHeader) -> None:
-        """source: ProducerAppendInfo.checkSequence (2.0), validateAppend (0.11)"""
+        """Check the first sequence number of an unknown producer.
+
+        Source: ProducerAppendInfo.checkSequence (2.0), validateAppend (0.11)
+        """
         if self.unknown_error is not None and batch.base_sequence != 0:
             raise KafkaError(
                 self.unknown_error,
-                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, and no record of it is left",
+                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, but has no record in the log",
                 **_sender(batch),
             )
 
     def log_begins_at(self, offset: Offset) -> None:
-        """Records below it are gone. source: ProducerStateManager.onLogStartOffsetIncremented, truncateHead (2.0)"""
+        """Remove producers whose records are deleted.
+
+        Source: ProducerStateManager.onLogStartOffsetIncremented, truncateHead (2.0)
+        """
         self.transactions.replicated(offset)
         if self.unknown_error is None:
             return
@@ -200,7 +242,7 @@ class ProducerStateManager:
                 self.transactions.forget(producer_id)
 
     def remove_expired(self, now_ms: int) -> list[int]:
-        """Forget producers that were silent for producer.id.expiration.ms; returns their ids."""
+        """Remove producers that were inactive for producer.id.expiration.ms, and return their ids."""
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
@@ -208,13 +250,13 @@ class ProducerStateManager:
         return expired
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        """Not while its transaction is open: the marker has to find it."""
+        """Return True if the producer was inactive too long, and has no open transaction that needs the state."""
         return entry.transaction_offset is None and now_ms - entry.last_timestamp_ms >= self.expiration_ms
 
     # ------------------------------------------------------------------------------------------------- snapshots
 
     def take_snapshot(self) -> None:
-        """Write the state as of `map_end_offset`, unless that was done already."""
+        """Write the state as of `map_end_offset`, unless a snapshot at this offset exists."""
         if self._directory is None or self.map_end_offset <= self._last_snapshot:
             return
         write_snapshot(self._path(self.map_end_offset), self._producers, sync=self._sync)
@@ -222,9 +264,9 @@ class ProducerStateManager:
         self._snapshots.append(self.map_end_offset)
 
     def truncate_and_reload(self, log_start_offset: Offset, log_end_offset: Offset, now_ms: int) -> Offset:
-        """Go back to the latest snapshot in (log start, log end]; the caller replays the batches from there.
+        """Load the latest snapshot in (log start, log end] and return the offset from which the caller replays batches.
 
-        returns: the offset to replay from          source: ProducerStateManager.truncateAndReload
+        Source: ProducerStateManager.truncateAndReload
         """
         for offset in list(self._snapshots):
             if not log_start_offset < offset <= log_end_offset:
@@ -261,7 +303,7 @@ class ProducerStateManager:
             self.transactions.begin(producer_id, first_offset)
 
     def state_before(self, offset: Offset) -> tuple[Offset, ProducerStateManager]:
-        """The newest snapshot at or below an offset: where it lies, and its state, apart from this one."""
+        """Return the offset of the latest snapshot at or below `offset`, and a separate copy of its state."""
         state = ProducerStateManager(None, sync=False)
         for found in reversed(self._snapshots):
             entries = read_snapshot(self._path(found)) if found <= offset else None
@@ -272,9 +314,9 @@ class ProducerStateManager:
         return 0, state
 
     def keep_snapshots_of(self, segment_bases: list[Offset], *, and_newest: bool) -> None:
-        """Delete all snapshots but those at the start of a segment and, if wanted, the newest behind all of these.
+        """Delete all snapshots except those at the start of a segment and, if `and_newest`, the latest one.
 
-        source: ProducerStateManager.removeStraySnapshots; recovering a segment deletes the newest as well
+        Source: ProducerStateManager.removeStraySnapshots
         """
         newest = self._snapshots[-1] if self._snapshots and and_newest else 0
         for offset in list(self._snapshots):
@@ -282,21 +324,21 @@ class ProducerStateManager:
                 self._delete_snapshot(offset)
 
     def forget_snapshots_below(self, offset: Offset) -> None:
-        """The segments that they belong to are gone. source: UnifiedLog.deleteProducerSnapshots
+        """Delete the snapshots of deleted segments. Source: UnifiedLog.deleteProducerSnapshots
 
-        Simplified: their files go at once, those of the segments after file.delete.delay.ms.
+        Simplified: the snapshots are deleted immediately, the segments' files after file.delete.delay.ms.
         """
         for snapshot in [snapshot for snapshot in self._snapshots if snapshot < offset]:
             self._delete_snapshot(snapshot)
 
     def forget_snapshots_at(self, offsets: Iterable[Offset]) -> None:
-        """Compaction has joined the segments that began there to others."""
+        """Delete the snapshots at the start of segments that compaction has joined to others."""
         for offset in offsets:
             if offset in self._snapshots:
                 self._delete_snapshot(offset)
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
-        """Nothing is left in the log: nothing is known."""
+        """Remove all producers of a log whose records were all deleted."""
         self._producers.clear()
         self.transactions.clear()
         for snapshot in list(self._snapshots):
@@ -324,7 +366,7 @@ def _check_epoch(entry: ProducerEntry, *, producer_id: int, producer_epoch: int,
     if producer_epoch < entry.epoch:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {producer_id} sent epoch {producer_epoch}, epoch {entry.epoch} wrote already",
+            f"producer {producer_id} sent epoch {producer_epoch}, but epoch {entry.epoch} has already written",
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             **details,
@@ -339,7 +381,7 @@ def _check_sequence(entry: ProducerEntry, batch: BatchHeader) -> None:
     if batch.base_sequence != expected:
         raise KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"producer {batch.producer_id} sent sequence {batch.base_sequence}, expected was {expected}",
+            f"producer {batch.producer_id} sent sequence {batch.base_sequence} instead of {expected}",
             **_sender(batch),
             expected_sequence=expected,
         )

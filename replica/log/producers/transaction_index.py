@@ -1,7 +1,7 @@
-"""The aborted transactions of one segment: what a read_committed consumer is to leave out (`.txnindex`).
+"""The aborted transactions of one segment, which a read_committed consumer skips (`.txnindex`).
 
-An entry lies with the segment that holds the ABORT marker, while the transaction may begin segments before. The file
-is there only if there is an entry. Source: Kafka TransactionIndex, AbortedTxn.
+An entry belongs to the segment with the ABORT marker; the transaction may begin in an earlier segment. The file exists
+only if it has an entry. Source: Kafka TransactionIndex, AbortedTxn
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ ENTRY_BYTES = _ENTRY.size
 
 
 class AbortedTransaction(NamedTuple):
-    """first_offset: of its first record     last_offset: of its marker
-    last_stable_offset: at the time of the abort
-    """
+    """An aborted transaction from its first record to its marker, with the last stable offset at the abort."""
 
     producer_id: int
     first_offset: Offset
@@ -30,7 +28,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """Entries in the order of their markers."""
+    """The aborted transactions of one segment, in the order of their markers."""
 
     __slots__ = ("_base_offset", "entries")
 
@@ -46,14 +44,17 @@ class TransactionIndex:
         self.entries.append(aborted)
 
     def truncate(self, offset: Offset) -> None:
-        """Drop the entries whose marker lies at `offset` or above."""
+        """Remove the entries whose marker is at `offset` or above."""
         while self.entries and self.entries[-1].last_offset >= offset:
             self.entries.pop()
 
     def collect(self, fetch_offset: Offset, upper_offset: Offset, found: list[AbortedTransaction]) -> bool:
-        """Add to `found` those that overlap with [fetch_offset, upper_offset).
+        """Add the transactions that overlap with [fetch_offset, upper_offset) to `found`.
 
-        returns: whether none in a later segment can     source: TransactionIndex.collectAbortedTxns
+        Returns:
+            True if no later segment can have more of them.
+
+        Source: TransactionIndex.collectAbortedTxns
         """
         for aborted in self.entries:
             if aborted.last_offset >= fetch_offset and aborted.first_offset < upper_offset:
@@ -63,13 +64,13 @@ class TransactionIndex:
         return False
 
     def encode(self, first: int = 0) -> bytes:
-        """Entries as in the file, from number `first` on."""
+        """Return the entries from number `first` on, encoded as in the file."""
         return b"".join([_ENTRY.pack(_VERSION, *entry) for entry in self.entries[first:]])
 
     def decode(self, content: bytes) -> bool:
-        """Take over the entries of a file; False when they are implausible. source: TransactionIndex.sanityCheck
+        """Load the entries of a file. Return False if they are implausible. Source: TransactionIndex.sanityCheck
 
-        Differs from Kafka: it does not look at half an entry at the end; here such a file is made anew.
+        Differs from Kafka: Kafka ignores an incomplete entry at the end; here such a file is rebuilt.
         """
         if len(content) % ENTRY_BYTES:
             return False
@@ -87,13 +88,13 @@ class TransactionIndex:
 
 # ---------------------------------------------------------------------------------------------------- open transactions
 #
-# The transactions of one partition that are open, or whose end is not replicated yet: what is unstable in a log.
+# The transactions of one partition that are open, or whose marker is not replicated yet, so that records are unstable.
 #
-# Source: ProducerStateManager (ongoingTxns, unreplicatedTxns), UnifiedLog.maybeIncrementFirstUnstableOffset.
+# Source: ProducerStateManager (ongoingTxns, unreplicatedTxns), UnifiedLog.maybeIncrementFirstUnstableOffset
 
 
 class CompletedTransaction(NamedTuple):
-    """first_offset: of its first record     last_offset: of the marker that ended it (inclusive)"""
+    """A transaction from its first record to the marker that ended it, both inclusive."""
 
     producer_id: int
     first_offset: Offset
@@ -102,9 +103,9 @@ class CompletedTransaction(NamedTuple):
 
 
 class OpenTransactions:
-    """By the offset of the first record, which rises from one transaction to the next.
+    """The open and the unreplicated transactions of one partition, by the offset of their first record.
 
-    ongoing: first offset -> producer id     unreplicated: first offset -> offset of the marker
+    `ongoing` maps a first offset to the producer id, `unreplicated` a first offset to the offset of the marker.
     """
 
     __slots__ = ("ongoing", "unreplicated")
@@ -121,28 +122,27 @@ class OpenTransactions:
         self.ongoing[first_offset] = producer_id
 
     def complete(self, completed: CompletedTransaction) -> None:
-        """Its marker is in the log. It stays unstable until the marker is below the high watermark."""
+        """Record that the marker is in the log. The transaction is unstable until the marker is replicated."""
         del self.ongoing[completed.first_offset]
         self.unreplicated[completed.first_offset] = completed.last_offset
 
     def forget(self, producer_id: int) -> None:
-        """Its records are gone, and with them what was known of it."""
         self.ongoing = {first: other for first, other in self.ongoing.items() if other != producer_id}
 
     def replicated(self, offset: Offset) -> None:
-        """Every record below `offset` is committed, or deleted."""
+        """Record that every record below `offset` is committed or deleted."""
         for first_offset, last_offset in list(self.unreplicated.items()):
             if last_offset < offset:
                 del self.unreplicated[first_offset]
 
     @property
     def first_undecided_offset(self) -> Offset | None:
-        """Of the first record whose transaction has no marker yet."""
+        """The first offset of the oldest transaction without a marker, None without such a transaction."""
         return next(iter(self.ongoing), None)
 
     @property
     def first_unstable_offset(self) -> Offset | None:
-        """Of the first record whose transaction is open, or whose marker may yet be lost; None: all is stable."""
+        """The first offset of the oldest transaction that is open or unreplicated, None without transactions."""
         undecided = self.first_undecided_offset
         if not self.unreplicated:
             return undecided
@@ -150,7 +150,7 @@ class OpenTransactions:
         return unreplicated if undecided is None else min(undecided, unreplicated)
 
     def aborted(self, completed: CompletedTransaction) -> AbortedTransaction:
-        """The entry of the transaction index; `completed` is still ongoing."""
+        """Return the entry of the transaction index for `completed`, which is still in `ongoing`."""
         return AbortedTransaction(
             completed.producer_id,
             completed.first_offset,
@@ -159,7 +159,7 @@ class OpenTransactions:
         )
 
     def _last_stable_offset_after(self, completed: CompletedTransaction) -> Offset:
-        """The last stable offset once the marker of `completed`, which is still ongoing, is replicated."""
+        """Return the last stable offset once the marker of `completed`, which is still in `ongoing`, is replicated."""
         for first_offset, producer_id in self.ongoing.items():
             if producer_id != completed.producer_id:
                 return first_offset
@@ -168,24 +168,27 @@ class OpenTransactions:
 
 # --------------------------------------------------------------------------------------------------------- verification
 #
-# Before a transaction's first batch the leader asks the coordinator whether the transaction is open (KIP-890).
+# Before a transaction's first batch, the leader asks the coordinator whether the transaction is open (KIP-890).
 #
-# Between question and append a marker may end that transaction. So each question has a guard, which the append shows
-# again: it is the right one only as long as nothing of the transaction, and no marker, was written since. With
-# transaction.version 2 the marker of the transaction before has the epoch of the next one, and takes no guard of it.
+# Between request and append, a marker may end the transaction. So each verification has a guard, a number that the
+# append must have. The guard is valid until a batch of the transaction, or a marker, is written. With
+# transaction.version 2, the marker of the previous transaction has the epoch of the next transaction, and does not
+# invalidate the guard.
 #
-# Source: VerificationGuard, VerificationStateEntry, UnifiedLog.maybeStartTransactionVerification, .updateProducers.
+# Source: VerificationGuard, VerificationStateEntry, UnifiedLog.maybeStartTransactionVerification, .updateProducers
 
 NOT_VERIFIED = 0
-"""VerificationGuard.SENTINEL: of an append before which the coordinator was not asked."""
+"""The guard of an append without a verification (VerificationGuard.SENTINEL)."""
 NOT_ASKED_FOR = -1
-"""Of an append under rules that verify nothing."""
+"""The guard of an append that needs no verification."""
 
 
 class VerificationState:
-    """One producer's. lowest_sequence: of the batches that wait for it; a higher one is not to overtake them
+    """The pending verification of one producer's transaction.
 
-    supports_epoch_bump: each of its transactions has an epoch of its own
+    Attributes:
+        lowest_sequence: lowest sequence number of the waiting batches, which must be appended first.
+        supports_epoch_bump: True if each transaction of the producer has a new epoch.
     """
 
     __slots__ = ("began_ms", "epoch", "guard", "lowest_sequence", "supports_epoch_bump")
@@ -201,7 +204,7 @@ class VerificationState:
 
 
 class VerificationStates:
-    """Of one partition, by producer id."""
+    """The pending verifications of one partition, by producer id."""
 
     __slots__ = ("_guards", "_states")
 
@@ -212,7 +215,7 @@ class VerificationStates:
     def begin(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool
     ) -> int:
-        """returns: the guard of the question that is open, or of a new one"""
+        """Begin a verification, or join the pending verification of this producer, and return the guard."""
         state = self._states.get(producer_id)
         if state is None:
             self._guards += 1
@@ -226,31 +229,31 @@ class VerificationStates:
         return state.guard
 
     def written(self, producer_id: int) -> None:
-        """A batch of its transaction is in the log."""
+        """Record that a batch of the transaction is in the log."""
         if self._states:
             self._states.pop(producer_id, None)
 
     def ended(self, producer_id: int, producer_epoch: int) -> None:
-        """A marker is in the log. producer_epoch: of the marker"""
+        """Record that a marker with `producer_epoch` is in the log."""
         state = self._states.get(producer_id) if self._states else None
         if state is not None and not (state.supports_epoch_bump and state.epoch == producer_epoch):
             del self._states[producer_id]
 
     def check_guard(self, producer_id: int, guard: int) -> None:
-        """raises: KafkaError INVALID_TXN_STATE, if it is not that of the question that is open"""
+        """Raise KafkaError INVALID_TXN_STATE if the guard is not that of the pending verification."""
         state = self._states.get(producer_id)
         if state is None or guard == NOT_VERIFIED or state.guard != guard:
             message = "Record was not part of an ongoing transaction"
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, message, producer_id=producer_id)
 
     def check_sequence(self, batch: BatchHeader) -> None:
-        """raises: KafkaError OUT_OF_ORDER_SEQUENCE_NUMBER, for a batch that overtakes another"""
+        """Raise KafkaError OUT_OF_ORDER_SEQUENCE_NUMBER if an earlier batch has yet to be appended."""
         state = self._states.get(batch.producer_id) if self._states else None
         if state is not None and batch.base_sequence > state.lowest_sequence:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, while {state.lowest_sequence} has "
-                "yet to be written",
+                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, but {state.lowest_sequence} has "
+                "not been written yet",
                 producer_id=batch.producer_id,
                 base_sequence=batch.base_sequence,
             )

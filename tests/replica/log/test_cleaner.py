@@ -243,19 +243,6 @@ def test_segments_are_joined_up_to_segment_bytes_and_snapshots_go_with_them(tmp_
     assert set(log.producers.snapshot_offsets) <= {0, 8}
 
 
-def test_the_last_batch_of_a_round_stays_even_if_it_is_empty(tmp_path: Path) -> None:
-    """A log that is compacted from its end would give its offsets away a second time after a restart."""
-    log, _ = home(tmp_path, delete_retention_ms=0).open()
-    put(log, ("a", "1"), size=700)
-    put(log, ("a", None))
-    roll(log)
-    run(log, at_ms=2000)
-    roll(log)
-    run(log, at_ms=3000)
-    assert next((header.base_offset, header.record_count) for header in log.headers()) == (2, 1)
-    assert content(log) == []
-
-
 def test_a_damaged_batch_ends_the_round_and_what_stands_is_as_before(tmp_path: Path) -> None:
     log, _ = home(tmp_path).open()
     put(log, ("a", "1"))

@@ -33,6 +33,7 @@ def answer(records: bytes, config: Mapping[str, Any], *, ahead: bool = False) ->
     return ErrorCode.NONE, {}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("case", all_of_them(), ids=lambda case: case.name)
 def test_the_answer_is_that_of_kafka(case: Hostile, ahead: bool) -> None:

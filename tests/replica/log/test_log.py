@@ -360,17 +360,6 @@ def test_flush_messages(tmp_path):
     assert points == [0, 4, 4, 8]
 
 
-def test_flush_ms(tmp_path):
-    log, _ = LogHome(tmp_path, flush_ms=100).open(now_us=0)
-    assert not log.flush_if_due(500_000)  # nothing to flush
-    log.append_as_leader(batch_of(b"a"), 0, 510_000)
-    assert log.flush_if_due(520_000)
-    log.append_as_leader(batch_of(b"b"), 0, 530_000)
-    assert not log.flush_if_due(619_999)
-    assert log.flush_if_due(620_000)
-    assert log.recovery_point == 2
-
-
 def test_configuration_can_change_while_the_log_is_open(home):
     log, _ = home.open()
     log.append_as_leader(batch_of(b"a"), 0, 0)

@@ -85,7 +85,7 @@ def test_the_high_watermark_is_clamped_to_what_the_log_still_holds(machine):
 
 def test_power_loss_is_survived_up_to_the_flush(machine):
     manager = machine.fresh()
-    manager.flush_all()
+    manager.logs[ORDERS].flush()
     manager.checkpoint_recovery_points()
     manager.logs[ORDERS].append_as_leader(batch_of(b"unflushed"), 0, 0)
     manager.abandon()
@@ -105,7 +105,7 @@ def test_a_tear_after_an_orderly_stop_is_noticed(machine):
 
 def test_truncation_checkpoints_the_recovery_point_at_once(machine):
     manager = machine.fresh()
-    manager.flush_all()
+    manager.logs[ORDERS].flush()
     manager.checkpoint_recovery_points()
     assert manager.truncate_to(ORDERS, 1) == 1
     assert machine.text("recovery-point-offset-checkpoint") == "0\n1\norders 0 1\n"
@@ -199,15 +199,6 @@ def test_logs_are_loaded_in_one_order_and_other_directories_are_left_alone(machi
     assert names == ["t-10", "t-2", "t-9"]
 
 
-def test_only_logs_due_by_flush_ms_are_flushed(machine):
-    manager = machine.start()
-    for topic_partition, flush_ms in ((ORDERS, 10), (OTHER, 1000)):
-        log = manager.create(topic_partition, TopicConfig(flush_ms=flush_ms), TOPIC_ID)
-        log.append_as_leader(batch_of(b"r"), 0, 0)
-    assert manager.flush_due(10_000) == [ORDERS]
-    assert manager.flush_due(1_000_000) == [OTHER]
-
-
 def test_expired_producers_are_forgotten(machine):
     manager = machine.fresh(0)
     log = manager.logs[ORDERS]
@@ -247,7 +238,7 @@ def test_ids_are_spelled_as_kafka_reads_them(machine):
 def test_a_damaged_partition_metadata_is_an_error(machine):
     machine.fresh().abandon()
     (machine.root / "orders-0" / "partition.metadata").write_text("version: 0\n")
-    with pytest.raises(CorruptCheckpoint, match="topic id"):
+    with pytest.raises(CorruptCheckpoint, match="no valid topic_id"):
         machine.start()
 
 

@@ -180,7 +180,7 @@ class LogMachine(RuleBasedStateMachine):
         lost = self.home.disk.lose_unflushed()
         assert sum(loss.bytes for loss in lost) == unflushed
         self.lose_from(self.flushed)
-        self.reopen(clean=False)
+        self.reopen_what_is_left()
 
     @precondition(lambda self: self.batches)
     @rule(size=st.integers(1, 500))
@@ -196,13 +196,19 @@ class LogMachine(RuleBasedStateMachine):
                 break
             offset = batch.last + 1
         self.lose_from(offset)
-        self.reopen(clean=False)
+        self.reopen_what_is_left()
         self.checkpoint = self.log.recovery_point  # LogManager.open writes it when something was cut
         if not self.batches:
             # Which of the empty segments is the first one left decides where an emptied log goes on.
             self.end = self.log.log_end_offset
             self.start = self.log.log_start_offset
             self.flushed = min(self.flushed, self.end)
+
+    def reopen_what_is_left(self):
+        """The disk knows beforehand where the recovery will find the end."""
+        left = self.home.disk.log_end_offset(ORDERS)
+        self.reopen(clean=False)
+        assert not self.batches or self.log.log_end_offset == left
 
     def lose_from(self, offset):
         self.batches = [batch for batch in self.batches if batch.last < offset]

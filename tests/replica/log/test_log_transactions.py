@@ -17,7 +17,7 @@ from replica.errors import ErrorCode, KafkaError
 from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
 from replica.log.files.open_files import EMPTY_SLICE
 from replica.log.log import AppendInfo, Log
-from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS
+from replica.log.producers.producer_state import LAST_PRODUCER_EPOCH, PRODUCER_ID_EXPIRATION_MS
 from replica.log.producers.transaction_index import ENTRY_BYTES, NOT_VERIFIED, AbortedTransaction, TransactionIndex
 from tests.soak import examples
 
@@ -352,6 +352,12 @@ def test_only_a_verified_batch_begins_a_transaction(log: Log) -> None:
     log.append_as_leader(first_batch(1), 0, 0, guard=NOT_VERIFIED)
 
 
+def test_an_older_epoch_is_refused_before_a_batch_that_is_not_verified(log: Log) -> None:
+    """KAFKA-19690: the producer that is fenced may begin anew; INVALID_TXN_STATE would end it."""
+    log.append_as_leader(batch_of(b"r", producer_id=1, producer_epoch=1, base_sequence=0), 0, 0)
+    assert refused(log.append_as_leader, first_batch(), 0, 0, guard=NOT_VERIFIED) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def test_a_marker_between_question_and_append_makes_the_answer_worthless(log: Log) -> None:
     """KAFKA-14402: the late batch would begin a transaction that no coordinator knows, and hang."""
     guard = log.producers.begin_verification(1, 0, 0, 0)
@@ -427,3 +433,34 @@ def test_the_search_ends_where_nothing_more_can_overlap() -> None:
     index.append(AbortedTransaction(2, 4, 9, 10))
     found: list[AbortedTransaction] = []
     assert index.collect(0, 4, found) and [aborted.producer_id for aborted in found] == [1]
+
+
+# -------------------------------------------------------------------------------------------------------- late markers
+
+
+@pytest.mark.parametrize(
+    ("version", "records", "error"),
+    [(0, 1, None), (2, 1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, 0, None)],
+    ids=["before 4.2", "since 4.2", "none is open"],
+)
+def test_a_marker_of_the_open_epoch_comes_late(log: Log, version: int, records: int, error: ErrorCode | None) -> None:
+    """KIP-1228: epoch 1 is that of the marker of the first transaction, and of the next one."""
+    append_data(log, 1)
+    marker = end_transaction_marker(1, 1, COMMIT, 0, timestamp_ms=1000)
+    log.append_as_leader(bytearray(marker), 0, 0, from_client=False, transaction_version=version)
+    for _ in range(records):
+        append_data(log, 1, epoch=1)
+    found = None
+    try:
+        log.append_as_leader(bytearray(marker), 0, 0, from_client=False, transaction_version=version)
+    except KafkaError as refusal:
+        found = refusal.code
+    assert found is error
+    assert log.producers.has_ongoing_transaction(1, 1) is (error is not None)
+
+
+def test_where_no_epoch_is_left_a_marker_ends_what_is_open(log: Log) -> None:
+    append_data(log, 1, epoch=LAST_PRODUCER_EPOCH)
+    marker = end_transaction_marker(1, LAST_PRODUCER_EPOCH, ABORT, 0, timestamp_ms=1000)
+    log.append_as_leader(marker, 0, 0, from_client=False, transaction_version=2)
+    assert not log.producers.has_ongoing_transaction(1, LAST_PRODUCER_EPOCH)

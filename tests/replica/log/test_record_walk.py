@@ -99,6 +99,7 @@ def test_the_work_is_bounded_by_the_bytes_and_not_by_the_count():
     assert Counting.looked_at <= 700
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 @pytest.mark.parametrize("records", [1, 3])
 def test_headers_are_counted_over_all_records(codec, records):
