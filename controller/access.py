@@ -1,7 +1,9 @@
-"""Who may do what: rules (ACLs) about topics, groups, transactional ids and the cluster, and what follows from them.
+"""Access control lists (ACLs) of topics, groups, transactional ids and the cluster, and decisions based on them.
 
-A rule allows or forbids one operation on what its pattern names. One that forbids wins, and without a rule nothing is
-allowed. Source: StandardAuthorizerData, ResourcePatternFilter, AccessControlEntryFilter (KIP-11, KIP-290, KIP-801).
+A rule allows or denies one operation on the resources that its pattern matches. A denying rule overrides allowing
+rules. Without a rule an operation is denied, unless allow.everyone.if.no.acl.found is set.
+
+Source: StandardAuthorizerData, ResourcePatternFilter, AccessControlEntryFilter (KIP-11, KIP-290, KIP-801)
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from uuid import UUID
 from controller.metadata import AccessControlEntryRecord
 
 WILDCARD: Final = "*"
-"""Any name, if the pattern is LITERAL; any host."""
+"""As the name in a LITERAL pattern, it matches every name; as a host, it matches every host."""
 EVERYBODY: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class ResourceType(IntEnum):
-    """Kafka's codes, as those below."""
+    """The type of a resource. All enumerations of this module have Kafka's codes."""
 
     UNKNOWN = 0
     ANY = 1
@@ -33,7 +35,10 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """ANY and MATCH are of filters: MATCH finds what has an effect on a name."""
+    """How the name in a rule or a filter is compared with the names of resources.
+
+    ANY and MATCH occur only in filters; MATCH finds every pattern that covers a name.
+    """
 
     UNKNOWN = 0
     ANY = 1
@@ -43,7 +48,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """Kafka's AclOperation"""
+    """An operation that a rule allows or denies, as in Kafka's AclOperation."""
 
     UNKNOWN = 0
     ANY = 1
@@ -64,7 +69,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Kafka's AclPermissionType"""
+    """The effect of a rule, to allow or to deny, as in Kafka's AclPermissionType."""
 
     UNKNOWN = 0
     ANY = 1
@@ -100,17 +105,17 @@ SUPPORTED: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
         Operation.IDEMPOTENT_WRITE,
     ),
 }
-"""What can be done with each. source: AclEntry.supportedOperations"""
+"""The operations that each type of resource supports. Source: AclEntry.supportedOperations"""
 
 IMPLIED_BY: Final[Mapping[Operation, tuple[Operation, ...]]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""A user that is allowed one of these is allowed it, too; one that is forbidden them is not."""
+"""For each operation, the operations that imply it if they are allowed. Denying them does not deny that operation."""
 
 
 class Acl(NamedTuple):
-    """One rule, by Kafka's codes.     principal: `User:name`     host: an address, without a port"""
+    """One ACL rule, with Kafka's codes. `principal` has the form `User:name`; `host` is an address without a port."""
 
     resource_type: int
     resource_name: str
@@ -130,7 +135,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Rules that are meant; None and ANY stand for every value."""
+    """A filter of rules; None and ANY match every value."""
 
     resource_type: int
     resource_name: str | None
@@ -164,7 +169,7 @@ class AclFilter(NamedTuple):
 
 
 class Acls:
-    """All rules, each with its id."""
+    """All rules of a cluster, each with its id."""
 
     __slots__ = ("_by_id", "_by_pattern", "_ids")
 
@@ -212,7 +217,7 @@ class Acls:
             yield record_of(acl_id, acl)
 
     def about(self, kind: ResourceType, name: str) -> Iterator[Acl]:
-        """The rules whose pattern fits a name."""
+        """Yield the rules whose pattern matches a resource."""
         if not self._ids:
             return
         patterns = [(kind, PatternType.LITERAL, WILDCARD)] if name != WILDCARD else []
@@ -224,7 +229,11 @@ class Acls:
     def allow(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str, *, otherwise: bool
     ) -> bool:
-        """otherwise: what holds where no rule is about the name (allow.everyone.if.no.acl.found)"""
+        """Return True if the rules allow an operation on one resource.
+
+        Args:
+            otherwise: the result if no rule covers the resource (allow.everyone.if.no.acl.found).
+        """
         is_allowed, is_ruled = False, False
         for acl in self.about(kind, name):
             is_ruled = True
@@ -235,7 +244,7 @@ class Acls:
         return is_allowed or (otherwise and not is_ruled)
 
     def allow_some(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> bool:
-        """Whether there is a name of this kind that the rules allow it on. source: authorizeByResourceType"""
+        """Return True if the rules allow an operation on any resource of this type. Source: authorizeByResourceType"""
         allowed: list[Acl] = []
         denied: list[Acl] = []
         for acl in self:

@@ -1,4 +1,4 @@
-"""The part of the controller that adds and removes rules of who may do what. Source: AclControlManager, AclApis"""
+"""The part of the controller that adds and removes ACLs. Source: AclControlManager, AclApis"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from controller.access import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType, record_of
 from controller.changes import Journal
-from controller.inputs import CreateAcl, DeleteAcls, DeleteAclsReply, TopicReply
+from controller.inputs import CreateAcl, DeleteAcls, DeleteAclsReply, PlainReply
 from controller.metadata import RemoveAccessControlEntryRecord
 from replica.errors import ErrorCode
 
@@ -21,14 +21,14 @@ class AclControl:
         self._journal = journal
 
     def create(self, given: CreateAcl) -> None:
-        """A rule that is there already is no error."""
+        """Add a rule. If it exists already, nothing changes, and the reply has no error."""
         refusal = _refusal(given.acl)
         if not refusal and given.acl not in self._journal.image.acls:
-            # Simplified: a random id in Kafka. An offset is not used twice, so this is one of its own, too.
+            # Simplified: Kafka's id is random. This id is unique, too, since an offset is used once.
             acl_id = uuid5(NAMESPACE_OID, f"acl/{self._journal.next_offset}")
             self._journal.append(record_of(acl_id, given.acl))
         error = ErrorCode.INVALID_REQUEST if refusal else ErrorCode.NONE
-        self._journal.reply(TopicReply(error=error, message=refusal))
+        self._journal.reply(PlainReply(error=error, message=refusal))
 
     def delete(self, given: DeleteAcls) -> None:
         acls = self._journal.image.acls
@@ -39,7 +39,7 @@ class AclControl:
 
 
 def _refusal(acl: Acl) -> str:
-    """Kafka's checks, in its order; empty: it is a rule."""
+    """Return why a rule is invalid, or an empty text if it is valid. The checks have Kafka's order."""
     if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not acl.resource_name:
@@ -60,7 +60,10 @@ def _refusal(acl: Acl) -> str:
 
 
 def unknown_part(wanted: AclFilter) -> str:
-    """What of a filter has a code that means nothing; empty: all of it is known. source: validateFilter"""
+    """Return which part of a filter has an unknown code, or an empty text if all codes are known.
+
+    Source: validateFilter
+    """
     if "UNKNOWN" in (name_of(ResourceType, wanted.resource_type), name_of(PatternType, wanted.pattern_type)):
         return "Unknown patternFilter."
     if "UNKNOWN" in (name_of(Operation, wanted.operation), name_of(Permission, wanted.permission_type)):
@@ -69,5 +72,5 @@ def unknown_part(wanted: AclFilter) -> str:
 
 
 def name_of(codes: type[ResourceType] | type[PatternType] | type[Operation] | type[Permission], code: int) -> str:
-    """A code that Kafka does not know is UNKNOWN to it."""
+    """Return the name of a code; UNKNOWN if Kafka does not know it."""
     return next((one.name for one in codes if one.value == code), "UNKNOWN")

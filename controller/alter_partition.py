@@ -1,5 +1,4 @@
-"""May this ISR be written? The checks of AlterPartition, in Kafka's order: the first that fails names the error.
-
+"""The checks of an AlterPartition request, in Kafka's order. The first check that fails determines the error.
 Source: ReplicationControlManager.validateAlterPartitionData, .ineligibleReplicasForIsr; KIP-497, 704, 841, 903.
 """
 
@@ -22,7 +21,7 @@ class Refusal(NamedTuple):
 def check_proposal(
     image: MetadataImage, sender: BrokerId, proposal: IsrProposal, names: Names, rules: Rules
 ) -> Refusal | None:
-    """None: the proposal may be written."""
+    """Return why a proposed ISR is refused, or None if the controller may write it."""
     if proposal.topic not in image.topics:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "the topic does not exist")
     partition = image.partition(proposal.topic, proposal.partition)
@@ -83,7 +82,10 @@ def _check_members(partition: PartitionRegistration, proposal: IsrProposal, name
 
 
 def _check_eligible(image: MetadataImage, proposal: IsrProposal, names: Names, rules: Rules) -> Refusal | None:
-    """The controller's half of `isr-eligibility`; the leader's is in replica/leader.py."""
+    """Return a refusal if a proposed ISR member is not eligible by the rule `isr-eligibility`.
+
+    Leaders apply this rule, too, before they propose (replica/leader.py).
+    """
     if rules.isr_eligibility == "any":
         return None
     ineligible = []

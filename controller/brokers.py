@@ -1,5 +1,4 @@
-"""Brokers register, send heartbeats, fall silent and shut down.
-
+"""Registrations, heartbeats, sessions and shutdowns of brokers, as the controller handles them.
 Source: ClusterControlManager.registerBroker; ReplicationControlManager.processBrokerHeartbeat,
 maybeFenceOneStaleBroker.
 """
@@ -11,25 +10,23 @@ from controller.election import Occasion
 from controller.image import BrokerRegistration
 from controller.inputs import (
     AssignReplicas,
-    AssignReplicasReply,
     BrokerHeartbeat,
     HeartbeatReply,
+    PlainReply,
     RegisterBroker,
     RegistrationReply,
-    TopicReply,
     UnregisterBroker,
 )
 from controller.metadata import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
-    ReplicaDirectoryRecord,
     UnregisterBrokerRecord,
 )
 from controller.partitions import Partitions
 from controller.sessions import NO_OFFSET, BrokerControlState, BrokerSessions
 from replica.causes import FencingCause, OccasionKind, RegistrationCause, UnfencingCause
 from replica.errors import ErrorCode
-from replica.ids import NO_BROKER_EPOCH, BrokerId
+from replica.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition
 from replica.trace import events as trace
 
 
@@ -44,7 +41,10 @@ class BrokerControl:
         self.sessions = sessions
 
     def open_sessions(self, now_us: int) -> None:
-        """A controller that takes over knows nothing of earlier heartbeats (ClusterControlManager.activate)."""
+        """Open a session for every registered broker, since a new controller does not know of earlier heartbeats.
+
+        Source: ClusterControlManager.activate
+        """
         self.sessions.begin(now_us)
         for broker in self._image.brokers.values():
             self.sessions.open(broker.broker_id, broker.broker_epoch, broker.fenced, now_us)
@@ -67,13 +67,16 @@ class BrokerControl:
             returns_unfenced = False
         if not returns_unfenced or self._partitions.has_elr:
             self._leave_partitions(given, existing)
-        # Else it keeps its ISRs, and what it leads: up to 3.9 handleBrokerUncleanShutdown does nothing without ELR.
+        # Otherwise it keeps its ISRs and leaderships: up to 3.9 handleBrokerUncleanShutdown does nothing without ELR.
         self._register(given, None, existing)
 
     def _leave_partitions(self, given: RegisterBroker, existing: BrokerRegistration | None) -> None:
-        """Source: ReplicationControlManager.handleBrokerShutdown"""
+        """Remove a registering broker from the ISRs and leaderships of its earlier incarnation.
+
+        Source: ReplicationControlManager.handleBrokerShutdown
+        """
         if not self._partitions.has_elr or (existing is not None and _was_clean(given, existing)):
-            # It has left every ISR as it was fenced, unless it was alone there, which it may be without ELR.
+            # When it was fenced, it left every ISR, except (without ELR) those of which it was the only member.
             occasion = Occasion(OccasionKind.REGISTERED, (given.broker_id,))
             self._partitions.remove_broker(given.broker_id, occasion, None)
         else:
@@ -116,11 +119,14 @@ class BrokerControl:
         self._journal.reply(RegistrationReply(error=ErrorCode.NONE, broker_epoch=broker_epoch))
 
     def unregister(self, given: UnregisterBroker) -> None:
-        """Its replicas leave the ISRs first; they stay in the assignments. Source: handleBrokerUnregistered"""
+        """Remove a broker from the ISRs, then from the cluster. Its replicas stay assigned to it.
+
+        Source: handleBrokerUnregistered
+        """
         broker = self._image.brokers.get(given.broker_id)
         if broker is None:
             message = f"Broker ID {given.broker_id} is not currently registered"
-            self._journal.reply(TopicReply(error=ErrorCode.BROKER_ID_NOT_REGISTERED, message=message))
+            self._journal.reply(PlainReply(error=ErrorCode.BROKER_ID_NOT_REGISTERED, message=message))
             return
         if not broker.fenced:
             self._fence(broker, FencingCause.UNREGISTERED)
@@ -128,7 +134,7 @@ class BrokerControl:
         self.sessions.close(broker.broker_id)
         who = self._names(broker.broker_id)
         self._journal.tell(trace.BrokerUnregistered(node=self._journal.node, broker=who))
-        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+        self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
     # -------------------------------------------------------------------------------------------------- heartbeats
 
@@ -155,7 +161,7 @@ class BrokerControl:
         self._lose_directories(given)
         replayed = self._image.brokers[given.broker_id]
         if replayed is not broker and replayed != broker:
-            # A change of the registration forgets how far the broker's metadata is; its next heartbeat says it again
+            # A change of the registration clears the broker's metadata offset until its next heartbeat
             # (BrokerHeartbeatManager.register, called by the replay of the change).
             session.metadata_offset = NO_OFFSET
         if after is BrokerControlState.CONTROLLED_SHUTDOWN:
@@ -170,9 +176,9 @@ class BrokerControl:
         )
 
     def _lose_directories(self, given: BrokerHeartbeat) -> None:
-        """KIP-858: other brokers take over the leaderships in a failed directory first; the broker stays.
+        """Elect other leaders for the partitions in a broker's failed log directories (KIP-858).
 
-        source: ReplicationControlManager.handleDirectoriesOffline
+        Source: ReplicationControlManager.handleDirectoriesOffline
         """
         online = self._image.brokers[given.broker_id].log_dirs or ()
         lost = [directory for directory in online if directory in given.offline_log_dirs]
@@ -187,19 +193,14 @@ class BrokerControl:
             )
 
     def assign_replicas(self, given: AssignReplicas) -> None:
-        """A broker reports in which directory each of its replicas lies. source: handleAssignReplicasToDirs"""
+        """Record the log directories that a broker reports for its replicas. Source: handleAssignReplicasToDirs"""
         stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
         if stale is not None:
-            self._journal.reply(AssignReplicasReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
+            self._journal.reply(PlainReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
             return
         for topic, partition, directory in given.places:
-            if self._image.partition(topic, partition) is not None:
-                self._journal.append(
-                    ReplicaDirectoryRecord(
-                        broker_id=given.broker_id, topic=topic, partition=partition, log_dir=directory
-                    )
-                )
-        self._journal.reply(AssignReplicasReply(error=ErrorCode.NONE))
+            self._partitions.report_directory(given.broker_id, TopicPartition(topic, partition), directory)
+        self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
     def _enter(self, broker: BrokerRegistration, state: BrokerControlState, given: BrokerHeartbeat) -> None:
         match state:
@@ -213,7 +214,10 @@ class BrokerControl:
                 self._begin_shutdown(broker)
 
     def _fence(self, broker: BrokerRegistration, why: FencingCause, silent_us: int | None = None) -> None:
-        """First the partitions, then the fencing record: no broker sees a fenced leader. Source: handleBrokerFenced"""
+        """Fence a broker. Its partitions change before it is fenced, so that no broker sees a fenced leader.
+
+        Source: handleBrokerFenced
+        """
         cause = None
         if not broker.fenced:
             who = self._names(broker.broker_id)
@@ -226,7 +230,7 @@ class BrokerControl:
         )
 
     def _unfence(self, broker: BrokerRegistration, metadata_offset: int) -> None:
-        """First the unfencing record, then the partitions that waited for this broker. Source: handleBrokerUnfenced"""
+        """Unfence a broker, then elect leaders for the partitions that waited for it. Source: handleBrokerUnfenced"""
         self._journal.append(
             BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=False)
         )
@@ -241,7 +245,7 @@ class BrokerControl:
         self._partitions.elect_leaderless(Occasion(OccasionKind.UNFENCED, (broker.broker_id,)), cause)
 
     def _begin_shutdown(self, broker: BrokerRegistration) -> None:
-        """Source: handleBrokerInControlledShutdown"""
+        """Mark a broker as shutting down and move its leaderships away. Source: handleBrokerInControlledShutdown"""
         if not broker.in_controlled_shutdown:
             self._journal.append(
                 BrokerRegistrationChangeRecord(
@@ -254,7 +258,7 @@ class BrokerControl:
     # ---------------------------------------------------------------------------------------------------- sessions
 
     def fence_one_stale(self, now_us: int) -> None:
-        """One broker per check, so that the effect of each fencing is visible before the next."""
+        """Fence at most one broker whose session has expired; the effects are then visible before the next fencing."""
         broker_id = self.sessions.take_stale(now_us)
         if broker_id is not None:
             silent_us = self._silent_us(broker_id, now_us)
@@ -266,5 +270,5 @@ class BrokerControl:
 
 
 def _was_clean(given: RegisterBroker, replaced: BrokerRegistration) -> bool:
-    """KIP-966: the broker's clean-shutdown file names the life that the controller knows."""
+    """Return True if the broker's clean-shutdown file names the epoch of its earlier registration (KIP-966)."""
     return given.previous_broker_epoch == replaced.broker_epoch

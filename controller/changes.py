@@ -1,7 +1,4 @@
-"""One change of one partition: the record it needs, and its events.
-
-Source: PartitionChangeBuilder.build.
-"""
+"""Changes of partitions: the metadata record of each change, and its events. Source: PartitionChangeBuilder.build"""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from controller.image import MetadataImage, PartitionRegistration
 from controller.inputs import Action, AppendRecord, EmitNumbered, Reply
 from controller.metadata import MetadataRecord, PartitionChangeRecord
 from controller.placement import Reassignment, maybe_complete
-from replica.causes import ElrCause, IsrCommitCause
+from replica.causes import ElrCause, IsrCommitCause, OccasionKind
 from replica.config import KAFKAS_OWN, NodeSettings
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, Offset, TopicPartition, without
 from replica.trace import events as trace
@@ -22,8 +19,12 @@ from replica.trace.events import TraceEvent
 
 
 class PartitionChange(NamedTuple):
-    """struck_out: a broker that lost its place among the eligible leaders because it may have lost records
-    has_elr: whether the cluster has eligible leader replicas"""
+    """The record of one change of a partition, and the election behind it.
+
+    Attributes:
+        struck_out: a broker that is no longer an eligible leader, because it may have lost records.
+        has_elr: True if the cluster had eligible leader replicas.
+    """
 
     record: PartitionChangeRecord
     choice: Choice
@@ -33,7 +34,7 @@ class PartitionChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a partition is to become; None: that stays as it is."""
+    """The wanted state of a partition. A field that is None does not change."""
 
     in_sync_replicas: tuple[BrokerId, ...] | None = None
     replicas: tuple[BrokerId, ...] | None = None
@@ -54,24 +55,28 @@ def build_change(
     target: Target = UNCHANGED,
     elr_min_isr: int | None = None,
     struck_out: BrokerId | None = None,
+    reassignment_done: str,
 ) -> PartitionChange | None:
-    """The record that makes the partition what it is to become, with the best leader; None: no change is needed.
+    """Return the change that brings a partition to its target with the best leader, or None if it needs no change.
 
-    A reassignment in progress is completed as soon as the ISR allows, on any occasion.
-
-    elr_min_isr: effective min.insync.replicas, below which who leaves the ISR stays eligible; None: there is no ELR.
-        One that is left from before still finds the next leader where the ISR is empty, and goes with that change.
-    struck_out: a broker that may have lost records, and is no longer eligible
-
-    The leader field is set iff the leader changes, so only then does the leader epoch rise: a mere ISR change keeps it
+    A reassignment in progress is completed as soon as the ISR allows it, whatever the change is for. The record names a
+    leader only if the leader changes, so the leader epoch rises only then; a mere change of the ISR keeps it
     (KAFKA-15021, metadata version 3.6).
+
+    Args:
+        is_acceptable: returns True for brokers that may lead.
+        elr_min_isr: effective min.insync.replicas. Below it, brokers that leave the ISR stay eligible leaders. None
+            if the cluster has no ELR; an ELR that was stored earlier can then still provide the leader of an empty ISR,
+            and is removed by that change.
+        struck_out: a broker that is no longer an eligible leader, because it may have lost records.
+        reassignment_done: value of the switch `reassignment-done`.
     """
     isr = partition.in_sync_replicas if target.in_sync_replicas is None else target.in_sync_replicas
     replicas = partition.replicas if target.replicas is None else target.replicas
     recovering = partition.recovering if target.recovering is None else target.recovering
     adding = partition.adding_replicas if target.adding is None else target.adding
     removing = partition.removing_replicas if target.removing is None else target.removing
-    completed = maybe_complete(Reassignment(replicas, adding, removing), isr)
+    completed = maybe_complete(Reassignment(replicas, adding, removing), isr, reassignment_done)
     if completed is not None:
         replicas, isr, adding, removing = completed.replicas, completed.in_sync_replicas, (), ()
     elr = partition.elr if elr_min_isr is None else eligible_leaders(partition, isr, elr_min_isr, struck_out)
@@ -97,12 +102,12 @@ def build_change(
     if elr_min_isr is None:
         elr, last_known = (), partition.last_known_elr
     else:
-        last_known = last_known_leader(partition, isr, leader_is_known=choice.leader != NO_BROKER)
+        last_known = last_known_leader(partition, choice.leader)
     record = PartitionChangeRecord(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
         in_sync_replicas=isr if isr != partition.in_sync_replicas else None,
-        # A replica that goes for good takes the leader epoch with it: its fetches are then fenced.
+        # If a replica is removed, the leader epoch rises, so that fetches of the removed replica are fenced.
         leader=choice.leader if choice.leader != partition.leader or without(partition.replicas, replicas) else None,
         replicas=replicas if replicas != partition.replicas else None,
         recovering=recovering if recovering != partition.recovering else None,
@@ -116,7 +121,7 @@ def build_change(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeEvents:
-    """Puts a partition's change into events, in the controller's name."""
+    """A factory of the controller's trace events for changes of partitions."""
 
     node: str
     names: Names
@@ -132,7 +137,7 @@ class ChangeEvents:
         *,
         has_elr: bool = True,
     ) -> Iterator[trace.TraceEvent]:
-        """The election, then ISR and ELR."""
+        """Yield the events of one change: its election first, then its ISR and ELR."""
         if after.leader_epoch != before.leader_epoch:
             yield self.elected(topic_partition, before, after, choice, occasion)
         if after.in_sync_replicas != before.in_sync_replicas:
@@ -145,7 +150,7 @@ class ChangeEvents:
     def reassigned(
         self, topic_partition: TopicPartition, before: PartitionRegistration, after: PartitionRegistration
     ) -> trace.TraceEvent:
-        """How the reassignment of `before` ended: its replicas reached the target, or it was taken back."""
+        """Return the event for the end of the reassignment of `before`: completed or cancelled."""
         is_taken_back = bool(without(before.adding_replicas, after.replicas)) or any(
             broker_id in after.replicas for broker_id in before.removing_replicas
         )
@@ -217,9 +222,10 @@ class ChangeEvents:
         has_elr: bool = True,
         cause: ElrCause | None = None,
     ) -> Iterator[trace.ElrCommitted]:
-        """Nothing where the ELR is as it was, and no other broker is remembered as the last leader.
+        """Yield an event if the ELR or the last known leader changed.
 
-        cause: why the whole ELR went
+        Args:
+            cause: why the whole ELR was removed.
         """
         came, gone = without(after.elr, before.elr), without(before.elr, after.elr)
         is_remembered = bool(after.last_known_elr) and after.last_known_elr != before.last_known_elr
@@ -237,12 +243,14 @@ class ChangeEvents:
             came_causes=tuple(
                 ElrCause.BELOW_MIN_ISR if broker_id in after.replicas else ElrCause.NOT_ASSIGNED for broker_id in came
             ),
-            gone_causes=tuple(cause or _why_gone(broker_id, after, struck_out, has_elr=has_elr) for broker_id in gone),
+            gone_causes=tuple(
+                cause or _why_gone(broker_id, after, struck_out, occasion, has_elr=has_elr) for broker_id in gone
+            ),
             **self._decided(after, occasion),
         )
 
     def _decided(self, after: PartitionRegistration, occasion: Occasion | None) -> dict[str, Any]:
-        """Columns of OnOccasion."""
+        """Return the fields of an `OnOccasion` event."""
         epochs = {"leader_epoch": after.leader_epoch, "partition_epoch": after.partition_epoch}
         if occasion is None:
             return epochs
@@ -259,14 +267,20 @@ class ChangeEvents:
 
 
 def _why_gone(
-    broker_id: BrokerId, after: PartitionRegistration, struck_out: BrokerId | None, *, has_elr: bool
+    broker_id: BrokerId,
+    after: PartitionRegistration,
+    struck_out: BrokerId | None,
+    occasion: Occasion | None,
+    *,
+    has_elr: bool,
 ) -> ElrCause:
     if broker_id == struck_out:
         return ElrCause.MAY_HAVE_LOST_RECORDS
     if broker_id in after.in_sync_replicas:
         return ElrCause.IN_ISR
     if not has_elr:
-        return ElrCause.NO_ELR
+        is_report = occasion is not None and occasion.kind is OccasionKind.DIRECTORY_REPORTED
+        return ElrCause.DIRECTORY_REPORTED if is_report else ElrCause.NO_ELR
     return ElrCause.HAS_TO_CATCH_UP if broker_id in after.replicas else ElrCause.NOT_ASSIGNED
 
 
@@ -278,7 +292,10 @@ def _why_gone(
 
 
 class Journal:
-    """Shared by the parts of the controller; `take` hands out the actions of the input in progress."""
+    """The records, events and replies that result from the current input, shared by the parts of the controller.
+
+    `take` returns them as actions and begins a new list.
+    """
 
     __slots__ = ("_actions", "_events", "image", "names", "node", "teller")
 
@@ -300,14 +317,14 @@ class Journal:
         self._actions.append(AppendRecord(offset=offset, record=record))
 
     def tell(self, event: TraceEvent, cause: int | None = None) -> int:
-        """returns: the event's number, a `cause` for later events of the same input"""
+        """Add an event. Return its number, which later events of the same input can refer to as their `cause`."""
         number = self._events
         self._events += 1
         self._actions.append(EmitNumbered(event=event, number=number, cause=cause))
         return number
 
     def stale_epoch(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> str | None:
-        """Why a request with this broker epoch is stale; None: it is not. Source: checkBrokerEpoch"""
+        """Return why a request with this broker epoch is stale, or None if it is not. Source: checkBrokerEpoch"""
         broker, who = self.image.brokers.get(broker_id), self.names(broker_id)
         if broker is None:
             return f"{who} is not registered"
@@ -321,7 +338,7 @@ class Journal:
     def change_partition(
         self, topic_partition: TopicPartition, change: PartitionChange, occasion: Occasion, cause: int | None = None
     ) -> None:
-        """Append the change, then the events of its election and ISR."""
+        """Append the record of a change, then the events of its election and its ISR."""
         before, after = self.append_change(topic_partition, change)
         choice, gone = change.choice, change.struck_out
         for event in self.teller.events(topic_partition, before, after, choice, occasion, gone, has_elr=change.has_elr):
@@ -330,7 +347,7 @@ class Journal:
     def append_change(
         self, topic_partition: TopicPartition, change: PartitionChange
     ) -> tuple[PartitionRegistration, PartitionRegistration]:
-        """returns: the partition before and after"""
+        """Append the record of a change. Return the partition before and after it."""
         partitions = self.image.topics[topic_partition.topic].partitions
         before = partitions[topic_partition.partition]
         self.append(change.record)

@@ -1,7 +1,6 @@
-"""Quotas of clients: who may have one, which keys and values are legal, and how they are changed.
-
-A quota belongs to an entity: a user, a client-id, or both; a name of None is the default of its type (KIP-13, KIP-55).
-source: ClientQuotaControlManager, ClientQuotaEntity, QuotaConfig
+"""Quotas of clients: their entities, their keys and legal values, and how they are changed.
+A quota belongs to an entity: a user, a client id, or both. The name None is the default of its type (KIP-13, KIP-55).
+Source: ClientQuotaControlManager, ClientQuotaEntity, QuotaConfig
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Final
 
 from controller.changes import Journal
 from controller.image import MetadataImage
-from controller.inputs import AlterClientQuota, TopicReply
+from controller.inputs import AlterClientQuota, PlainReply
 from controller.metadata import ClientQuotaRecord, QuotaEntity
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
@@ -27,47 +26,61 @@ _ALMOST_WHOLE: Final = 1e-6
 
 
 def entity_of(names: Mapping[str, str | None]) -> QuotaEntity:
-    """names: by type of entity, None for the default"""
+    """Return an entity from its names by type, None for the default of a type."""
     return tuple(sorted(names.items()))
 
 
 def described(entity: QuotaEntity) -> str:
-    """In words: `client-id p1`, `the default user, client-id p1`."""
+    """Describe an entity, e.g. `client-id p1` or `the default user, client-id p1`."""
     return ", ".join(f"the default {kind}" if name is None else f"{kind} {name}" for kind, name in reversed(entity))
 
 
 def amount(value: float) -> str:
-    """Without a fraction where there is none."""
+    """Format the value of a quota, without a fraction if it is a whole number."""
     return str(int(value)) if value.is_integer() else str(value)
 
 
 def check_entity(entity: QuotaEntity) -> None:
-    """raises: KafkaError INVALID_REQUEST"""
+    """Check that an entity has one or two known types and no empty name.
+
+    Raises:
+        KafkaError: INVALID_REQUEST otherwise.
+    """
     if not entity:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a quota has to belong to a user, a client-id or both")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a quota must belong to a user, a client-id or both")
     for kind, name in entity:
         if kind not in ENTITY_TYPES:
             # Simplified: Kafka limits the rate of new connections of an IP address, too (KIP-612).
             known = " and ".join(ENTITY_TYPES)
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are no quotas by `{kind[:60]}` here, only by {known}")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"quotas by entity type `{kind[:60]}` are not supported, only by {known}"
+            )
         if name == "":
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the name of a {kind} is empty; the default has none at all")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"the name of the {kind} is empty; the default {kind} must be null"
+            )
 
 
 def check_value(name: str, value: float) -> None:
-    """raises: KafkaError INVALID_REQUEST"""
+    """Check that a quota has a known key and a valid value.
+
+    Raises:
+        KafkaError: INVALID_REQUEST otherwise.
+    """
     if name not in QUOTA_KEYS:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"`{name[:60]}` is no quota of clients; there are {', '.join(QUOTA_KEYS)}"
+            ErrorCode.INVALID_REQUEST, f"`{name[:60]}` is not a client quota; choose one of {', '.join(QUOTA_KEYS)}"
         )
     # Differs from Kafka, which takes "not a number" for a quota.
     if not value > 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} must be greater than 0, not {value:g}")
     if name in WHOLE_NUMBERS:
         if value > NEVER:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{value:g} is more than {name} can be")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} must be at most {NEVER}, not {value:g}")
         if value % 1.0 > _ALMOST_WHOLE:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is a whole number of bytes a second, not {value:g}")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"{name} must be a whole number of bytes per second, not {value:g}"
+            )
 
 
 class ClientQuotaControl:
@@ -81,21 +94,21 @@ class ClientQuotaControl:
         return self._journal.image
 
     def alter(self, given: AlterClientQuota) -> None:
-        """Sets the keys of one entity, all or none; records only what changes."""
+        """Set or remove quotas of one entity, all or none. Only quotas whose value changes get a metadata record."""
         try:
             check_entity(given.entity)
             for key, value in given.quotas.items():
                 if value is not None:
                     check_value(key, value)
         except KafkaError as error:
-            self._journal.reply(TopicReply(error=error.code, message=error.message))
+            self._journal.reply(PlainReply(error=error.code, message=error.message))
             return
         if not given.validate_only:
             known = self._image.client_quotas.get(given.entity, {})
             changes = {key: value for key, value in given.quotas.items() if known.get(key) != value}
             for key, value in changes.items():
                 self._change(given.entity, key, value)
-        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+        self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
     def _change(self, entity: QuotaEntity, key: str, value: float | None) -> None:
         self._journal.append(ClientQuotaRecord(entity=entity, key=key, value=value))
@@ -103,6 +116,6 @@ class ClientQuotaControl:
 
 
 def quota_altered(node: str, entity: QuotaEntity, key: str, value: float | None) -> trace.ClientQuotaAltered:
-    """The event of a change."""
+    """Return the event of a changed quota."""
     whose, text = described(entity), None if value is None else amount(value)
     return trace.ClientQuotaAltered(node=node, entity=whose, key=key, value=text)

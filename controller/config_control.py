@@ -1,5 +1,4 @@
-"""Settings of topics, brokers and groups that are changed while they run (IncrementalAlterConfigs, AlterConfigs).
-
+"""Dynamic settings of topics, brokers and groups (IncrementalAlterConfigs, AlterConfigs), and levels of features.
 Source: ConfigurationControlManager, ControllerConfigurationValidator
 """
 
@@ -11,14 +10,14 @@ from controller import topics
 from controller.changes import Journal
 from controller.features import ELR_VERSION, UPGRADE, finalized, refusal
 from controller.image import MetadataImage
-from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeFeatureLevels, ChangeGroupConfig, TopicReply
+from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeFeatureLevels, ChangeGroupConfig, PlainReply
 from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRecord, GroupConfigRecord
 from controller.partitions import Partitions
 from replica.causes import ConfigCause
 from replica.config import NodeSettings
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, BrokerId
-from replica.rules import WITH_GROUP_SETTINGS, Rules
+from replica.rules import NEXT_COORDINATOR_SINCE, Rules
 from replica.trace import events as trace
 from replica.wording import shown
 
@@ -26,7 +25,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 class ConfigControl:
-    """settings: of this controller"""
+    """The part of a controller that changes dynamic settings. `settings` are the static settings of its node."""
 
     __slots__ = ("_journal", "_partitions", "_rules", "_settings")
 
@@ -41,7 +40,7 @@ class ConfigControl:
         return self._journal.image
 
     def change_topic(self, given: ChangeConfig) -> None:
-        """A topic's keys, all or none. One that is set to the value it has leaves no record.
+        """Change settings of a topic, all or none. A key that already has its new value gets no metadata record.
 
         Source: ConfigurationControlManager.incrementalAlterConfigResource
         """
@@ -54,7 +53,7 @@ class ConfigControl:
             self._refuse(error.code, error.message)
             return
         if given.validate_only:
-            self._journal.reply(TopicReply(error=ErrorCode.NONE))
+            self._journal.reply(PlainReply(error=ErrorCode.NONE))
             return
         known = self._image.topics[given.topic].config
         changed = {key: value for key, value in given.config.items() if stored[key] != known.get(key)}
@@ -72,10 +71,10 @@ class ConfigControl:
             )
         if MIN_ISR in changed:
             self._partitions.min_isr_changed([given.topic])
-        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+        self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
     def change_broker(self, given: ChangeBrokerConfig) -> None:
-        """Of one broker, which need not be there to be configured, or of all."""
+        """Change settings of one broker, which need not be registered, or of all brokers."""
         of_all = given.broker_id == EVERY_BROKER
         try:
             self._check_min_isr(given.config, of_all=of_all)
@@ -85,7 +84,7 @@ class ConfigControl:
             self._refuse(error.code, error.message)
             return
         if given.validate_only:
-            self._journal.reply(TopicReply(error=ErrorCode.NONE))
+            self._journal.reply(PlainReply(error=ErrorCode.NONE))
             return
         before = self._min_isrs() if MIN_ISR in stored else {}
         for key, value in stored.items():
@@ -93,15 +92,16 @@ class ConfigControl:
         if MIN_ISR in stored:
             self._tell_min_isrs(before)
             self._partitions.min_isr_changed(list(self._image.topics))
-        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+        self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
     def change_group(self, given: ChangeGroupConfig) -> None:
-        """Of one group, which need not be there to be configured. A key that is set to the value it has leaves no
-        record.
+        """Change settings of one group, which need not exist.
+
+        A key that already has its new value gets no metadata record.
         """
         known = self._image.group_config.get(given.group, {})
         try:
-            if self._rules.release not in WITH_GROUP_SETTINGS:
+            if self._rules.release < NEXT_COORDINATOR_SINCE:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "groups have no settings before Kafka 4.0")
             if not given.group:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
@@ -113,7 +113,7 @@ class ConfigControl:
             for key, value in stored.items():
                 if value != known.get(key):
                     self._set_of_group(given.group, key, value)
-        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+        self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
     def _set_of_group(self, group: str, key: str, value: str | None) -> None:
         self._journal.append(GroupConfigRecord(group=group, key=key, value=value))
@@ -140,7 +140,7 @@ class ConfigControl:
         )
 
     def _min_isrs(self) -> dict[str, int]:
-        """min.insync.replicas of each topic; where brokers have several, the lowest of them."""
+        """Return the min.insync.replicas of each topic. If the defaults of brokers differ, the lowest is used."""
         image = self._image
         settings = [image.dynamic_config(broker_id) for broker_id in (EVERY_BROKER, *image.broker_config)]
         lowest = min(self._settings.topic_defaults(dynamic).min_insync_replicas for dynamic in settings)
@@ -150,7 +150,7 @@ class ConfigControl:
         }
 
     def _tell_min_isrs(self, before: Mapping[str, int]) -> None:
-        """Topics without a setting of their own have another than before."""
+        """Emit an event for each topic whose min.insync.replicas changed from `before` with the default of brokers."""
         for topic, min_isr in self._min_isrs().items():
             if min_isr != before[topic]:
                 event = trace.ConfigAltered(
@@ -164,9 +164,12 @@ class ConfigControl:
                 self._journal.tell(event)
 
     def _check_min_isr(self, config: Mapping[str, object], *, of_all: bool) -> None:
-        """With ELR all brokers have the same, since it decides who is eligible.     raises: KafkaError INVALID_CONFIG
+        """Check that min.insync.replicas stays equal on all brokers if the cluster has an ELR.
 
-        source: ConfigurationControlManager.isDisallowedBrokerMinIsrTransition, .isDisallowedClusterMinIsrTransition
+        Raises:
+            KafkaError: INVALID_CONFIG otherwise.
+
+        Source: ConfigurationControlManager.isDisallowedBrokerMinIsrTransition, .isDisallowedClusterMinIsrTransition
         """
         if not self._partitions.has_elr or MIN_ISR not in config:
             return
@@ -178,7 +181,10 @@ class ConfigControl:
             raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
     def update_features(self, given: ChangeFeatureLevels) -> None:
-        """source: FeatureControlManager.updateFeatures, ConfigurationControlManager.updateFeatures"""
+        """Change the levels of features.
+
+        Source: FeatureControlManager.updateFeatures, ConfigurationControlManager.updateFeatures
+        """
         known = {one.name: one for one in finalized(self._rules, self._image.feature_levels)}
         for name, level in given.levels.items():
             upgrade_type = given.upgrade_types.get(name, UPGRADE)
@@ -194,11 +200,12 @@ class ConfigControl:
                 node=self._journal.node, key=name, value=str(level), cause=ConfigCause.FEATURE
             )
             self._journal.tell(altered)
-        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+        self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
     def _make_min_isr_the_same(self) -> None:
-        """For with ELR it decides who is eligible: what brokers have of their own goes, and all have one, which is in
-        the metadata log.     source: ConfigurationControlManager.maybeGenerateElrSafetyRecords
+        """Replace the min.insync.replicas of single brokers by one value for all, since the ELR depends on it.
+
+        Source: ConfigurationControlManager.maybeGenerateElrSafetyRecords
         """
         before, settings, by = self._min_isrs(), self._image.broker_config, ConfigCause.ELR
         if MIN_ISR not in settings.get(EVERY_BROKER, {}):
@@ -210,4 +217,4 @@ class ConfigControl:
         self._tell_min_isrs(before)
 
     def _refuse(self, error: ErrorCode, message: str) -> None:
-        self._journal.reply(TopicReply(error=error, message=message))
+        self._journal.reply(PlainReply(error=error, message=message))

@@ -1,7 +1,6 @@
-"""Leader election: the preferred, the online and the unclean choice, one pure function each, and why.
-
-A replica is *acceptable* if it is active (the caller says so), and *valid* if it is in the target ISR as well, or in
-the target ELR while the ISR is empty: then it holds every committed record.
+"""Leader election: the preferred, the online and the unclean election, each as a pure function.
+A replica is *acceptable* if its broker is active, which the caller decides. It is *valid* if it is also in the target
+ISR, or in the target ELR while the ISR is empty; a valid replica has every committed record.
 Source: PartitionChangeBuilder.electLeader, .electPreferredLeader, .electAnyLeader.
 """
 
@@ -18,8 +17,11 @@ from replica.ids import NO_BROKER, BrokerId
 
 
 class Election(Enum):
-    """PREFERRED: the first replica if it is valid, to even out leaders. ONLINE: any valid replica, to stay online.
-    UNCLEAN: likewise, and any active replica rather than none, even at the price of committed records."""
+    """The kinds of election.
+
+    PREFERRED elects the first replica if it is valid, to balance leaders over brokers. ONLINE elects any valid replica.
+    UNCLEAN elects any valid replica, else any active one, even if committed records are lost.
+    """
 
     PREFERRED = "preferred"
     ONLINE = "online"
@@ -27,7 +29,10 @@ class Election(Enum):
 
 
 class Occasion(NamedTuple):
-    """What a partition is changed for. amount: microseconds without a heartbeat, or of failed log directories"""
+    """The reason for a change of a partition.
+
+    `amount` is either microseconds without a heartbeat or a number of failed directories.
+    """
 
     kind: OccasionKind
     brokers: tuple[BrokerId, ...] = ()
@@ -36,9 +41,12 @@ class Occasion(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Outcome of an election. clean: the leader comes from the ISR or the ELR     cause: None if it is not known
+    """The result of an election.
 
-    electable: the ELR, where the ISR has no member left
+    Attributes:
+        clean: True if the leader comes from the ISR or the ELR.
+        cause: reason for the choice; None if unknown.
+        electable: the ELR if the ISR is empty, otherwise empty.
     """
 
     leader: BrokerId
@@ -49,9 +57,10 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """The inputs of an election: the partition before it, and the replicas, ISR and ELR it is about to have.
+    """The inputs of an election: the partition as it is, and the replicas, ISR and ELR that it will have.
 
-    last_known: who led last, if the cluster may elect it
+    Attributes:
+        last_known: the last leader, empty if the cluster may not elect it.
     """
 
     partition: PartitionRegistration
@@ -66,8 +75,8 @@ class Candidates:
 
     @property
     def last_known_leader(self) -> BrokerId | None:
-        """The last leader, if no other replica is worth waiting for and it is live. Source: canElectLastKnownLeader"""
-        # 4.0 elected it also while it was fenced (KAFKA-19522, fixed in 4.1).
+        """The last leader if it is live and no member of the ISR or the ELR is left. Source: canElectLastKnownLeader"""
+        # Kafka 4.0 also elected a fenced one (KAFKA-19522, fixed in 4.1).
         known = self.last_known
         if self.in_sync_replicas or self.elr or not known or not self.is_acceptable(known[0]):
             return None
@@ -88,7 +97,7 @@ def elect(election: Election, candidates: Candidates) -> Choice:
 
 
 def elect_preferred(candidates: Candidates) -> Choice:
-    """The first replica if valid, else the current leader if valid, else the first other valid replica."""
+    """Elect the first replica if it is valid, else the current leader if it is valid, else the first valid replica."""
     preferred = candidates.replicas[0]
     if candidates.is_valid(preferred):
         return candidates.choice(preferred, ElectionCause.PREFERRED)
@@ -96,12 +105,12 @@ def elect_preferred(candidates: Candidates) -> Choice:
 
 
 def elect_online(candidates: Candidates) -> Choice:
-    """The current leader if valid, else the first valid replica."""
+    """Elect the current leader if it is valid, else the first valid replica."""
     return _elect_known(candidates) or candidates.choice(NO_BROKER, ElectionCause.UNCLEAN_DISABLED)
 
 
 def elect_unclean(candidates: Candidates) -> Choice:
-    """As online; failing that the first active replica, although it may lack committed records."""
+    """Elect the same replica as `elect_online`, else the first active one, which may lack committed records."""
     choice = _elect_known(candidates)
     if choice is not None:
         return choice
@@ -112,7 +121,7 @@ def elect_unclean(candidates: Candidates) -> Choice:
 
 
 def _elect_known(candidates: Candidates) -> Choice | None:
-    """A valid replica; where none can become valid any more, the last known leader, uncleanly (KIP-966)."""
+    """Elect a valid replica; if none can become valid any more, elect the last known leader, uncleanly (KIP-966)."""
     choice = _elect_valid(candidates)
     last_known = candidates.last_known_leader
     if choice is not None or last_known is None:
@@ -131,26 +140,26 @@ def _elect_valid(candidates: Candidates) -> Choice | None:
 
 # ----------------------------------------------------------------------------------------------------- eligible leaders
 #
-# Eligible leader replicas: who may lead cleanly although the ISR has lost them (switch `elr`).
+# Eligible leader replicas: replicas outside the ISR that may lead cleanly (switch `elr`).
 #
-# While the ISR is below min.insync.replicas the high watermark stands still. So a replica that leaves it then holds
-# every committed record, and may lead once no other replica is left, unless it shut down uncleanly since: a broker
-# that
-# cannot name its last broker epoch (from the clean-shutdown file) when it registers may have lost records. That
-# outlasts
-# min.insync.replicas - 1 such shutdowns.
+# While the ISR is smaller than min.insync.replicas, the high watermark does not advance. So a replica that leaves the
+# ISR then has every committed record. It may lead if the ISR becomes empty, unless it has shut down uncleanly since:
+# a broker that cannot name its last broker epoch (from the clean-shutdown file) when it registers may have lost
+# records. Committed records thus survive min.insync.replicas - 1 such shutdowns.
 #
-# Whether there is an ELR is the level of a feature, which can change while the cluster runs. Nothing is computed anew
-# then: the next change of each partition takes it into account.
-# source: KIP-966 part 1, PartitionChangeBuilder.maybePopulateTargetElr, .maybeUpdateLastKnownLeader (4.1)
+# The level of a feature says whether the cluster has an ELR. A change of the level changes no partition at once; it
+# affects the next change of each partition.
+# Source: KIP-966 part 1, PartitionChangeBuilder.maybePopulateTargetElr, .maybeUpdateLastKnownLeader (4.1)
 
 
 def eligible_leaders(
     partition: PartitionRegistration, target_isr: tuple[BrokerId, ...], min_isr: int, struck_out: BrokerId | None
 ) -> tuple[BrokerId, ...]:
-    """The ELR beside `target_isr`, ascending; empty while the ISR is large enough to answer for itself.
+    """Return the ELR that goes with a target ISR, in ascending order; it is empty if the ISR has `min_isr` members.
 
-    min_isr: effective min.insync.replicas     struck_out: a broker that may have lost records
+    Args:
+        min_isr: effective min.insync.replicas.
+        struck_out: a broker that is no longer eligible, because it may have lost records.
     """
     if len(target_isr) >= min_isr:
         return ()
@@ -158,15 +167,12 @@ def eligible_leaders(
     return tuple(broker_id for broker_id in candidates if broker_id not in target_isr and broker_id != struck_out)
 
 
-def last_known_leader(
-    partition: PartitionRegistration, isr: tuple[BrokerId, ...], leader_is_known: bool
-) -> tuple[BrokerId, ...]:
-    """`last_known_elr` once the ISR is `isr`: the leader that left the ISR empty, until there is one again.
+def last_known_leader(partition: PartitionRegistration, leader: BrokerId) -> tuple[BrokerId, ...]:
+    """Return the new `last_known_elr`: the last leader while `leader` is NO_BROKER, else nothing.
 
-    It is the best guess when the ELR is empty too; to elect it counts as unclean.
+    The last leader is the best candidate if ISR and ELR are empty, but its election is unclean. Kafka 4.1.0 took the
+    last member of the ISR instead, even if there was no leader before (fixed in 4.1.1).
     """
-    if leader_is_known:
+    if leader != NO_BROKER:
         return ()
-    if partition.has_leader and not isr:
-        return (partition.leader,)
-    return partition.last_known_elr
+    return partition.last_known_elr or ((partition.leader,) if partition.has_leader else ())

@@ -1,6 +1,5 @@
-"""Features: which levels the nodes of a release know, the levels of a cluster, and whether one may have another.
-
-source: FeatureControlManager.updateFeature, QuorumFeatures.reasonNotSupported, MetadataVersion.java,
+"""Features of clusters (KIP-584): the levels that each release supports, and the checks of a change of levels.
+Source: FeatureControlManager.updateFeature, QuorumFeatures.reasonNotSupported, MetadataVersion.java,
 EligibleLeaderReplicasVersion.java, GroupVersion.java, TransactionVersion.java
 """
 
@@ -9,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from replica.rules import Rules
+from replica.rules import KafkaRelease, Rules, as_of
 
 
 class Feature(NamedTuple):
-    """A feature known to brokers of a release, from level `low` to `high`, and the level of the cluster."""
+    """A feature that brokers of a release support from level `low` to `high`, and its level in the cluster."""
 
     name: str
     low: int
@@ -21,78 +20,105 @@ class Feature(NamedTuple):
     level: int
 
 
-_METADATA_LEVELS: Final = {"3.3": (1, 7), "3.5": (1, 11), "3.9": (1, 21), "4.1": (7, 27)}
-"""Of metadata.version: the lowest and the newest of a release. source: MetadataVersion.java"""
+_METADATA_LEVELS: Final[Mapping[KafkaRelease, tuple[int, int] | None]] = {
+    KafkaRelease(3, 3): (1, 7),
+    KafkaRelease(3, 5): (1, 11),
+    KafkaRelease(3, 9): (1, 21),
+    KafkaRelease(4, 1): (7, 27),
+    KafkaRelease(4, 2): (7, 29),
+    KafkaRelease(4, 3): (7, 30),
+    KafkaRelease(4, 4): (7, 33),
+}
+"""Lowest and highest level of metadata.version from a release on. Source: MetadataVersion.java"""
 METADATA_VERSION: Final = "metadata.version"
-"""Simplified: nothing here depends on its level."""
+"""Simplified: the level of this feature has no effect."""
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
+SHARE_VERSION: Final = "share.version"
+STREAMS_VERSION: Final = "streams.version"
+_SHARE_LEVELS: Final[Mapping[KafkaRelease, int]] = {KafkaRelease(4, 1): 0, KafkaRelease(4, 2): 1, KafkaRelease(4, 4): 2}
+"""Level of share.version in a new cluster. Simplified: level 2, dead letter queues, has no effect of its own."""
 TRANSACTIONS_V2: Final = 2
-"""Its level with KIP-890's second part."""
-FIRST_INCOMPATIBLE: Final = 23
-"""The newest level of metadata.version that has changed the metadata: from there on none below can be gone back to.
-source: MetadataVersion.checkIfMetadataChanged"""
-FIRST_WITH_ELR: Final = "4.1"
-ALL_FEATURES_OR_NONE: Final = ("4.1",)
-"""Releases that change all features of a request or none (KIP-1022)."""
+"""The level of transaction.version that enables the second part of KIP-890."""
+CHANGED_THE_METADATA: Final = (23, 30, 32, 33)
+"""Levels of metadata.version that changed the format of the metadata; downgrades below them are refused.
+Source: MetadataVersion.checkIfMetadataChanged (4.1 to 4.4)"""
+STREAMS_SINCE: Final = KafkaRelease(4, 2)
+"""The first release with streams groups, which are on in a new cluster."""
+FEATURES_SINCE: Final = KafkaRelease(4, 0)
+"""The first release with features for ELR and groups, in which a request changes all features or none (KIP-1022)."""
 ELR_VERSION: Final = "eligible.leader.replicas.version"
 NAMES: Final = (
     ELR_VERSION,
     GROUP_VERSION,
     "kraft.version",
     METADATA_VERSION,
-    "share.version",
-    "streams.version",
+    SHARE_VERSION,
+    STREAMS_VERSION,
     TRANSACTION_VERSION,
 )
-"""Of all features that Kafka 4.1 has. source: Feature.PRODUCTION_FEATURES, MetadataVersion, KRaftVersion"""
+"""The names of all features of Kafka 4.1. Source: Feature.PRODUCTION_FEATURES, MetadataVersion, KRaftVersion"""
 UNKNOWN, UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = range(4)
-"""FeatureUpdate.UpgradeType"""
+"""The codes of FeatureUpdate.UpgradeType."""
 
 
-def features(release: str, *, elr: bool, transactions: str, groups: str) -> tuple[Feature, ...]:
-    """By name. Before KRaft there are none that a client could use (KIP-584). elr, transactions, groups: the rules
+def features(release: KafkaRelease, *, elr: bool, transactions: str, groups: str) -> tuple[Feature, ...]:
+    """Return the features of a release with these values of the switches (elr, transactions, groups), sorted by name.
 
-    A rule that is newer than its release of KRaft brings its feature along.
+    Releases before KRaft have no features for clients (KIP-584). If `transactions` is newer than the release, its
+    feature is included.
 
-    Simplified: only those that have an effect here; Kafka 4.1 also has kraft.version, share.version and
-    streams.version.
+    Simplified: only features with an effect are returned; Kafka 4.1 also has kraft.version, share.version and
+    streams.version, later releases kraft.version.
     """
-    if release not in _METADATA_LEVELS:
+    levels = as_of(_METADATA_LEVELS, release, None)
+    if levels is None:
         return ()
-    low, high = _METADATA_LEVELS[release]
+    low, high = levels
     metadata = Feature(METADATA_VERSION, low, high, high)
     # Level 1 writes the state of transactions in a flexible version (KIP-915).
     level = TRANSACTIONS_V2 if transactions == "v2" else 0
     transaction_version = Feature(TRANSACTION_VERSION, 0, TRANSACTIONS_V2, level)
-    if release != FIRST_WITH_ELR:
+    if release < FEATURES_SINCE:
         return (metadata, transaction_version) if transaction_version.level else (metadata,)
     group_version = Feature(GROUP_VERSION, 0, 1, int(groups == "consumer"))
-    return (Feature(ELR_VERSION, 0, 1, int(elr)), group_version, metadata, transaction_version)
+    share_level = as_of(_SHARE_LEVELS, release, 0)
+    share_version = (Feature(SHARE_VERSION, 0, share_level, share_level),) if share_level else ()
+    streams_version = (Feature(STREAMS_VERSION, 0, 1, 1),) if release >= STREAMS_SINCE else ()
+    elr_version = Feature(ELR_VERSION, 0, 1, int(elr))
+    return (elr_version, group_version, metadata, *share_version, *streams_version, transaction_version)
 
 
 def finalized(rules: Rules, levels: Mapping[str, int]) -> tuple[Feature, ...]:
-    """The features of a cluster, by name. levels: as they were set while it ran; the others are those of its rules"""
+    """Return the features of a cluster, sorted by name.
+
+    Args:
+        levels: levels that were set in the running cluster; other features have the level that the rules imply.
+    """
     known = features(rules.release, elr=rules.elr, transactions=rules.transactions, groups=rules.group_rebalance)
     return tuple(one._replace(level=levels.get(one.name, one.level)) for one in known)
 
 
 def level_of(name: str, rules: Rules, levels: Mapping[str, int]) -> int:
-    """0 for a feature that brokers of the era do not know."""
+    """Return the level of a feature, 0 if the release does not have the feature."""
     return next((one.level for one in finalized(rules, levels) if one.name == name), 0)
 
 
 def is_elr_enabled(rules: Rules, levels: Mapping[str, int]) -> bool:
-    """source: FeatureControlManager.isElrFeatureEnabled"""
+    """Return True if the cluster has eligible leader replicas. Source: FeatureControlManager.isElrFeatureEnabled"""
     return levels.get(ELR_VERSION, int(rules.elr)) > 0
 
 
 def refusal(controller_id: int, feature: Feature | None, name: str, level: int, upgrade_type: int) -> str:
-    """Why a feature may not have that level; empty: it may.     feature: None if the release does not know it"""
+    """Return why the level of a feature may not be changed to `level`, or an empty text if it may.
+
+    Args:
+        feature: the feature at its current level; None if the release does not have it.
+    """
     why = _why_not(controller_id, feature, level, upgrade_type)
     if why or feature is None:
         return f"Invalid update version {level} for feature {name}. {why}"
-    if name == METADATA_VERSION and level < FIRST_INCOMPATIBLE <= feature.level:
+    if name == METADATA_VERSION and any(level < changed <= feature.level for changed in CHANGED_THE_METADATA):
         unsafe = "Unsafe metadata downgrade is not supported in this version."
         safe = "Refusing to perform the requested downgrade because it might delete metadata information."
         return f"Invalid metadata.version {level}. {unsafe if upgrade_type == UNSAFE_DOWNGRADE else safe}"

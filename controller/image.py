@@ -1,5 +1,4 @@
-"""The state of the cluster as of one offset of the metadata log: the controller's own, and every broker's copy of it.
-
+"""The state of the cluster at one offset of the metadata log. The controller and every broker have their own copy.
 Source: image/MetadataImage.java, metadata/PartitionRegistration.java, metadata/BrokerRegistration.java.
 """
 
@@ -12,6 +11,7 @@ from uuid import UUID
 
 from controller.access import Acls
 from controller.metadata import (
+    KRAFT_VERSION,
     AccessControlEntryRecord,
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
@@ -37,6 +37,7 @@ from controller.metadata import (
     TopicRecord,
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
+    VotersRecord,
 )
 from replica.config import KAFKAS_OWN, NodeSettings, TopicConfig
 from replica.ids import (
@@ -50,10 +51,16 @@ from replica.ids import (
     TopicPartition,
 )
 
+FORMER_DIRECTORY = "former"
+"""The id of a broker's only log directory, which had no id, after it was replaced by a new one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """One incarnation of a broker. Amending it moves `registration_offset` but not the epoch."""
+    """The registration of one incarnation of a broker.
+
+    If the same incarnation registers again, `registration_offset` changes, but the epoch does not.
+    """
 
     broker_id: BrokerId
     incarnation_id: str
@@ -68,9 +75,12 @@ class BrokerRegistration:
     endpoints: tuple[Endpoint, ...] | None = None
 
     def address_by(self, listener: str) -> tuple[str, int] | None:
-        """Host and port for clients of a listener, None where this broker has none of that name.
+        """Return host and port of a listener, or None if the broker has no listener of this name.
 
-        listener: its name, "" for the first, by which brokers speak to each other     source: BrokerRegistration.node
+        Args:
+            listener: name of the listener; empty for the listener between brokers.
+
+        Source: BrokerRegistration.node
         """
         if not listener:
             return self.host, self.port
@@ -78,17 +88,20 @@ class BrokerRegistration:
 
     @property
     def is_active(self) -> bool:
-        """Only an active broker may be elected or join an ISR (ClusterControlManager.isActive)."""
+        """True if the broker may be elected or join an ISR. Source: ClusterControlManager.isActive"""
         return not self.fenced and not self.in_controlled_shutdown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRegistration:
-    """One partition: replicas in preference order, and the ISR in the order the controller wrote it.
+    """The state of one partition.
 
-    elr: eligible leader replicas (KIP-966), ascending; empty unless the ISR is below min.insync.replicas
-    last_known_elr: the last leader, while the partition has neither leader nor ISR
-    adding_replicas, removing_replicas: of the reassignment in progress; `replicas` holds both (KIP-455)
+    Attributes:
+        replicas: all replicas in order of preference.
+        elr: eligible leader replicas (KIP-966), ascending; empty unless the ISR is below min.insync.replicas.
+        last_known_elr: the last leader, while the partition has neither a leader nor an ISR.
+        adding_replicas: replicas that the reassignment in progress adds; `replicas` includes them (KIP-455).
+        removing_replicas: replicas that the reassignment removes; `replicas` still includes them.
     """
 
     replicas: tuple[BrokerId, ...]
@@ -115,7 +128,10 @@ class PartitionRegistration:
         return self.leader == self.replicas[0]
 
     def merge(self, change: PartitionChangeRecord) -> PartitionRegistration:
-        """The partition after one change: partition epoch + 1 always, leader epoch + 1 iff the leader field is set."""
+        """Return the partition after a change.
+
+        The partition epoch always rises; the leader epoch rises if the record has a leader.
+        """
         return PartitionRegistration(
             replicas=self.replicas if change.replicas is None else change.replicas,
             in_sync_replicas=self.in_sync_replicas if change.in_sync_replicas is None else change.in_sync_replicas,
@@ -132,8 +148,12 @@ class PartitionRegistration:
 
 @dataclass(slots=True, kw_only=True)
 class TopicImage:
-    """`config` as in the metadata log (its own settings); `log_config` what is acted upon, typed: with the defaults of
-    the node whose image it is."""
+    """A topic with its settings and partitions.
+
+    Attributes:
+        config: the topic's own settings, as in the metadata log.
+        log_config: all settings in effect, with the defaults of the node that has this image.
+    """
 
     topic_id: UUID
     config: dict[str, str]
@@ -142,12 +162,15 @@ class TopicImage:
 
     @property
     def effective_min_isr(self) -> int:
-        """min(min.insync.replicas, replication factor). Source: ReplicationControlManager.getTopicEffectiveMinIsr"""
+        """The smaller of min.insync.replicas and the replication factor.
+
+        Source: ReplicationControlManager.getTopicEffectiveMinIsr
+        """
         return min(self.log_config.min_insync_replicas, len(self.partitions[0].replicas))
 
 
 def metric_name(topic: str) -> str:
-    """Two topics may not share it. source: Topic.unifyCollisionChars"""
+    """Return a topic's name in metrics. No two topics may share one. Source: Topic.unifyCollisionChars"""
     return topic.replace(".", "_")
 
 
@@ -155,7 +178,7 @@ _Whose = TypeVar("_Whose")
 
 
 def _set(configs: dict[_Whose, dict[str, str]], whose: _Whose, key: str, value: str | None) -> None:
-    """One key of one that has settings of its own, None takes it back; in the order of the latest changes."""
+    """Set a dynamic setting of a broker or group, or remove it if `value` is None. Changed entries move to the end."""
     config = configs.pop(whose, {})
     config.pop(key, None)
     if value is not None:
@@ -165,21 +188,27 @@ def _set(configs: dict[_Whose, dict[str, str]], whose: _Whose, key: str, value: 
 
 
 class MetadataImage:
-    """All brokers and topics, as one node sees them; `offset` is the last record applied, -1 before the first.
+    """All brokers, topics and settings of a cluster, as one node knows them.
 
-    settings, node_id: of that node     settings_offset: of the last record about settings of brokers or features
-    new_topics_offset: of the last record that made a topic
-    acls: who may do what
-    directories: of each replica that its broker has told of
-    broker_config: dynamic settings, by broker (BROKER ConfigRecords)
-    group_config: settings of each group that has some (GROUP ConfigRecords)
-    client_quotas: quotas by key, of each user and client that has one
-    feature_levels: of features whose level was set     last_producer_ids: the latest block that was given to a broker
-    leaderless, imbalanced: partitions without a leader, and without their preferred one
-        (ReplicationControlManager.imbalancedPartitions)
-    metric_names: of each topic, as names of metrics have it, with underscores for dots
-    scram: by user and mechanism
-    topic_defaults: settings of topics that have none of their own, at this node
+    Attributes:
+        offset: the last metadata record applied, -1 before the first.
+        node_id: the node that has this image.
+        settings_offset: offset of the last record about settings of brokers or features.
+        new_topics_offset: offset of the last record that created a topic.
+        acls: access rules.
+        directories: the log directory of each replica that a broker has reported.
+        broker_config: dynamic settings by broker.
+        group_config: settings by group.
+        client_quotas: quotas by entity and key.
+        feature_levels: levels of the features whose level was changed.
+        last_producer_ids: the block of producer ids that was allocated last.
+        leaderless: partitions without a leader.
+        imbalanced: partitions whose leader is not the preferred replica
+            (ReplicationControlManager.imbalancedPartitions).
+        metric_names: topics by their names in metrics, which have underscores for dots.
+        scram: SCRAM credentials by user and mechanism.
+        voters: voters of the quorum; None with kraft.version 0.
+        topic_defaults: this node's defaults for settings that a topic does not set.
     """
 
     __slots__ = (
@@ -204,6 +233,7 @@ class MetadataImage:
         "topic_defaults",
         "topic_names",
         "topics",
+        "voters",
     )
 
     def __init__(self, settings: NodeSettings = KAFKAS_OWN, node_id: BrokerId = NO_BROKER) -> None:
@@ -223,6 +253,7 @@ class MetadataImage:
         self.group_config: dict[str, dict[str, str]] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.feature_levels: dict[str, int] = {}
+        self.voters: VotersRecord | None = None
         self.directories: dict[tuple[BrokerId, TopicPartition], str] = {}
         self.last_producer_ids: ProducerIdsRecord | None = None
         self.scram: dict[tuple[str, int], UserScramCredentialRecord] = {}
@@ -231,33 +262,33 @@ class MetadataImage:
 
     @property
     def next_producer_id(self) -> int:
-        """First of all that no broker has been given yet."""
+        """The first producer id that has not been allocated to a broker."""
         return 0 if self.last_producer_ids is None else self.last_producer_ids.next_producer_id
 
     @property
     def is_empty(self) -> bool:
-        """Nothing has been said of a cluster yet."""
+        """True if no record about the cluster has been applied yet."""
         return not (self.brokers or self.topics or self.broker_config or self.scram)
 
     def empty(self) -> MetadataImage:
-        """An image of the same node, in which nothing has been said yet."""
+        """Return a new, empty image for the same node."""
         return MetadataImage(self._settings, self.node_id)
 
     def dynamic_config(self, broker_id: BrokerId) -> dict[str, str]:
-        """Settings of a broker that were made while it runs: its own before those of all."""
+        """Return the dynamic settings of a broker, which override those for all brokers."""
         return {**self.broker_config.get(EVERY_BROKER, {}), **self.broker_config.get(broker_id, {})}
 
     def apply(self, record: MetadataRecord, offset: Offset) -> None:
-        """Take over the next record of the log. Records are applied in order, each once."""
+        """Apply the next record of the metadata log. No offset may be skipped or repeated."""
         assert offset == self.offset + 1, f"metadata record {offset} after {self.offset}"
         self.offset = offset
         self._replay(record, offset)
 
     def load_snapshot(self, records: Iterable[MetadataRecord], end_offset: Offset) -> None:
-        """Become what a snapshot of everything below `end_offset` says; the image was empty.
+        """Load a snapshot of everything below `end_offset` into an empty image.
 
-        As in Kafka, all of it counts as said by the last record below (QuorumController.handleLoadSnapshot), so
-        that registrations have that offset.
+        As in Kafka, all records, also registrations, get the last offset below `end_offset`.
+        Source: QuorumController.handleLoadSnapshot
         """
         assert self.offset < 0, "a snapshot is loaded first"
         self.offset = end_offset - 1
@@ -266,6 +297,10 @@ class MetadataImage:
 
     def _replay(self, record: MetadataRecord, offset: Offset) -> None:
         match record:
+            case VotersRecord():
+                self.voters = record
+                self.settings_offset = self.offset
+                self.feature_levels[KRAFT_VERSION] = 1
             case LeaderChangeMessage() | SnapshotHeaderRecord() | SnapshotFooterRecord():
                 pass
             case RegisterBrokerRecord():
@@ -313,18 +348,18 @@ class MetadataImage:
                 self._change_partition(record)
             case ClearElrRecord():
                 for topic, number in self.with_elr(record.topic):
-                    # A change like any other: it raises the partition epoch (TopicDelta.maybeClearElr).
+                    # As every change of a partition, this raises the partition epoch (TopicDelta.maybeClearElr).
                     self._change_partition(
                         PartitionChangeRecord(topic=topic, partition=number, elr=(), last_known_elr=())
                     )
 
     def with_elr(self, topic: str) -> list[TopicPartition]:
-        """The topic's partitions that have an ELR, or a last known one."""
+        """Return the topic's partitions that have an ELR or a last known leader."""
         found = sorted(self.topics[topic].partitions.items())
         return [TopicPartition(topic, number) for number, one in found if one.elr or one.last_known_elr]
 
     def add_topic(self, name: str, topic: TopicImage) -> None:
-        """A topic of that name with another id goes."""
+        """Add a topic, or replace the topic of this name if it had another id."""
         if name in self.topics:
             self.partition_count -= len(self.topics[name].partitions)
         self.partition_count += len(topic.partitions)
@@ -333,7 +368,7 @@ class MetadataImage:
         self.metric_names[metric_name(name)] = name
 
     def set_partitions(self, topic: TopicImage, partitions: Mapping[int, PartitionRegistration]) -> None:
-        """Apply an UpdateMetadata of the ZooKeeper era; partitions it does not name have not changed."""
+        """Add or replace some partitions of a topic, as in an UpdateMetadata request of the ZooKeeper era."""
         self.partition_count -= len(topic.partitions)
         topic.partitions.update(partitions)
         self.partition_count += len(topic.partitions)
@@ -352,6 +387,11 @@ class MetadataImage:
             log_dirs=record.log_dirs,
             endpoints=record.endpoints,
         )
+        if record.log_dirs is not None and len(record.log_dirs) == 1:
+            # The broker's only directory is new. Its replicas count as in the former one until it reports otherwise.
+            for name, partition in self.partitions():
+                if record.broker_id in partition.replicas:
+                    self.directories.setdefault((record.broker_id, name), FORMER_DIRECTORY)
 
     def _change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self.brokers[record.broker_id]
@@ -445,7 +485,7 @@ class MetadataImage:
         return broker is not None and broker.is_active
 
     def has_online_dir(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
-        """False if the replica lies in a directory that has failed. source: BrokerRegistration.hasOnlineDir"""
+        """Return False if the log directory of a replica has failed. Source: BrokerRegistration.hasOnlineDir"""
         directory = self.directories.get((broker_id, topic_partition))
         broker = self.brokers.get(broker_id)
         return directory is None or broker is None or broker.log_dirs is None or directory in broker.log_dirs
@@ -455,7 +495,7 @@ class MetadataImage:
         return None if image is None else image.partitions.get(partition)
 
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
-        """Every partition, by topic name and number."""
+        """Yield every partition, sorted by topic name and number."""
         for name in sorted(self.topics):
             for number, registration in sorted(self.topics[name].partitions.items()):
                 yield TopicPartition(name, number), registration

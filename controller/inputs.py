@@ -1,7 +1,6 @@
-"""The inputs of the controller, its actions and its replies: the vocabulary of `ControllerState.step`.
-
-Inputs carry the time in integer microseconds. Actions are performed in order; a reply comes last, since Kafka answers
-only when the records it speaks of are committed.
+"""The inputs, actions and replies of `ControllerState.step`.
+Inputs have the current time in microseconds. Actions are performed in order. A reply comes last, since Kafka replies
+only when the records of a decision are committed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from replica.trace.events import TraceEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBroker:
-    """BrokerRegistration(62). `previous_broker_epoch`: from the clean-shutdown file, -1 if there is none."""
+    """BrokerRegistration (62). `previous_broker_epoch` comes from the clean-shutdown file; -1 if there is none."""
 
     now_us: int
     broker_id: BrokerId
@@ -38,7 +37,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeat:
-    """BrokerHeartbeat(63). `metadata_offset`: last record of the metadata log that the broker has applied."""
+    """BrokerHeartbeat (63). `metadata_offset` is the last metadata record that the broker has applied."""
 
     now_us: int
     broker_id: BrokerId
@@ -51,7 +50,7 @@ class BrokerHeartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterBroker:
-    """UnregisterBroker(64): the cluster is to forget a broker."""
+    """UnregisterBroker (64): remove a broker from the cluster."""
 
     now_us: int
     broker_id: BrokerId
@@ -59,7 +58,7 @@ class UnregisterBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignReplicas:
-    """AssignReplicasToDirs(73): (topic, partition, directory) of replicas of this broker."""
+    """AssignReplicasToDirs (73): the log directories of replicas of a broker, as (topic, partition, directory)."""
 
     now_us: int
     broker_id: BrokerId
@@ -69,7 +68,7 @@ class AssignReplicas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrProposal:
-    """One partition of an AlterPartition; `broker_epochs` runs parallel to the ISR, -1 skips the check."""
+    """One partition of an AlterPartition request. Each ISR member has a broker epoch, which is not checked if -1."""
 
     topic: str
     partition: int
@@ -82,7 +81,7 @@ class IsrProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartition:
-    """AlterPartition(56), from the leader of its partitions; an unknown topic id may be given as any unknown name."""
+    """AlterPartition (56), from the leader of the partitions. A topic with an unknown id gets an unused name."""
 
     now_us: int
     broker_id: BrokerId
@@ -91,20 +90,22 @@ class AlterPartition:
 
 
 class PartitionQuota(Protocol):
-    """How many partitions a client may have created and deleted (KIP-599)."""
+    """A client's quota of created and deleted partitions (KIP-599)."""
 
     def record(self, partitions: int, now_us: int) -> bool:
-        """Count them; False: they are too many, and not counted."""
-        ...
+        """Count partitions against the quota. Return False if they exceed it; then they are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """CreateTopics(19), one topic: either an assignment (replicas of partition 0, 1, ...) or numbers to place.
+    """CreateTopics (19), for one topic, with either an assignment or numbers of partitions and replicas.
 
-    partitions, replication_factor: None takes num.partitions and default.replication.factor
-    validate_only: answer as if, and do nothing
-    quota: of the client that asks, as with the next two; None: it has none
+    Attributes:
+        assignment: replicas of partition 0, 1, ...
+        partitions: number of partitions; None for num.partitions.
+        replication_factor: None for default.replication.factor.
+        validate_only: True to check the request without creating the topic.
+        quota: quota of the client that sent the request; None for no quota.
     """
 
     now_us: int
@@ -119,7 +120,10 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePartitions:
-    """CreatePartitions(37), one topic: up to `count` in all; `assignment`: replicas of those that are added."""
+    """CreatePartitions (37), for one topic.
+
+    `count` is the new total; `assignment` has the replicas of the added partitions.
+    """
 
     now_us: int
     topic: str
@@ -131,7 +135,7 @@ class CreatePartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopic:
-    """DeleteTopics(20), one topic."""
+    """DeleteTopics (20), for one topic."""
 
     now_us: int
     name: str
@@ -140,7 +144,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeConfig:
-    """IncrementalAlterConfigs(44) of one topic: set the given keys, None resets one."""
+    """IncrementalAlterConfigs (44) of one topic: set the given keys; None resets a key."""
 
     now_us: int
     topic: str
@@ -150,7 +154,7 @@ class ChangeConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeBrokerConfig:
-    """IncrementalAlterConfigs(44) of one broker: set the given keys, None takes one back to its static value."""
+    """IncrementalAlterConfigs (44) of one broker: set the given keys; None restores the static value of a key."""
 
     now_us: int
     broker_id: BrokerId
@@ -160,7 +164,7 @@ class ChangeBrokerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeGroupConfig:
-    """IncrementalAlterConfigs(44) of one group: set the given keys, None takes one back to what the brokers have."""
+    """IncrementalAlterConfigs (44) of one group: set the given keys; None restores the brokers' value of a key."""
 
     now_us: int
     group: str
@@ -170,7 +174,11 @@ class ChangeGroupConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFeatureLevels:
-    """UpdateFeatures(57): all features or none.     upgrade_types: by feature (features.py); UPGRADE without one"""
+    """UpdateFeatures (57): change the levels of features, all or none.
+
+    Attributes:
+        upgrade_types: upgrade type by feature, a code of features.py; UPGRADE for all other features.
+    """
 
     now_us: int
     levels: Mapping[str, int]
@@ -180,7 +188,10 @@ class ChangeFeatureLevels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterScramCredential:
-    """AlterUserScramCredentials(51), one user and mechanism; `salted_password` None removes the credential."""
+    """AlterUserScramCredentials (51), for one user and mechanism.
+
+    A `salted_password` of None removes the credential.
+    """
 
     now_us: int
     user: str
@@ -192,7 +203,7 @@ class AlterScramCredential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bootstrap:
-    """What a new cluster is to begin with (bootstrap.checkpoint). Nothing answers it."""
+    """The first records of a new cluster, as in bootstrap.checkpoint. This input has no reply."""
 
     now_us: int
     records: tuple[MetadataRecord, ...]
@@ -200,7 +211,7 @@ class Bootstrap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterClientQuota:
-    """AlterClientQuotas(49), one entity: set the given quotas, None takes one away."""
+    """AlterClientQuotas (49), for one entity: set the given quotas; None removes a quota."""
 
     now_us: int
     entity: QuotaEntity
@@ -210,7 +221,7 @@ class AlterClientQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateAcl:
-    """CreateAcls(30), one rule."""
+    """CreateAcls (30), for one rule."""
 
     now_us: int
     acl: Acl
@@ -218,7 +229,10 @@ class CreateAcl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAcls:
-    """DeleteAcls(31): every rule that one of the filters matches. All filters see the rules of before."""
+    """DeleteAcls (31): delete the rules that match a filter.
+
+    Every filter is applied to the rules as they were before the request.
+    """
 
     now_us: int
     filters: tuple[AclFilter, ...]
@@ -226,9 +240,10 @@ class DeleteAcls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterReassignment:
-    """AlterPartitionReassignments(45), one partition; `replicas` None cancels the one in progress.
+    """AlterPartitionReassignments (45), for one partition; `replicas` of None cancels the reassignment in progress.
 
-    may_change_factor: the target may have more or fewer replicas than the partition had (KIP-860)
+    Attributes:
+        may_change_factor: True if the target may have more or fewer replicas than the partition had (KIP-860).
     """
 
     now_us: int
@@ -240,7 +255,10 @@ class AlterReassignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeader:
-    """ElectLeaders(43), one partition. `desired`: put this replica first, then elect."""
+    """ElectLeaders (43), for one partition.
+
+    `desired` is a replica to put first in the assignment before the election.
+    """
 
     now_us: int
     topic: str
@@ -251,7 +269,7 @@ class ElectLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocateProducerIds:
-    """AllocateProducerIds(67): a broker wants a block of producer ids."""
+    """AllocateProducerIds (67): a broker asks for a block of producer ids."""
 
     now_us: int
     broker_id: BrokerId
@@ -260,23 +278,32 @@ class AllocateProducerIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCheckDue:
-    """maybeFenceReplicas: fence at most one broker whose session has run out."""
+    """The periodic task that fences at most one broker whose session has expired. Source: maybeFenceReplicas"""
 
     now_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceDue:
-    """maybeBalancePartitionLeaders: give leadership back to preferred replicas."""
+    """The periodic task that gives leaderships back to preferred replicas. Source: maybeBalancePartitionLeaders"""
 
     now_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanSweepDue:
-    """maybeElectUncleanLeaders: partitions without a leader whose topic allows unclean election."""
+    """The periodic task that elects unclean leaders for leaderless partitions. Source: maybeElectUncleanLeaders"""
 
     now_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeVoters:
+    """The addition or removal of a voter of the quorum (KIP-853), which the quorum itself carries out."""
+
+    now_us: int
+    controller_id: BrokerId
+    is_addition: bool
 
 
 SingleInput = (
@@ -308,7 +335,7 @@ SingleInput = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Several:
-    """One request about several topics or partitions, or about none: decided at once."""
+    """One request with any number of topics or partitions, which are decided together."""
 
     now_us: int
     inputs: tuple[SingleInput, ...]
@@ -321,7 +348,7 @@ ControllerInput = SingleInput | Several
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendRecord:
-    """Append `record` to the metadata log at `offset`; the state's own image has it already."""
+    """The action to append `record` to the metadata log at `offset`. The controller's own image has it already."""
 
     offset: Offset
     record: MetadataRecord
@@ -329,10 +356,12 @@ class AppendRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmitNumbered:
-    """Put this event into the trace. number: counts the events of this controller
+    """The action to emit a trace event.
 
-    cause: the number of the event that led to this one, always earlier in the same list of actions; None: what led to
-    the input
+    Attributes:
+        number: sequence number of the event among all events of this controller.
+        cause: number of the earlier event in the same list of actions that caused this event; None if the cause of the
+            input is its cause.
     """
 
     event: TraceEvent
@@ -358,7 +387,7 @@ class HeartbeatReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrResult:
-    """The partition after the request; only the error counts if there is one."""
+    """The state of a partition after the request. If there is an error, the other fields have no meaning."""
 
     topic: str
     partition: int
@@ -371,12 +400,6 @@ class IsrResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssignReplicasReply:
-    error: ErrorCode
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionReply:
     error: ErrorCode
     partitions: tuple[IsrResult, ...] = ()
@@ -385,7 +408,7 @@ class AlterPartitionReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopicReply:
-    """config: the topic's stored settings, as in TopicRecord"""
+    """The reply to `CreateTopic`. `config` has the topic's stored settings, as in `TopicRecord`."""
 
     error: ErrorCode
     topic_id: UUID | None = None
@@ -396,9 +419,8 @@ class CreateTopicReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicReply:
-    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, ChangeGroupConfig, ChangeFeatureLevels,
-    AlterScramCredential, AlterClientQuota, CreateAcl, UnregisterBroker and AlterReassignment."""
+class PlainReply:
+    """The reply to all inputs that have no other class of reply: an error code, which may be NONE."""
 
     error: ErrorCode
     message: str = ""
@@ -406,7 +428,7 @@ class TopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAclsReply:
-    """deleted: of each filter, in their order"""
+    """The reply to `DeleteAcls`. `deleted` has the deleted rules of each filter, in the order of the filters."""
 
     deleted: tuple[tuple[Acl, ...], ...]
     error: ErrorCode = ErrorCode.NONE
@@ -414,14 +436,8 @@ class DeleteAclsReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElectReply:
-    error: ErrorCode
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsReply:
-    """The ids from `first` on, `length` of them."""
+    """The reply to `AllocateProducerIds`: `length` producer ids from `first` on."""
 
     error: ErrorCode
     first: int = -1
@@ -432,19 +448,17 @@ class ProducerIdsReply:
 SingleReply = (
     RegistrationReply
     | HeartbeatReply
-    | AssignReplicasReply
     | AlterPartitionReply
     | CreateTopicReply
-    | TopicReply
+    | PlainReply
     | DeleteAclsReply
-    | ElectReply
     | ProducerIdsReply
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralReply:
-    """Answers Several: a reply for each of its inputs, in their order."""
+    """The reply to `Several`: one reply for each of its inputs, in their order."""
 
     replies: tuple[SingleReply, ...]
 
@@ -453,4 +467,4 @@ Reply = SingleReply | SeveralReply
 Action = AppendRecord | EmitNumbered | Reply
 
 OnReply = Callable[[Reply | None], None]
-"""None: the controller was deposed first; its decisions may happen or not."""
+"""A callback for a reply, or for None if the controller was replaced first; its decision may still take effect then."""

@@ -1,7 +1,6 @@
-"""The records of the metadata log: the controller's decisions, in order; brokers follow this log and nothing else.
-
-A record is a frozen dataclass named in the past tense. Offset and record together are all there is: a broker epoch is
-the offset of a registration, leader and partition epochs follow from counting changes (image.py).
+"""The records of the metadata log: the controller's decisions, in order. Brokers learn decisions only from this log.
+A record is a frozen dataclass. Epochs follow from the order of the records: a broker epoch is the offset of a
+registration; leader and partition epochs count the changes of a partition (image.py).
 Source: metadata/src/main/resources/common/metadata/*.json (RegisterBrokerRecord, PartitionChangeRecord, ...).
 """
 
@@ -16,13 +15,14 @@ from replica.errors import PeerViolation
 from replica.frozen import dataclass
 from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 
+KRAFT_VERSION: Final = "kraft.version"
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Whose quota: (type, name) in the order of types, `user` or `client-id`; the name None is the default of the type."""
+"""The entity of a quota: pairs of type (`user` or `client-id`) and name, sorted by type. None is the type's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChangeMessage:
-    """The first record of each epoch of the quorum; it says nothing of the cluster."""
+    """The first record in each epoch of the quorum. It does not change the cluster."""
 
     # Simplified: an ordinary record; in Kafka a control batch that only the quorum reads.
 
@@ -31,8 +31,18 @@ class LeaderChangeMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VotersRecord:
+    """The voters of the quorum from this record on, committed or not (KIP-853): pairs of id and directory id."""
+
+    # Simplified: kraft.version 1 begins with the first such record, in Kafka with a KRaftVersionRecord beside it; the
+    # addresses of the controllers are known to all nodes, in Kafka they are in this record.
+
+    voters: tuple[tuple[BrokerId, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotHeaderRecord:
-    """The first record of a snapshot; when the last record it covers was written, in ms."""
+    """The first record of a snapshot, with the time in ms at which the last record it covers was written."""
 
     # Simplified: header and footer, too, are ordinary records, in Kafka control batches.
 
@@ -41,11 +51,11 @@ class SnapshotHeaderRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFooterRecord:
-    """The last record of a snapshot that is complete."""
+    """The last record of a complete snapshot."""
 
 
 class Endpoint(NamedTuple):
-    """Where a broker is reached by one of its listeners.     protocol: SecurityProtocol.name, as SASL_SSL"""
+    """The address of one listener of a broker. `protocol` is a SecurityProtocol name such as SASL_SSL."""
 
     name: str
     host: str
@@ -55,10 +65,11 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBrokerRecord:
-    """One incarnation of a broker process, or an amendment of it (which keeps the epoch).
+    """The registration of one incarnation of a broker, or an amendment of it, which keeps the epoch.
 
-    log_dirs: ids of the directories that are online, of a broker that has several
-    endpoints: of the listeners beside the one at host and port, which is that between brokers
+    Attributes:
+        log_dirs: ids of the online log directories; None if the broker has a single directory, which is not new.
+        endpoints: the other listeners; `host` and `port` are those of the listener between brokers.
     """
 
     broker_id: BrokerId
@@ -75,7 +86,7 @@ class RegisterBrokerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationChangeRecord:
-    """None leaves a field as it is."""
+    """A change of a broker's registration. A field that is None does not change."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -94,7 +105,7 @@ class UnregisterBrokerRecord:
 class ReplicaDirectoryRecord:
     """The log directory of a replica.
 
-    Differs from Kafka, where it is a field of PartitionChangeRecord, so that it moves the partition epoch.
+    Differs from Kafka, where the directory is a field of PartitionChangeRecord, so that it changes the partition epoch.
     """
 
     broker_id: BrokerId
@@ -105,7 +116,7 @@ class ReplicaDirectoryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """The topic and its ConfigRecords: `config` holds every key that differs from Kafka's own default."""
+    """A new topic, together with its ConfigRecords. `config` has each key whose value differs from Kafka's default."""
 
     name: str
     topic_id: UUID
@@ -120,7 +131,7 @@ class RemoveTopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord:
-    """Of one topic; a value of None takes the key back to its default."""
+    """One setting of a topic; a value of None restores the default."""
 
     topic: str
     key: str
@@ -129,7 +140,7 @@ class ConfigRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfigRecord:
-    """ConfigRecord of a broker or of all (KIP-226); None takes the key back to what it was at the start."""
+    """One dynamic setting of one broker or of all (KIP-226); a value of None restores the static setting."""
 
     broker_id: BrokerId
     key: str
@@ -138,7 +149,7 @@ class BrokerConfigRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfigRecord:
-    """ConfigRecord of a group of members (KIP-848); None takes the key back to what the brokers have."""
+    """One setting of a consumer group (KIP-848); a value of None restores the brokers' setting."""
 
     group: str
     key: str
@@ -149,7 +160,7 @@ class GroupConfigRecord:
 class FeatureLevelRecord:
     """The level of a feature of the cluster (KIP-584)."""
 
-    # Simplified: levels that nothing has changed are in no record, and follow from the rules.
+    # Simplified: a level that was never changed is in no record; it follows from the rules.
 
     name: str
     feature_level: int
@@ -157,7 +168,7 @@ class FeatureLevelRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientQuotaRecord:
-    """One quota of a user, a client-id or both (KIP-546); None takes it away."""
+    """One quota of a user, a client id or both (KIP-546); a value of None removes the quota."""
 
     entity: QuotaEntity
     key: str
@@ -166,7 +177,7 @@ class ClientQuotaRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsRecord:
-    """A broker owns the block of producer ids that ends below `next_producer_id` (KIP-730)."""
+    """The allocation of the producer ids below `next_producer_id` to a broker (KIP-730)."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -175,7 +186,7 @@ class ProducerIdsRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord:
-    """The whole registration of a partition that is new, or in a snapshot; None stands for empty."""
+    """The complete state of a partition that is new or in a snapshot. None means an empty tuple."""
 
     topic: str
     partition: int
@@ -193,7 +204,10 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChangeRecord:
-    """None leaves a field as it is; a leader that is set, even to the same, is a new epoch."""
+    """A change of a partition.
+
+    A field that is None does not change. A `leader` that is set begins a new leader epoch, even if it is the same.
+    """
 
     topic: str
     partition: int
@@ -213,16 +227,18 @@ class PartitionChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearElrRecord:
-    """The topic's min.insync.replicas has changed: its ELRs, based on the old value, are void (KAFKA-16540)."""
+    """A record that clears the ELRs of a topic, whose min.insync.replicas has changed (KAFKA-16540)."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserScramCredentialRecord:
-    """What a user can prove a password with, and not the password (KIP-900). mechanism: as in ScramMechanism.type
+    """The SCRAM credential of a user and mechanism, which does not contain the password (KIP-900).
 
-    salt, stored_key, server_key: hexadecimal
+    Attributes:
+        mechanism: code of the mechanism, as in ScramMechanism.type.
+        salt: the salt in hexadecimal, like the two keys.
     """
 
     name: str
@@ -241,7 +257,7 @@ class RemoveUserScramCredentialRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessControlEntryRecord:
-    """One rule of who may do what (KIP-801); the fields after the id as in `controller/access.py:Acl`."""
+    """One access rule (KIP-801). The fields after the id are those of `controller/access.py:Acl`."""
 
     id: UUID
     resource_type: int
@@ -260,6 +276,7 @@ class RemoveAccessControlEntryRecord:
 
 MetadataRecord = (
     LeaderChangeMessage
+    | VotersRecord
     | SnapshotHeaderRecord
     | SnapshotFooterRecord
     | RegisterBrokerRecord
@@ -285,6 +302,7 @@ MetadataRecord = (
 
 _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
     "LeaderChange": LeaderChangeMessage,
+    "Voters": VotersRecord,
     "SnapshotHeader": SnapshotHeaderRecord,
     "SnapshotFooter": SnapshotFooterRecord,
     "BrokerRegistered": RegisterBrokerRecord,
@@ -307,12 +325,13 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
     "AccessControlEntryAdded": AccessControlEntryRecord,
     "AccessControlEntryRemoved": RemoveAccessControlEntryRecord,
 }
-"""By the `type` that a record bears in the log, which is the disk's format and no class's name."""
+"""Record classes by the `type` that records have in the log. The type does not change when a class is renamed."""
 _TYPES: Final = {record_class: name for name, record_class in _RECORD_CLASSES.items()}
 
 _FROM_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {
     "id": UUID,
     "topic_id": UUID,
+    "voters": lambda pairs: tuple((voter_id, directory_id) for voter_id, directory_id in pairs),
     "replicas": tuple,
     "in_sync_replicas": tuple,
     "elr": tuple,
@@ -325,11 +344,11 @@ _FROM_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
-"""Made once: a topic of 10,000 partitions has as many records."""
+"""The JSON encoder of records, created only once because a topic with 10,000 partitions needs 10,000 records."""
 
 
 def encode_record(record: MetadataRecord) -> bytes:
-    """Canonical JSON: the same record is the same bytes in every process. Unset (None) fields are left out."""
+    """Encode a record as canonical JSON, so that equal records have equal bytes. Fields that are None are omitted."""
     # Differs from Kafka: JSON instead of the generated binary records, so that a metadata log can be read by eye.
     names = record.__dataclass_fields__
     fields = {name: value for name in names if (value := getattr(record, name)) is not None}
@@ -338,13 +357,17 @@ def encode_record(record: MetadataRecord) -> bytes:
 
 
 def decode_record(data: bytes | bytearray | memoryview) -> MetadataRecord:
-    """raises: PeerViolation if `data` is not a record that this version knows"""
+    """Decode a record of the metadata log.
+
+    Raises:
+        PeerViolation: if `data` is not a record that this version knows.
+    """
     try:
         fields = json.loads(bytes(data))
         record_class = _RECORD_CLASSES[fields.pop("type")]
         return record_class(**{name: _from_json(name, value) for name, value in fields.items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PeerViolation(f"not a metadata record: {bytes(data)[:80]!r} ({error})") from error
+        raise PeerViolation(f"these bytes are not a metadata record: {bytes(data)[:80]!r} ({error})") from error
 
 
 def _from_json(name: str, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Leaders and in-sync replicas of all partitions: the effects of brokers that come and go, of leaders and of operators.
+"""Leaders and ISRs of all partitions, and how changes of brokers and requests of leaders and operators affect them.
 
 Source: ReplicationControlManager (generateLeaderAndIsrUpdates, alterPartition, electLeaders,
 maybeBalancePartitionLeaders, maybeElectUncleanLeaders).
@@ -18,12 +18,11 @@ from controller.inputs import (
     AlterPartitionReply,
     AlterReassignment,
     ElectLeader,
-    ElectReply,
     IsrProposal,
     IsrResult,
-    TopicReply,
+    PlainReply,
 )
-from controller.metadata import ClearElrRecord
+from controller.metadata import ClearElrRecord, ReplicaDirectoryRecord
 from controller.placement import begin, revert
 from controller.topics import assignment_problem
 from replica.causes import ElrCause, IsrCommitCause, OccasionKind
@@ -33,7 +32,7 @@ from replica.rules import Rules
 from replica.trace import events as trace
 
 MAX_ELECTIONS_PER_SWEEP = 1000
-"""ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE."""
+"""The most elections of one periodic task. Source: ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE"""
 
 
 class Partitions:
@@ -56,12 +55,15 @@ class Partitions:
         return any(partition.leader == broker_id for topic in topics for partition in topic.partitions.values())
 
     def _registered(self, names: Iterable[TopicPartition]) -> list[tuple[TopicPartition, PartitionRegistration]]:
-        """By topic name and number, as they stand now."""
+        """Return partitions with their registrations, sorted by topic name and number."""
         topics = self._image.topics
         return [(name, topics[name.topic].partitions[name.partition]) for name in sorted(names)]
 
     def remove_broker(self, broker_id: BrokerId, occasion: Occasion, cause: int | None) -> None:
-        """Take a broker that is about to be inactive out of every ISR (without ELR the last stays), and re-elect."""
+        """Remove a broker that becomes inactive from every ISR, and elect other leaders.
+
+        Without ELR, the last member of an ISR stays in it.
+        """
         for topic_partition, partition in list(self._image.partitions()):
             if broker_id in partition.in_sync_replicas:
                 target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
@@ -70,7 +72,10 @@ class Partitions:
                     self._journal.change_partition(topic_partition, change, occasion, cause)
 
     def remove_from_dirs(self, broker_id: BrokerId, lost: Sequence[str], occasion: Occasion) -> None:
-        """Log directories of an active broker have failed. source: handleDirectoriesOffline"""
+        """Remove an active broker from the ISRs of its replicas in failed log directories.
+
+        Source: handleDirectoriesOffline
+        """
         for topic_partition, partition in list(self._image.partitions()):
             if self._image.directories.get((broker_id, topic_partition)) in lost:
                 target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
@@ -79,14 +84,14 @@ class Partitions:
                     self._journal.change_partition(topic_partition, change, occasion)
 
     def elect_leaderless(self, occasion: Occasion, cause: int | None) -> None:
-        """A broker has become active: it may lead partitions that had no possible leader."""
+        """Elect leaders for leaderless partitions, after a broker has become active."""
         for topic_partition, partition in self._registered(self._image.leaderless):
             change = self._build(topic_partition, partition)
             if change is not None:
                 self._journal.change_partition(topic_partition, change, occasion, cause)
 
     def strike_out(self, broker_id: BrokerId, occasion: Occasion) -> None:
-        """A broker comes back and may have lost records: it is neither in sync nor eligible.
+        """Remove a returning broker that may have lost records from all ISRs and ELRs.
 
         Source: ReplicationControlManager.handleBrokerShutdown
         """
@@ -100,7 +105,7 @@ class Partitions:
                     self._journal.change_partition(topic_partition, change, occasion)
 
     def min_isr_changed(self, topics: Sequence[str]) -> None:
-        """A replica eligible by the old min.insync.replicas of these topics may not be by the new one.
+        """Clear the ELRs of topics whose min.insync.replicas changed, since the ELRs depended on the old value.
 
         Source: ConfigurationControlManager.createClearElrRecordsAsNeeded
         """
@@ -116,6 +121,27 @@ class Partitions:
                     for event in self._journal.teller.elr_committed(name, partition, after, cause=cause):
                         self._journal.tell(event)
 
+    def report_directory(self, broker_id: BrokerId, topic_partition: TopicPartition, log_dir: str) -> None:
+        """Record the log directory of a broker's replica.
+
+        As in Kafka, this may also elect a leader or complete a reassignment. Before 4.3 it clears the partition's ELR.
+        Source: ReplicationControlManager.handleAssignReplicasToDirs
+        """
+        partition = self._image.partition(*topic_partition)
+        if partition is None or broker_id not in partition.replicas:
+            return
+        has_elr = self.has_elr and self._rules.elr_on_directory_report == "kept"
+        change = self._build(topic_partition, partition, election=Election.ONLINE, has_elr=has_elr)
+        self._journal.append(
+            ReplicaDirectoryRecord(
+                broker_id=broker_id, topic=topic_partition.topic, partition=topic_partition.partition, log_dir=log_dir
+            )
+        )
+        if change is not None:
+            self._journal.change_partition(
+                topic_partition, change, Occasion(OccasionKind.DIRECTORY_REPORTED, (broker_id,))
+            )
+
     def _build(
         self,
         topic_partition: TopicPartition,
@@ -125,8 +151,16 @@ class Partitions:
         election: Election | None = None,
         without: BrokerId | None = None,
         struck_out: BrokerId | None = None,
+        has_elr: bool | None = None,
     ) -> PartitionChange | None:
-        """election: None takes what the topic's unclean.leader.election.enable says"""
+        """Return the change that brings a partition to its target, or None if it needs no change.
+
+        Args:
+            election: None for ONLINE or UNCLEAN, by the topic's unclean.leader.election.enable.
+            without: a broker that may not lead.
+            struck_out: a broker that is no longer an eligible leader.
+            has_elr: True to keep the ELR, False to clear it; None to keep it if the cluster has ELR.
+        """
         topic = self._image.topics[topic_partition.topic]
         if election is None:
             unclean = topic.log_config.unclean_leader_election_enable
@@ -141,14 +175,15 @@ class Partitions:
             ),
             election=election,
             target=target,
-            elr_min_isr=topic.effective_min_isr if self.has_elr else None,
+            elr_min_isr=topic.effective_min_isr if (self.has_elr if has_elr is None else has_elr) else None,
             struck_out=struck_out,
+            reassignment_done=self._rules.reassignment_done,
         )
 
     # ----------------------------------------------------------------------------------------------- AlterPartition
 
     def alter(self, given: AlterPartition) -> None:
-        """Leaders propose new ISRs. A stale broker epoch fails the whole request."""
+        """Change ISRs as a leader proposes. If its broker epoch is stale, the whole request fails."""
         stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
         if stale is not None:
             refusal = Refusal(ErrorCode.STALE_BROKER_EPOCH, stale)
@@ -177,7 +212,7 @@ class Partitions:
             if before.is_reassigning and not partition.is_reassigning:
                 self._tell_reassigned(topic_partition, before, partition, change)
             if partition.leader != sender:
-                # The proposal has completed a reassignment that takes the partition from its leader.
+                # The proposal has completed a reassignment that removes the leader.
                 error = ErrorCode.NEW_LEADER_ELECTED
                 return IsrResult(topic=proposal.topic, partition=proposal.partition, error=error)
         return IsrResult(
@@ -238,10 +273,10 @@ class Partitions:
         topic_partition = TopicPartition(given.topic, given.partition)
         refusal = self._elect_one(topic_partition, given)
         if refusal is None:
-            self._journal.reply(ElectReply(error=ErrorCode.NONE))
+            self._journal.reply(PlainReply(error=ErrorCode.NONE))
         else:
             self._tell_refused(topic_partition, refusal)
-            self._journal.reply(ElectReply(error=refusal.error, message=refusal.reason))
+            self._journal.reply(PlainReply(error=refusal.error, message=refusal.reason))
 
     def _elect_one(self, topic_partition: TopicPartition, given: ElectLeader) -> Refusal | None:
         partition = self._image.partition(given.topic, given.partition)
@@ -277,7 +312,7 @@ class Partitions:
         return None if needed else Refusal(ErrorCode.ELECTION_NOT_NEEDED, why)
 
     def _not_available(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal | None:
-        """A desired leader that cannot lead; nothing else is elected in its place."""
+        """Return a refusal if the desired leader cannot lead, since no other replica may be elected in its place."""
         if given.desired is None:
             return None
         unclean = given.kind == "unclean"
@@ -294,11 +329,11 @@ class Partitions:
         return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"{why}; it is the preferred leader")
 
     def _no_live_replica(self, partition: PartitionRegistration) -> Refusal:
-        reason = f"no replica of {self._names.set_of(partition.replicas)} is live"
+        reason = f"no replica of {self._names.set_of(partition.replicas)} counts as live"
         return Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
 
     def _why_not(self, partition: PartitionRegistration, broker_id: BrokerId, *, must_be_in_sync: bool) -> str | None:
-        """Why the broker may not lead the partition; None: it may."""
+        """Return why the broker may not lead the partition, or None if it may."""
         who, broker = self._names(broker_id), self._image.brokers.get(broker_id)
         if broker_id not in partition.replicas:
             return f"{who} holds no replica: the replicas are {self._names.set_of(partition.replicas)}"
@@ -322,7 +357,7 @@ class Partitions:
     # ------------------------------------------------------------------------------------------------ reassignments
 
     def reassign(self, given: AlterReassignment) -> None:
-        """KIP-455. source: ReplicationControlManager.alterPartitionReassignment"""
+        """Begin or cancel a reassignment (KIP-455). Source: ReplicationControlManager.alterPartitionReassignment"""
         topic_partition = TopicPartition(given.topic, given.partition)
         partition = self._image.partition(given.topic, given.partition)
         refusal: Refusal | None
@@ -335,13 +370,16 @@ class Partitions:
                 topic_partition, partition, given.replicas
             )
         if refusal is None:
-            self._journal.reply(TopicReply(error=ErrorCode.NONE))
+            self._journal.reply(PlainReply(error=ErrorCode.NONE))
         else:
-            self._journal.reply(TopicReply(error=refusal.error, message=refusal.reason))
+            self._journal.reply(PlainReply(error=refusal.error, message=refusal.reason))
 
     @staticmethod
     def _changes_factor(partition: PartitionRegistration, given: AlterReassignment) -> Refusal | None:
-        """KIP-860; a reassignment in progress counts as done. source: validatePartitionReplicationFactorUnchanged"""
+        """Return a refusal if a reassignment changes the replication factor and the request forbids that (KIP-860).
+
+        The old factor is that after the reassignment in progress. Source: validatePartitionReplicationFactorUnchanged
+        """
         assert given.replicas is not None
         before, after = len(without(partition.replicas, partition.removing_replicas)), len(given.replicas)
         if given.may_change_factor or before == after:
@@ -409,7 +447,7 @@ class Partitions:
         return bool(self._image.leaderless)
 
     def rebalance(self) -> bool:
-        """Elect preferred leaders where they are valid.     returns: True if the limit was reached"""
+        """Elect preferred leaders where they are valid. Return True if the limit of elections was reached."""
         # Kafka's KRaft controller has no leader.imbalance.per.broker.percentage: any imbalance counts.
         elections = 0
         for topic_partition, partition in self._registered(self._image.imbalanced):
@@ -422,7 +460,11 @@ class Partitions:
         return elections >= MAX_ELECTIONS_PER_SWEEP
 
     def elect_unclean(self) -> bool:
-        """Unclean elections where the topic allows them.     returns: True if the limit was reached"""
+        """Elect leaders for leaderless partitions of topics that allow unclean election.
+
+        Returns:
+            True if the limit of elections was reached.
+        """
         elections = 0
         for topic_partition, partition in self._registered(self._image.leaderless):
             unclean = self._image.topics[topic_partition.topic].log_config.unclean_leader_election_enable

@@ -1,9 +1,8 @@
-"""Where the replicas of a new topic go: leaders even over brokers, replicas over racks, then evenly over brokers.
-
-Goals and constraints are those of Kafka's StripedReplicaPlacer: never two replicas of a partition on one broker, the
-leader unfenced, racks before everything else, fenced brokers only when their rack has no other. The leaders are striped
-as there. All others are a flow of least cost (networkx): partition -> rack -> broker, where every further replica
-in the same rack, and every further replica on the same broker, costs more than the one before.
+"""Placement of a new topic's replicas on brokers: leaders evenly over brokers, replicas over racks, then over brokers.
+Goals and constraints are those of Kafka's StripedReplicaPlacer: no broker has two replicas of a partition, leaders are
+unfenced, racks come before everything else, and fenced brokers are used only if their rack has no others. Leaders are
+striped as in Kafka. Followers are chosen by a minimum-cost flow (networkx): partition -> rack -> broker. Each further
+replica in the same rack, or on the same broker, has a higher cost.
 """
 
 from __future__ import annotations
@@ -21,17 +20,20 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _PARTITIONS_PER_FLOW = 32
-"""Larger topics are placed in slices, each continuing the load of those before: network simplex grows faster than n.
-Rounded up so that every broker leads equally often in a slice, else the next one would start from an uneven load."""
+"""The number of partitions in a slice. Larger topics are placed slice by slice, since network simplex is superlinear.
+
+A slice continues from the load that earlier slices have caused. The number is rounded up so that every broker leads
+equally often in a slice; otherwise the next slice would start from an uneven load.
+"""
 
 _PAIRS_MAX = 5_000
-"""Pairs of a partition and a broker in all the flows of one topic, a quarter of a second's work."""
+"""Maximum of (partition, broker) pairs in all flows of one topic, which take about 0.25 s."""
 
 _SLICES_REMEMBERED = 256
-"""One request may create thousands of topics, and most of them are placed alike."""
+"""Size of the cache. One request may create thousands of topics, most of which get the same placement."""
 
 Followers = tuple[tuple["UsableBroker", ...], ...]
-"""Of each partition of a slice."""
+"""The followers of each partition of a slice."""
 
 
 class UsableBroker(NamedTuple):
@@ -45,12 +47,16 @@ class UsableBroker(NamedTuple):
 def place(
     brokers: Sequence[UsableBroker], partitions: int, replication_factor: int, start: int = 0
 ) -> list[tuple[BrokerId, ...]]:
-    """Replicas of partition 0, 1, ... in preference order; the first is the leader.
+    """Return the replicas of partition 0, 1, ... in order of preference; the first one is the leader.
 
-    start: where the stripe of leaders begins     raises: KafkaError INVALID_REPLICATION_FACTOR
+    Args:
+        start: index of the leader of partition 0 among the unfenced brokers, which are taken from racks in turn.
+
+    Raises:
+        KafkaError: INVALID_REPLICATION_FACTOR if there are too few brokers, or all are fenced.
     """
-    # Differs from Kafka: no random start and no reshuffle, the same cluster gets the same placement; and leaders are
-    # even over brokers where Kafka's are even over racks (the same thing unless racks differ in size).
+    # Differs from Kafka: no random start and no reshuffle, so that the same cluster gets the same placement; and
+    # leaders are spread evenly over brokers, not over racks (which differs only if racks differ in size).
     _check(brokers, replication_factor)
     stripe = _interleave_racks(brokers)
     leaders = [broker for broker in stripe if not broker.fenced]
@@ -71,11 +77,13 @@ def place(
 
 
 class _Slices:
-    """Followers of one slice of a topic after the other; all slices begin with the same leader.
+    """The placement of one topic's followers, slice by slice. All slices begin with the same leader.
 
-    flows_max: so many are solved. Where racks differ in size, or fenced brokers are needed, many slices may go by until
-    one finds the load of an earlier one again: after the last flow the slices that are solved come in turn. Of every
-    partition they keep the constraints and the goals of racks and fencing, and the load stays almost even.
+    Args:
+        flows_max: number of flows to solve. A slice with the same load as an earlier slice reuses its solution. Such
+            slices are rare if racks differ in size or fenced brokers are needed. After the last flow, all solutions
+            are therefore reused in turn. Each partition still satisfies the constraints and the goals of racks and
+            fencing, and the load stays almost even.
     """
 
     def __init__(self, stripe: tuple[UsableBroker, ...], followers: int, flows_max: int) -> None:
@@ -110,7 +118,7 @@ def _check(brokers: Sequence[UsableBroker], replication_factor: int) -> None:
 
 
 def _interleave_racks(brokers: Sequence[UsableBroker]) -> tuple[UsableBroker, ...]:
-    """Racks in turn, by name, and the brokers of each by id: a1 b1 c1 a2 b2 c2."""
+    """Return the brokers of all racks in turn: a1 b1 c1 a2 b2 c2. Racks are sorted by name, brokers by id."""
     racks: dict[str, list[UsableBroker]] = {}
     for broker in sorted(brokers, key=lambda broker: (broker.rack or "", broker.broker_id)):
         racks.setdefault(broker.rack or "", []).append(broker)
@@ -121,7 +129,11 @@ def _interleave_racks(brokers: Sequence[UsableBroker]) -> tuple[UsableBroker, ..
 def _place_followers(
     stripe: tuple[UsableBroker, ...], leaders: tuple[UsableBroker, ...], followers: int, load: tuple[int, ...]
 ) -> Followers:
-    """For each leader `followers` other brokers, in stripe order behind it, fenced ones last. load: of the stripe"""
+    """Return `followers` other brokers for each leader, in stripe order after the leader, fenced ones last.
+
+    Args:
+        load: current number of replicas of each broker in the stripe.
+    """
     if followers == 0:
         return ((),) * len(leaders)
     if followers == len(stripe) - 1:
@@ -136,9 +148,10 @@ def _place_followers(
 
 
 def _differences(stripe: Sequence[UsableBroker], load: Mapping[BrokerId, int], partitions: int) -> Iterator[int]:
-    """The part of the load that matters in a slice of so many partitions: differences among the fenced brokers, and
-    among the others; between the two groups the load decides nothing. A gap that no slice can close is as good as any
-    larger one: it grows with every slice where some brokers are needed less than others, or not at all.
+    """Yield each broker's load above the lowest load, separately for fenced and for unfenced brokers.
+
+    Differences between these groups do not affect a slice. A gap that one slice cannot close is shortened, because it
+    can grow with every slice if some brokers are needed less than others.
     """
     rank: dict[tuple[bool, int], int] = {}
     for fenced in (False, True):
@@ -163,7 +176,7 @@ def _carries(flow: dict[object, dict[object, dict[int, int]]], number: int, brok
 def _graph(
     stripe: tuple[UsableBroker, ...], leaders: tuple[UsableBroker, ...], followers: int, load: tuple[int, ...]
 ) -> nx.MultiDiGraph[object]:
-    """The costs rank the goals: any rack goal outweighs all fenced brokers, these all load, that all stripe order."""
+    """Return the flow network. Costs rank the goals: racks, then unfenced brokers, then load, then stripe order."""
     import networkx as nx
 
     distance = len(stripe)
@@ -193,7 +206,7 @@ def _graph(
 
 # --------------------------------------------------------------------------------------------------------- reassignment
 #
-# The arithmetic of KIP-455: the replicas that a reassignment adds and removes, its completion, and its cancel.
+# The arithmetic of KIP-455: the replicas that a reassignment adds and removes, its completion, and its cancellation.
 #
 # Source: PartitionReassignmentReplicas.java, PartitionReassignmentRevert.java.
 
@@ -201,7 +214,7 @@ Replicas = tuple[BrokerId, ...]
 
 
 class Reassignment(NamedTuple):
-    """A partition on its way: `replicas` are the target, then what is being removed."""
+    """A reassignment in progress. `replicas` has the target first, then the replicas that are being removed."""
 
     replicas: Replicas
     adding: Replicas
@@ -217,7 +230,7 @@ class Reassignment(NamedTuple):
 
 
 class ReassignmentOutcome(NamedTuple):
-    """Replicas and ISR after a reassignment was completed or cancelled; `unclean`: no replica in sync would remain."""
+    """Replicas and ISR after a reassignment is completed or cancelled. `unclean` is True if no ISR member remains."""
 
     replicas: Replicas
     in_sync_replicas: Replicas
@@ -225,24 +238,31 @@ class ReassignmentOutcome(NamedTuple):
 
 
 def begin(partition: PartitionRegistration, target: Replicas) -> Reassignment:
-    """From what the partition has now, an earlier reassignment's half-way state included."""
+    """Return a new reassignment of a partition, which replaces the reassignment in progress, if any."""
     removing = tuple(sorted(without(partition.replicas, target)))
     adding = tuple(sorted(without(target, partition.replicas)))
     return Reassignment((*target, *removing), adding, removing)
 
 
-def maybe_complete(reassignment: Reassignment, in_sync_replicas: Replicas) -> ReassignmentOutcome | None:
-    """Complete as soon as every replica of the target is in the ISR; the removed ones leave both."""
+def maybe_complete(reassignment: Reassignment, in_sync_replicas: Replicas, done: str) -> ReassignmentOutcome | None:
+    """Return the outcome of a reassignment if the ISR has all replicas that completion requires, else None.
+
+    The ISR must have all added replicas. It must have all target replicas if `done` (the switch `reassignment-done`) is
+    `all-in-sync`, or if `done` is `added-in-sync` and fewer replicas are added than removed, so that the ISR does not
+    shrink. The removed replicas leave the assignment and the ISR.
+    """
     if not reassignment.is_in_progress:
         return None
     replicas, isr = reassignment.target, without(in_sync_replicas, reassignment.removing)
-    if not replicas or not isr or without(replicas, isr):
+    gets_fewer = len(reassignment.adding) < len(reassignment.removing)
+    needs_all = done == "all-in-sync" or (done == "added-in-sync" and gets_fewer)
+    if not replicas or not isr or without(replicas if needs_all else reassignment.adding, isr):
         return None
     return ReassignmentOutcome(replicas, isr)
 
 
 def revert(partition: PartitionRegistration) -> ReassignmentOutcome:
-    """The replicas after a cancel: all but the added ones."""
+    """Return the outcome of a cancelled reassignment, which removes the added replicas."""
     replicas = without(partition.replicas, partition.adding_replicas)
     isr = without(partition.in_sync_replicas, partition.adding_replicas)
     return ReassignmentOutcome(replicas, isr) if isr else ReassignmentOutcome(replicas, replicas[:1], unclean=True)

@@ -1,5 +1,4 @@
-"""SCRAM credentials of users: what the brokers keep in place of a password, and how an admin client changes it.
-
+"""SCRAM credentials of users, which are stored instead of passwords, and their changes by admin clients.
 Source: ScramMechanism.java, ScramFormatter.java, ScramControlManager.java (KIP-554, KIP-900)
 """
 
@@ -11,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from controller.changes import Journal
-from controller.inputs import AlterScramCredential, Bootstrap, TopicReply
+from controller.inputs import AlterScramCredential, Bootstrap, PlainReply
 from controller.metadata import MetadataRecord, RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from replica.errors import ErrorCode
 
@@ -19,7 +18,7 @@ MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16_384
 
 
 class ScramMechanism(NamedTuple):
-    """type: as in requests and records"""
+    """A SCRAM mechanism. `type` is the mechanism's code in requests and records."""
 
     name: str
     type: int
@@ -32,7 +31,7 @@ class ScramMechanism(NamedTuple):
         return hmac.digest(key, data, self.algorithm)
 
     def salted_password(self, password: str, salt: bytes, iterations: int) -> bytes:
-        """RFC 5802's Hi; the password as it is, without SASLprep, as in Kafka."""
+        """Hash a password with the function Hi of RFC 5802. As in Kafka, SASLprep is not applied to the password."""
         return hashlib.pbkdf2_hmac(self.algorithm, password.encode(), salt, iterations)
 
     def credential(self, user: str, salt: bytes, salted_password: bytes, iterations: int) -> UserScramCredentialRecord:
@@ -53,7 +52,7 @@ MECHANISMS: Final = {
 
 
 class ScramControl:
-    """The part of the controller that changes credentials."""
+    """The part of the controller that changes SCRAM credentials."""
 
     __slots__ = ("_journal",)
 
@@ -61,14 +60,14 @@ class ScramControl:
         self._journal = journal
 
     def alter(self, given: AlterScramCredential) -> None:
-        """Sets the credential of a user with a mechanism, or removes it."""
+        """Set or remove the credential of a user for one mechanism."""
         error, message = self._refusal(given)
         if error is ErrorCode.NONE:
             self._journal.append(self._record(given))
-        self._journal.reply(TopicReply(error=error, message=message))
+        self._journal.reply(PlainReply(error=error, message=message))
 
     def _refusal(self, given: AlterScramCredential) -> tuple[ErrorCode, str]:
-        """Kafka's checks, in its order."""
+        """Return the error and the message of an invalid change, else NONE and "". The checks have Kafka's order."""
         if not given.user:
             return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
         if given.mechanism not in MECHANISMS:
@@ -89,13 +88,13 @@ class ScramControl:
         return mechanism.credential(given.user, given.salt, given.salted_password, given.iterations)
 
     def bootstrap(self, given: Bootstrap) -> None:
-        """The first records of a new cluster, as `kafka-storage format --add-scram` leaves them for its controller."""
+        """Append the first records of a new cluster, which come from `kafka-storage format --add-scram`."""
         for record in given.records:
             self._journal.append(record)
 
 
 def credentials_of(user: str, password: str, salts: Iterable[bytes]) -> list[UserScramCredentialRecord]:
-    """For every mechanism. salts: one for each"""
+    """Return a user's credentials for all mechanisms. `salts` has one salt per mechanism."""
     return [
         mechanism.credential(
             user, salt, mechanism.salted_password(password, salt, MIN_ITERATIONS), iterations=MIN_ITERATIONS

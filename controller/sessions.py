@@ -1,5 +1,4 @@
-"""Which brokers are alive: last contact, metadata offset and shutdown of each, and the state its next heartbeat earns.
-
+"""Broker sessions: last contact, metadata offset and state of each broker, as heartbeats change them.
 Source: BrokerHeartbeatManager; from 4.0 on BrokerHeartbeatTracker, QuorumController.registerMaybeFenceStaleBroker.
 """
 
@@ -14,10 +13,10 @@ from replica.ids import BrokerEpoch, BrokerId, Offset
 NO_OFFSET: Offset = -1
 CHECKS_PER_SESSION = 8
 CHECK_AGAIN_US = 10_000
-"""A check that has fenced a broker comes again so soon (PeriodicTask.DEFAULT_IMMEDIATE_PERIOD_NS)."""
+"""Delay until the next check after one that fenced a broker (PeriodicTask.DEFAULT_IMMEDIATE_PERIOD_NS)."""
 
 _TABLE_SLOTS = 16
-"""Of a new java.util.ConcurrentHashMap, which doubles when it is three quarters full."""
+"""Initial slots of a java.util.ConcurrentHashMap, which doubles them when three quarters are full."""
 
 _NO_ACTIVE_BROKER: Offset = 2**63 - 1
 
@@ -35,7 +34,12 @@ class BrokerControlState(Enum):
 
 @dataclass(slots=True)
 class BrokerSession:
-    """`controlled_shutdown_offset`: every active broker has to know this much metadata before the broker may go."""
+    """The session of one broker.
+
+    Attributes:
+        controlled_shutdown_offset: metadata offset that every active broker must reach before the broker may shut down;
+            NO_OFFSET if the broker is not shutting down.
+    """
 
     fenced: bool
     last_contact_us: int
@@ -55,18 +59,23 @@ class BrokerSession:
 
 
 def until_next_us(now_us: int, interval_us: int, phase_us: int | None) -> int:
-    """Of something that comes once in each interval, at `phase_us` in it; None: one interval from now."""
+    """Return the time until a periodic event, which occurs `phase_us` after the start of each interval.
+
+    If `phase_us` is None, the event occurs one interval from now.
+    """
     return interval_us - (0 if phase_us is None else (now_us - phase_us) % interval_us)
 
 
 class PeriodicCheck:
-    """Comes once in each interval, from one interval after `begin` on, and again 10 ms after it has found something.
+    """The schedule of a periodic check: once per interval, and again 10 ms after a check that found something.
 
-    phase_us: where in its interval it comes; None: counted from `begin`
-    source: PeriodicTaskControlManager.nextDelayTimeNs
+    Args:
+        phase_us: time of the check within an interval; None if intervals begin when `begin` is called.
+
+    Source: PeriodicTaskControlManager.nextDelayTimeNs
     """
 
-    # Simplified: Kafka plans each check when the one before is over, so they fall later and later: by 1 to 2 ms each.
+    # Simplified: Kafka plans each check when the previous check is over, so that each is 1 to 2 ms later.
 
     __slots__ = ("_interval_us", "_next_us", "_phase_us")
 
@@ -79,7 +88,7 @@ class PeriodicCheck:
         self._next_us = now_us + until_next_us(now_us, self._interval_us, self._phase_us)
 
     def not_before(self, moment_us: int) -> int:
-        """The first check at that moment or later."""
+        """Return the time of the first check at or after `moment_us`."""
         return self._next_us + max(0, -((self._next_us - moment_us) // self._interval_us)) * self._interval_us
 
     def found(self, now_us: int) -> None:
@@ -87,10 +96,11 @@ class PeriodicCheck:
 
 
 class BrokerSessions:
-    """Sessions of all registered brokers; only those of unfenced brokers can run out.
+    """Sessions of all registered brokers. Only sessions of unfenced brokers can expire.
 
-    check: when the controller looks for those that have; None: it looks when the next one ends, and a new active
-        controller not before it has heard of a broker
+    Args:
+        check: schedule of the checks for expired sessions. None if the controller checks whenever a session expires; a
+            new active controller then does not check before a broker has contacted it.
     """
 
     __slots__ = ("_check", "_looks", "_sessions", "timeout_us")
@@ -102,16 +112,16 @@ class BrokerSessions:
         self._sessions: dict[BrokerId, BrokerSession] = {}
 
     def begin(self, now_us: int) -> None:
-        """The controller becomes active: it knows nothing of earlier heartbeats, and its periodic checks begin."""
+        """Remove all sessions and begin the periodic checks; called when the controller becomes active."""
         self._sessions.clear()
         self._looks = self._check is not None
         if self._check is not None:
             self._check.begin(now_us)
 
     def heard(self) -> None:
-        """A broker has registered, or its heartbeat has come.
+        """Begin to check sessions, since a broker has registered or sent a heartbeat.
 
-        source: QuorumController.rescheduleMaybeFenceStaleBrokers up to 3.9, which claim does not call
+        Source: QuorumController.rescheduleMaybeFenceStaleBrokers up to 3.9, which QuorumController.claim does not call
         """
         self._looks = True
 
@@ -123,15 +133,18 @@ class BrokerSessions:
         return self._sessions[broker_id]
 
     def open(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, fenced: bool, now_us: int) -> None:
-        """A session for a registration, in place of any earlier one of the same broker."""
+        """Open a session for a broker's registration, in place of any earlier session of this broker."""
         self._sessions[broker_id] = BrokerSession(fenced, now_us, broker_epoch)
 
     def close(self, broker_id: BrokerId) -> None:
-        """The broker is not registered any more."""
+        """Close the session of a broker that is no longer registered."""
         del self._sessions[broker_id]
 
     def touch(self, broker_id: BrokerId, fenced: bool, metadata_offset: Offset, now_us: int) -> None:
-        """The broker is alive. A fenced broker leaves controlled shutdown: its next heartbeat shuts it down at once."""
+        """Record a contact with a broker.
+
+        If the broker is now fenced, its controlled shutdown ends; the next heartbeat lets it shut down.
+        """
         session = self._sessions[broker_id]
         session.fenced = fenced
         session.last_contact_us = now_us
@@ -140,23 +153,23 @@ class BrokerSessions:
             session.controlled_shutdown_offset = NO_OFFSET
 
     def begin_shutdown(self, broker_id: BrokerId, offset: Offset) -> None:
-        """Note the end of the batch that moved the broker's leaderships away; only the first one counts."""
+        """Store the metadata offset at which a broker's leaderships were moved away, in the first call only."""
         session = self._sessions[broker_id]
         if not session.shutting_down:
             session.controlled_shutdown_offset = offset
 
     def is_valid(self, broker_id: BrokerId, now_us: int) -> bool:
-        """True while no other process may register with this broker id."""
+        """Return True if the broker's session keeps other processes from registering with its id."""
         session = self._sessions.get(broker_id)
         return session is not None and not session.fenced and now_us < session.last_contact_us + self.timeout_us
 
     def take_stale(self, now_us: int) -> BrokerId | None:
-        """An unfenced broker whose session has run out, for the controller to fence.
+        """Return an unfenced broker whose session has expired, or None.
 
-        Without a periodic check the one that has been silent longest, ties by broker id; with one the first in the
-        order of a ConcurrentHashMap (BrokerHeartbeatTracker.maybeRemoveExpired).
+        Without periodic checks, this is the broker with the earliest contact, of several that with the lowest id. With
+        periodic checks, it is the first broker of a ConcurrentHashMap (BrokerHeartbeatTracker.maybeRemoveExpired).
         """
-        # Simplified: Kafka breaks ties by the order of the heartbeats, and lets a session end one nanosecond later.
+        # Simplified: Kafka breaks ties by the order of the heartbeats, and ends a session one nanosecond later.
         stale = [broker_id for broker_id in self._unfenced() if not self.is_valid(broker_id, now_us)]
         if not stale:
             return None
@@ -166,8 +179,8 @@ class BrokerSessions:
         return min(stale, key=self._place_in_table)
 
     def _place_in_table(self, broker_id: BrokerId) -> tuple[int, BrokerEpoch]:
-        """source: BrokerIdAndEpoch.hashCode"""
-        # Simplified: Kafka's table has former lives of brokers, too, until their sessions are over.
+        """Return a key that sorts brokers as Kafka's hash table does. Source: BrokerIdAndEpoch.hashCode"""
+        # Simplified: Kafka's table also has earlier incarnations of brokers, until their sessions expire.
         slots = _TABLE_SLOTS
         while len(self._sessions) >= slots * 3 // 4:
             slots *= 2
@@ -176,7 +189,7 @@ class BrokerSessions:
 
     @property
     def next_check_us(self) -> int | None:
-        """When the next session that ends, if no heartbeat comes, will be found; None: never, by what is known now."""
+        """The time of the check that finds the next expired session, without heartbeats; None if none can expire."""
         if not self._looks:
             return None
         ends_us = min(
@@ -188,7 +201,7 @@ class BrokerSessions:
         return {broker_id: session for broker_id, session in self._sessions.items() if not session.fenced}
 
     def lowest_active_offset(self) -> Offset:
-        """How much metadata every active broker is known to have applied."""
+        """Return the lowest metadata offset of all active brokers, 2**63 - 1 if there are none."""
         return min(
             (
                 session.metadata_offset
@@ -207,9 +220,12 @@ class BrokerSessions:
         is_caught_up: bool,
         has_leaderships: Callable[[], bool],
     ) -> BrokerControlState:
-        """The state a heartbeat moves the broker to. Source: calculateNextBrokerState
+        """Return the state of a broker after a heartbeat.
 
-        is_caught_up: the broker has applied its own registration record
+        Args:
+            is_caught_up: True if the broker has applied its own registration record.
+
+        Source: calculateNextBrokerState
         """
         session = self._sessions[broker_id]
         match session.state:

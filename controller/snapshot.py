@@ -1,5 +1,4 @@
-"""A snapshot of the metadata: as few records as make the same image, instead of all that ever led to it (KIP-630).
-
+"""Snapshots of the metadata: records that rebuild an image without the whole log (KIP-630).
 Source: SnapshotGenerator, SnapshotFileWriter, the image classes' `write`; RecordsSnapshotReader.
 """
 
@@ -30,35 +29,45 @@ from replica.ids import TopicPartition
 
 
 class Snapshot(NamedTuple):
-    """All that the records below `end.offset` said, the last of them from `end.epoch`."""
+    """The metadata of all records below `end.offset`. `end.epoch` is the epoch of the last of these records."""
 
     end: OffsetAndEpoch
     records: Sequence[MetadataRecord]
 
     def image(self, image: MetadataImage | None = None) -> MetadataImage:
-        """image: an empty one to fill"""
+        """Load the snapshot into `image`, which must be empty, or into a new image, and return the image."""
         image = image or MetadataImage()
         image.load_snapshot(self.records, self.end.offset)
         return image
 
 
 def snapshot_of(image: MetadataImage, end: OffsetAndEpoch, last_timestamp_ms: int) -> Snapshot:
-    """last_timestamp_ms: when the last record that went into `image` was written"""
+    """Return the snapshot of an image.
+
+    Args:
+        last_timestamp_ms: time at which the last record in `image` was written.
+    """
     assert image.offset == end.offset - 1, "a snapshot ends where its image does"
     header = SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms)
     return Snapshot(end, (header, *_records_of(image), SnapshotFooterRecord()))
 
 
 def check_complete(records: Sequence[MetadataRecord]) -> None:
-    """raises: PeerViolation if a snapshot lacks its header or its footer"""
+    """Check that a snapshot has a header and a footer.
+
+    Raises:
+        PeerViolation: if the header or the footer is missing.
+    """
     ends = (records[0], records[-1]) if records else ()
     if [type(record) for record in ends] != [SnapshotHeaderRecord, SnapshotFooterRecord]:
-        raise PeerViolation("a snapshot without header or footer")
+        raise PeerViolation("a metadata snapshot has no header or no footer")
 
 
 def changed_partitions(before: MetadataImage, after: MetadataImage) -> list[TopicPartition]:
-    """Those that are new, gone or different, in the order of `before`, then of `after`; of either, if a topic was made
-    anew. Source: MetadataDelta.finishSnapshot"""
+    """Return the partitions that are changed, removed or new, in the order of `before`, then of `after`.
+
+    If a topic was created again, all partitions of both topics are returned. Source: MetadataDelta.finishSnapshot
+    """
     names = [
         TopicPartition(name, number)
         for image in (before, after)
@@ -69,7 +78,7 @@ def changed_partitions(before: MetadataImage, after: MetadataImage) -> list[Topi
 
 
 def changed_configs(before: MetadataImage, after: MetadataImage) -> list[str]:
-    """Topics that were there before and have another configuration now."""
+    """Return the topics that exist in both images with different settings."""
     return [
         name
         for name, topic in after.topics.items()
@@ -84,10 +93,12 @@ def _state(image: MetadataImage, name: TopicPartition) -> tuple[UUID, PartitionR
 
 
 def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
-    # What is left of an ELR that was switched off is not written (ImageWriterOptions).
+    # If the ELR was switched off, remaining ELRs are not written (ImageWriterOptions).
     has_elr = image.feature_levels.get(ELR_VERSION) != 0
-    # In the order in which the image came to know them: a reader of a snapshot lists everything in the order of those
-    # who read the whole log.
+    if image.voters is not None:
+        yield image.voters
+    # Everything is in the order in which it was added to the image, so that a node that loads the snapshot has the same
+    # order as a node that has read the whole log.
     for broker in image.brokers.values():
         yield _registered(broker)
     for name, topic in image.topics.items():

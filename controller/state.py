@@ -1,7 +1,7 @@
-"""The controller: registration, sessions, elections and the ISR, as one state machine over a totally ordered log.
+"""The controller as a state machine over the metadata log: registrations, sessions, elections and ISRs.
 
-Every input appends its records as one batch, applies them at once to the controller's own image, and answers last.
-Source: QuorumController.
+The records of each input are one batch. They are applied to the controller's image immediately; the reply comes last.
+Source: QuorumController
 """
 
 from __future__ import annotations
@@ -64,21 +64,24 @@ if TYPE_CHECKING:
     from controller.snapshot import Snapshot
 
 UNCLEAN_ELECTION_INTERVAL_US = 300_000_000
-"""unclean.leader.election.interval.ms, an internal key of Kafka: 5 minutes."""
+"""Interval of unclean elections, 5 minutes (unclean.leader.election.interval.ms, an internal key of Kafka)."""
 
 PRODUCER_IDS_PER_BLOCK = 1000
-"""ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE"""
+"""The number of producer ids in a block. Source: ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE"""
 
 _RESUME_SWEEP_US = 10_000
-"""A sweep that stopped at its limit goes on after 10 ms."""
+"""Delay until a sweep that stopped at its limit is continued, 10 ms."""
 
 
 class Sweep:
-    """A check that is planned once there is something for it to do, and again while there is: one interval later, or
-    for the next whole number of intervals since the controller became active.
+    """The schedule of a sweep, a task over all partitions that runs only if there is work for it.
 
-    interval_us: None switches it off     is_periodic: the latter
-    source: QuorumController.ImbalanceSchedule; since 4.0 PeriodicTaskControlManager (KAFKA-17793, KAFKA-20075)
+    Args:
+        interval_us: None if the sweep never runs.
+        is_periodic: True to run a whole number of intervals after the controller became active; False to run one
+            interval after work was found.
+
+    Source: QuorumController.ImbalanceSchedule; since 4.0 PeriodicTaskControlManager (KAFKA-17793, KAFKA-20075)
     """
 
     __slots__ = ("_phase_us", "due_us", "interval_us")
@@ -89,7 +92,7 @@ class Sweep:
         self.due_us: int | None = None
 
     def begin(self, now_us: int) -> None:
-        """The controller becomes active."""
+        """Start the first interval; called when the controller becomes active."""
         if self._phase_us is not None:
             self._phase_us = now_us
 
@@ -103,10 +106,14 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerLimits:
-    """session_check_phase_us: where in their interval its checks for ended sessions fall, if they are periodic
-    rebalance_interval_us: leader.imbalance.check.interval.seconds, None without auto.leader.rebalance.enable
-    num_partitions, default_replication_factor: of a topic that does not say
-    max_partitions: of the whole cluster; a request for more is refused
+    """Limits and intervals of a controller.
+
+    Attributes:
+        session_check_phase_us: time of the checks for expired sessions within their interval, if they are periodic.
+        rebalance_interval_us: leader.imbalance.check.interval.seconds; None without auto.leader.rebalance.enable.
+        num_partitions: number of partitions of a new topic, if the request has none.
+        default_replication_factor: replication factor of a new topic, if the request has none.
+        max_partitions: the most partitions of the whole cluster; a request for more is refused.
     """
 
     session_timeout_us: int = 9_000_000
@@ -122,9 +129,9 @@ KAFKAS_LIMITS = ControllerLimits()
 
 
 class ControllerState:
-    """Give it inputs, perform its actions in order; call `tick` when `next_deadline_us` has come.
+    """The controller without input and output.
 
-    settings: of this controller; the brokers' keys are in the same file
+    The caller passes inputs to `step`, calls `tick` at `next_deadline_us`, and performs the returned actions in order.
     """
 
     def __init__(
@@ -161,18 +168,20 @@ class ControllerState:
 
     @property
     def next_offset(self) -> Offset:
-        """Offset of the next record of the metadata log; the broker epoch of a broker that registers now."""
+        """Offset of the next metadata record, which is also the broker epoch of a broker that registers now."""
         return self._journal.next_offset
 
     @property
     def next_deadline_us(self) -> int | None:
-        """Earliest session check, preferred rebalance or unclean sweep; None: nothing is due, ever."""
+        """Time of the next session check, preferred rebalance or unclean sweep; None if none is planned."""
         dues = (self._brokers.sessions.next_check_us, self._rebalance.due_us, self._unclean_sweep.due_us)
         return min((due for due in dues if due is not None), default=None)
 
     def load(self, records: Iterable[MetadataRecord], now_us: int, snapshot: Snapshot | None = None) -> None:
-        """Take over a snapshot and the metadata log from its end on (all of it without one), as a controller that
-        becomes active; every unfenced broker gets a fresh session."""
+        """Become the active controller: load the snapshot, if any, and then the records of the metadata log.
+
+        Every broker gets a new session.
+        """
         if snapshot is not None:
             self.image.load_snapshot(snapshot.records, snapshot.end.offset)
         for record in records:
@@ -183,7 +192,7 @@ class ControllerState:
         self._plan_sweeps(now_us)
 
     def tick(self, now_us: int) -> list[Action]:
-        """Everything that is due at `now_us`, one input after the other."""
+        """Perform all tasks that are due at `now_us`, one after the other."""
         actions: list[Action] = []
         while (due_us := self.next_deadline_us) is not None and due_us <= now_us:
             if due_us == self._brokers.sessions.next_check_us:
@@ -269,7 +278,7 @@ class ControllerState:
         return AclControl(self._journal)
 
     def _allocate_producer_ids(self, given: AllocateProducerIds) -> None:
-        """A block of its own for one broker, never given again. Source: ProducerIdControlManager (KIP-730)"""
+        """Allocate a new block of producer ids to a broker. Source: ProducerIdControlManager (KIP-730)"""
         stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
         if stale is not None:
             self._journal.reply(ProducerIdsReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
@@ -286,7 +295,7 @@ class ControllerState:
 
 
 def _with_one_reply(actions: list[Action]) -> list[Action]:
-    """The replies of Several as one, which comes last."""
+    """Combine the replies to the inputs of a `Several` into one reply at the end."""
     done = [action for action in actions if isinstance(action, (AppendRecord, EmitNumbered))]
     replies = tuple(action for action in actions if not isinstance(action, (AppendRecord, EmitNumbered, SeveralReply)))
     return [*done, SeveralReply(replies=replies)]

@@ -1,5 +1,4 @@
-"""Topics come, grow and go: CreateTopics, CreatePartitions and DeleteTopics, one topic at a time.
-
+"""Creation, extension and deletion of one topic at a time (CreateTopics, CreatePartitions, DeleteTopics).
 Source: ReplicationControlManager.createTopic, .createPartitions, .deleteTopic
 """
 
@@ -10,7 +9,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from controller import topics
 from controller.changes import Journal
 from controller.image import MetadataImage
-from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, TopicReply
+from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, PlainReply
 from controller.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
 from controller.placement import place
 from replica.causes import PlacementCause
@@ -20,18 +19,15 @@ from replica.trace import events as trace
 
 
 class TopicControl:
-    """num_partitions, default_replication_factor: for topics that do not say otherwise
+    """The part of the controller that creates, extends and deletes topics.
 
-    max_partitions: of the whole cluster
+    Args:
+        num_partitions: number of partitions of a new topic, if the request has none.
+        default_replication_factor: replication factor of a new topic, if the request has none.
+        max_partitions: the most partitions in the whole cluster.
     """
 
-    __slots__ = (
-        "_default_replication_factor",
-        "_journal",
-        "_max_partitions",
-        "_names",
-        "_num_partitions",
-    )
+    __slots__ = ("_default_replication_factor", "_journal", "_max_partitions", "_names", "_num_partitions")
 
     def __init__(
         self,
@@ -63,7 +59,7 @@ class TopicControl:
         except KafkaError as error:
             self._journal.reply(CreateTopicReply(error=error.code, message=error.message))
             return
-        # The offset makes the id of a topic that is created again a new one.
+        # With the offset, a topic that is created again gets another id.
         topic_id = _topic_id(given.name, self._journal.next_offset)
         if not given.validate_only:
             self._journal.append(TopicRecord(name=given.name, topic_id=topic_id, config=config))
@@ -80,7 +76,11 @@ class TopicControl:
         )
 
     def _assignment(self, given: CreateTopic) -> tuple[topics.Assignment, PlacementCause]:
-        """Replicas of every partition, and how they came about.     raises: KafkaError"""
+        """Return the replicas of every partition, and whether the request or the controller has chosen them.
+
+        Raises:
+            KafkaError: if the request is invalid.
+        """
         if given.assignment:
             topics.check_assignment(self._image, given.assignment, self._names)
             return given.assignment, PlacementCause.ASSIGNED
@@ -98,7 +98,7 @@ class TopicControl:
         return tuple(place(usable, number, replication_factor, start=existing)), PlacementCause.PLACED
 
     def _create_partition(self, topic: str, number: int, replicas: tuple[BrokerId, ...], how: PlacementCause) -> None:
-        """The ISR has the replicas that are active now, and its first member leads; the others join by catching up."""
+        """Create a partition. The ISR has all active replicas, and its first member leads."""
         in_sync_replicas = tuple(broker_id for broker_id in replicas if self._image.is_active(broker_id))
         self._journal.append(
             PartitionRecord(
@@ -133,16 +133,20 @@ class TopicControl:
             topics.check_room(self._image, len(assignment), self._max_partitions)
             _charge(given, len(assignment))
         except KafkaError as error:
-            self._journal.reply(TopicReply(error=error.code, message=error.message))
+            self._journal.reply(PlainReply(error=error.code, message=error.message))
             return
         if not given.validate_only:
             first = len(self._image.topics[given.topic].partitions)
             for number, replicas in enumerate(assignment, start=first):
                 self._create_partition(given.topic, number, replicas, how)
-        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+        self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
     def _further_assignment(self, given: CreatePartitions) -> tuple[topics.Assignment, PlacementCause]:
-        """raises: KafkaError"""
+        """Return the replicas of the added partitions, and whether the request or the controller has chosen them.
+
+        Raises:
+            KafkaError: if the request is invalid.
+        """
         topic = self._image.topics.get(given.topic)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {given.topic}")
@@ -157,7 +161,7 @@ class TopicControl:
         if len(given.assignment) != additional:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{additional} partitions are to be added, but {len(given.assignment)} are assigned",
+                f"the request adds {additional} partitions, but assigns replicas to {len(given.assignment)}",
             )
         topics.check_assignment(self._image, given.assignment, self._names, existing, replication_factor)
         return given.assignment, PlacementCause.ASSIGNED
@@ -168,22 +172,31 @@ class TopicControl:
         topic = self._image.topics.get(given.name)
         if topic is None:
             message = f"there is no topic {given.name}"
-            self._journal.reply(TopicReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message))
+            self._journal.reply(PlainReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message))
             return
         try:
             _charge(given, len(topic.partitions))
         except KafkaError as error:
-            self._journal.reply(TopicReply(error=error.code, message=error.message))
+            self._journal.reply(PlainReply(error=error.code, message=error.message))
             return
         self._journal.append(RemoveTopicRecord(name=given.name, topic_id=topic.topic_id))
         self._journal.tell(trace.TopicDeleted(node=self._journal.node, topic=given.name))
-        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+        self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
 
 def _charge(given: CreateTopic | CreatePartitions | DeleteTopic, partitions: int) -> None:
-    """raises: KafkaError THROTTLING_QUOTA_EXCEEDED     source: ControllerRequestContext.applyPartitionChangeQuota"""
+    """Count partitions against the client's quota.
+
+    Raises:
+        KafkaError: THROTTLING_QUOTA_EXCEEDED if they exceed it.
+
+    Source: ControllerRequestContext.applyPartitionChangeQuota
+    """
     if given.quota is not None and not given.quota.record(partitions, given.now_us):
-        raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "the quota of new and deleted partitions is exceeded")
+        raise KafkaError(
+            ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+            "the client exceeded its quota controller_mutation_rate of created and deleted partitions",
+        )
 
 
 def _topic_id(name: str, offset: Offset) -> UUID:

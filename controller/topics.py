@@ -1,5 +1,4 @@
-"""Valid content of CreateTopics and IncrementalAlterConfigs requests: names, settings, assignments.
-
+"""Checks of names, settings and assignments in CreateTopics and IncrementalAlterConfigs requests.
 Source: Topic.validate, ReplicationControlManager.createTopic, .validateManualPartitionAssignment.
 """
 
@@ -19,49 +18,73 @@ Assignment = tuple[tuple[BrokerId, ...], ...]
 
 
 def check_name(image: MetadataImage, name: str) -> None:
-    """raises: KafkaError INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS"""
+    """Check the name of a new topic.
+
+    Raises:
+        KafkaError: TOPIC_ALREADY_EXISTS; INVALID_TOPIC_EXCEPTION if the name is illegal or collides in metrics.
+    """
     check_legal(name)
     if name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
     other = image.metric_names.get(metric_name(name))
     if other is not None:
-        # Metric names turn dots into underscores, so these two would share theirs.
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other}")
+        # In metric names dots become underscores, so both topics would have the same metric names.
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic {name} collides with topic {other}: `.` and `_` are the same in metric names",
+        )
 
 
 def check_legal(name: str) -> None:
-    """raises: KafkaError INVALID_TOPIC_EXCEPTION     source: Topic.validate"""
+    """Check that a name is legal for a topic.
+
+    Raises:
+        KafkaError: INVALID_TOPIC_EXCEPTION if it is not.
+
+    Source: Topic.validate
+    """
     if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"`{name[:60]}` is not a topic name: at most 249 letters, digits, dots, underscores and dashes",
+            f"`{name[:60]}` is not a valid topic name: 1 to 249 letters, digits, `.`, `_` and `-`, but not `.` or `..`",
         )
 
 
 def check_room(image: MetadataImage, more: int, max_partitions: int) -> None:
-    """raises: KafkaError POLICY_VIOLATION if the cluster would have too many, as a CreateTopicPolicy of Kafka's may"""
+    """Check that the cluster may have `more` additional partitions, like a CreateTopicPolicy of Kafka.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION if it may not.
+    """
     if image.partition_count + more > max_partitions:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"{more} more than the {image.partition_count} partitions there are would exceed max.partitions="
+            f"{more} new partitions and the existing {image.partition_count} would exceed max.partitions="
             f"{max_partitions}",
         )
 
 
 def is_internal(name: str) -> bool:
-    """Topics that brokers keep for themselves. source: Topic.isInternal"""
+    """Return True for topics in which brokers store their own data. Source: Topic.isInternal"""
     return name in INTERNAL_TOPICS
 
 
 def own_config(values: Mapping[str, object]) -> dict[str, str]:
-    """A topic's own settings as the metadata log keeps them; a None is no setting.     raises: KafkaError
-    INVALID_CONFIG"""
+    """Return a topic's own settings as the metadata log stores them, without those that are None.
+
+    Raises:
+        KafkaError: INVALID_CONFIG if a key or value is invalid.
+    """
     stored = checked_config(values)
     return {name: text for name, text in stored.items() if text is not None}
 
 
 def checked_config(values: Mapping[str, object]) -> dict[str, str | None]:
-    """Settings as the metadata log keeps them; None takes one back.     raises: KafkaError INVALID_CONFIG"""
+    """Return settings as the metadata log stores them; None removes a setting.
+
+    Raises:
+        KafkaError: INVALID_CONFIG if a key or value is invalid.
+    """
     stored: dict[str, str | None] = {}
     try:
         for name, value in values.items():
@@ -73,15 +96,21 @@ def checked_config(values: Mapping[str, object]) -> dict[str, str | None]:
 
 
 def as_text(value: object) -> str:
-    """As Kafka spells a typed value."""
+    """Format a value as Kafka does: a bool in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def check_assignment(
     image: MetadataImage, assignment: Assignment, names: Names, first: int = 0, replication_factor: int | None = None
 ) -> None:
-    """first: number of the first partition     replication_factor: None takes that of the first
-    raises: KafkaError INVALID_REPLICA_ASSIGNMENT
+    """Check the assignment of new partitions.
+
+    Args:
+        first: number of the first partition.
+        replication_factor: required number of replicas; None for that of the first partition in `assignment`.
+
+    Raises:
+        KafkaError: INVALID_REPLICA_ASSIGNMENT if it is invalid.
     """
     wanted = len(assignment[0]) if replication_factor is None else replication_factor
     for number, replicas in enumerate(assignment, start=first):
@@ -91,14 +120,14 @@ def check_assignment(
 
 
 def assignment_problem(image: MetadataImage, replicas: tuple[BrokerId, ...], names: Names) -> str | None:
-    """Errors in the replicas of one partition that is created or reassigned."""
+    """Return the problem with the replicas of a partition to create or reassign, or None if they are valid."""
     if not replicas:
-        return "the assignment has no replica"
+        return "it is assigned no replica"
     for broker_id in sorted(replicas):
         if broker_id not in image.brokers:
             return f"{names(broker_id)} is not registered"
         if replicas.count(broker_id) > 1:
-            return f"{names(broker_id)} is named more than once"
+            return f"{names(broker_id)} is assigned more than once"
     return None
 
 
@@ -106,14 +135,14 @@ def _creation_problem(
     image: MetadataImage, replicas: tuple[BrokerId, ...], replication_factor: int, names: Names
 ) -> str | None:
     if len(replicas) != replication_factor:
-        return f"{len(replicas)} replicas, but partition 0 has {replication_factor}"
+        return f"it is assigned {len(replicas)} replicas, but partition 0 has {replication_factor}"
     if not any(image.is_active(broker_id) for broker_id in replicas):
         return f"all of {names.set_of(replicas)} are fenced or in controlled shutdown"
     return None
 
 
 def usable_brokers(image: MetadataImage) -> list[UsableBroker]:
-    """Registered brokers that are not shutting down, by id."""
+    """Return the registered brokers that are not shutting down, sorted by id."""
     return [
         UsableBroker(broker_id, broker.rack, broker.fenced)
         for broker_id, broker in sorted(image.brokers.items())

@@ -1,5 +1,5 @@
-"""One voter of KRaft's quorum, pure: votes, epochs, the leader's and the follower's side of fetches.
+"""One voter of a KRaft quorum, without I/O: votes, epochs, and both sides of fetches.
 
-May import: no other room of this package.
+May import: no sibling package.
 Open first: quorum.py.
 """

@@ -1,30 +1,44 @@
-"""Messages between the controllers of one quorum, the state of a voter, and the interface of its log.
-
+"""Messages between the controllers of a quorum, the state of a voter, and the interface of its log.
+Ids are the node ids of controllers. Epochs are those of the quorum; the first is 1, and 0 means that there was none.
 Source: KIP-595; VoteRequest.json, BeginQuorumEpochRequest.json, EndQuorumEpochRequest.json, QuorumStateData.json,
-ReplicatedLog.java. Ids are broker ids of controllers; epochs are those of the quorum, from 1 up (0: none yet).
+ReplicatedLog.java
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import UUID
 
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, BrokerId, Offset
 from replica.trace.events import Emit
 
+if TYPE_CHECKING:
+    from controller.quorum.voters import VoterSet
+
 ControllerEpoch = int
 
 
+class Voter(NamedTuple):
+    """A controller and the id of its metadata log directory (ReplicaKey); None is any directory (kraft.version 0)."""
+
+    voter_id: BrokerId
+    directory_id: UUID | None = None
+
+
 class OffsetAndEpoch(NamedTuple):
-    """Where an epoch ends; logs compare by epoch first, then by offset."""
+    """The end of an epoch in a log. Logs are compared by epoch first, then by offset."""
 
     epoch: ControllerEpoch
     offset: Offset
 
 
 class ElectionState(NamedTuple):
-    """The state a voter must never lose: the quorum-state file. At most one of leader and vote is known per epoch."""
+    """The state of a voter in its quorum-state file, which must never be lost.
+
+    Either `leader_id` or `voted_id` is set in an epoch, not both.
+    """
 
     epoch: ControllerEpoch = 0
     leader_id: BrokerId | None = None
@@ -36,11 +50,19 @@ class ElectionState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """`last`: epoch and end of the candidate's log; a voter with a longer log does not vote for it."""
+    """A candidate's request for a vote.
+
+    Attributes:
+        last: epoch and end offset of the candidate's log; voters with a longer log refuse.
+        pre_vote: True to ask in the current epoch whether the voter would vote for this node (KIP-996).
+        directory_id: directory id of the requested voter; a node with another directory is not that voter.
+    """
 
     candidate_id: BrokerId
     epoch: ControllerEpoch
     last: OffsetAndEpoch
+    pre_vote: bool = False
+    directory_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +73,7 @@ class BeginQuorumEpoch:
 
 @dataclass(frozen=True, slots=True)
 class EndQuorumEpoch:
-    """preferred_successors: the other voters, longest log first."""
+    """The resignation of a leader. `preferred_successors` are the other voters, longest log first."""
 
     leader_id: BrokerId
     epoch: ControllerEpoch
@@ -60,31 +82,66 @@ class EndQuorumEpoch:
 
 @dataclass(frozen=True, slots=True)
 class FetchLog:
-    """A voter holds every record below `fetch_offset`, the last of them from `last_fetched_epoch` (0: none)."""
+    """The fetch of a voter that has every record below `fetch_offset`.
+
+    `last_fetched_epoch` is the epoch of the voter's last record, 0 if it has no records.
+    """
 
     replica_id: BrokerId
     epoch: ControllerEpoch
     fetch_offset: Offset
     last_fetched_epoch: ControllerEpoch
+    directory_id: UUID | None = None
+
+    @property
+    def replica(self) -> Voter:
+        return Voter(self.replica_id, self.directory_id)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshot:
-    """The bytes of a snapshot from `position` on; `replica_id` is a voter or a broker (KIP-630)."""
+    """A fetch of the bytes of a snapshot from `position` on, by a voter or a broker (KIP-630)."""
 
     replica_id: BrokerId
     epoch: ControllerEpoch
     snapshot: OffsetAndEpoch
     position: int
     max_bytes: int = 8 << 20
+    directory_id: UUID | None = None
+
+    @property
+    def replica(self) -> Voter:
+        return Voter(self.replica_id, self.directory_id)
 
 
-Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchLog | FetchSnapshot
+@dataclass(frozen=True, slots=True)
+class AddVoter:
+    """AddRaftVoter. If not `ack_when_committed`, the leader answers once the change is in its log (KIP-1186)."""
+
+    voter: Voter
+    ack_when_committed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoter:
+    """RemoveRaftVoter, which is answered once the change is committed."""
+
+    voter: Voter
+
+
+@dataclass(frozen=True, slots=True)
+class AskVersions:
+    """The leader's ApiVersions request to a new voter."""
+
+    # Simplified: all controllers have the same release and support kraft.version 1, so versions are not compared.
+
+
+Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchLog | FetchSnapshot | AddVoter | RemoveVoter | AskVersions
 
 
 @dataclass(frozen=True, slots=True)
 class VoterAnswer:
-    """The answer to any request but a fetch: the leader that the voter knows (None: no leader known), and the epoch."""
+    """The answer to Vote, BeginQuorumEpoch and EndQuorumEpoch. `leader_id` is None if the voter knows no leader."""
 
     error: ErrorCode
     leader_id: BrokerId | None
@@ -94,9 +151,12 @@ class VoterAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswer:
-    """To a fetch. `diverging`: where the logs part; `snapshot`: to be fetched first. With either there are no records.
+    """The answer to FetchLog.
 
-    records: whole batches as on disk, from the fetch offset on; filled in by the caller, which can read the log
+    Attributes:
+        diverging: epoch and end offset at which the logs diverge; there are then no records.
+        records: whole batches from the fetch offset on, as on disk. The caller of `Quorum.fetched` adds them.
+        snapshot: a snapshot to fetch first; there are then no records.
     """
 
     error: ErrorCode
@@ -110,7 +170,7 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAnswer:
-    """A piece of a snapshot, as it lies on disk; the whole is `size_bytes` long."""
+    """The answer to FetchSnapshot: a part of the snapshot, whose total size is `size_bytes`."""
 
     error: ErrorCode
     leader_id: BrokerId | None
@@ -119,7 +179,15 @@ class SnapshotAnswer:
     data: bytes = b""
 
 
-AnyAnswer = VoterAnswer | FetchAnswer | SnapshotAnswer
+@dataclass(frozen=True, slots=True)
+class PlainAnswer:
+    """The answer to AddVoter, RemoveVoter and AskVersions."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+AnyAnswer = VoterAnswer | FetchAnswer | SnapshotAnswer | PlainAnswer
 
 
 # ------------------------------------------------------------------------------------------------------------ actions
@@ -127,7 +195,7 @@ AnyAnswer = VoterAnswer | FetchAnswer | SnapshotAnswer
 
 @dataclass(frozen=True, slots=True)
 class SendTo:
-    """`Quorum.answered` follows, with an answer or without."""
+    """The action to send a request to a voter. `Quorum.answered` must be called later, even without an answer."""
 
     peer_id: BrokerId
     request: Request
@@ -135,51 +203,65 @@ class SendTo:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipChanged:
-    """The leader has changed, or has become known or unknown: look at the quorum."""
+    """The notification that the leader has changed, has become known, or is no longer known."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogCommitted:
-    """The high watermark of the metadata log has moved to this offset."""
+    """The notification that the high watermark of the metadata log has moved to `high_watermark`."""
 
     high_watermark: Offset
 
 
-Action = SendTo | Emit | LeadershipChanged | LogCommitted
+@dataclass(frozen=True, slots=True)
+class VoterChangeEnded:
+    """The final answer to a request for which `Quorum.change_voters` has returned None."""
+
+    answer: PlainAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class VotersAppended:
+    """The notification that the leader has appended a VotersRecord to the metadata log, at `offset`."""
+
+    offset: Offset
+
+
+Action = SendTo | Emit | LeadershipChanged | LogCommitted | VoterChangeEnded | VotersAppended
 
 
 class ReplicatedLog(Protocol):
-    """A voter's metadata log and its quorum-state file; everything a method writes is on disk when it returns."""
+    """A voter's metadata log and its quorum-state file. Methods return after their changes are on disk."""
 
     @property
     def start_offset(self) -> Offset:
-        """Records before it are in a snapshot only."""
-        ...
+        """First offset in the log. Earlier records exist only in a snapshot."""
 
     @property
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
-        """Ends where the log begins, unless nothing has been cut off yet."""
-        ...
+        """The earliest snapshot, or None. It ends where the log begins, unless the log still has all records."""
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None: ...
 
     def read_snapshot(self, end: OffsetAndEpoch) -> bytes | None:
-        """None: there is no such snapshot (any more)."""
-        ...
+        """Return the bytes of a snapshot, or None if it does not exist or was deleted."""
 
     def replace_with_snapshot(self, end: OffsetAndEpoch, data: bytes) -> None:
-        """Keep nothing but this; the next record gets `end.offset`."""
-        ...
+        """Replace the whole log by a snapshot. The next record gets `end.offset`."""
 
     @property
     def end(self) -> OffsetAndEpoch:
-        """End of the log and epoch of its last record; (0, 0) of an empty one."""
-        ...
+        """End of the log and epoch of its last record; (0, 0) if the log is empty."""
 
     def end_of_epoch(self, epoch: ControllerEpoch) -> OffsetAndEpoch:
-        """The largest epoch up to `epoch` that the log knows, and where it ends; the log's own end if it knows none."""
-        ...
+        """Return the last epoch in the log up to `epoch`, and its end offset; without one, the end of the log."""
+
+    @property
+    def voters(self) -> VoterSet | None:
+        """The voters of the last VotersRecord in snapshot and log; None if there is none."""
+
+    def append_voters(self, epoch: ControllerEpoch, voters: tuple[Voter, ...], now_us: int) -> None: ...
 
     def append_leader_change(self, epoch: ControllerEpoch, leader_id: BrokerId, now_us: int) -> None: ...
 
@@ -193,5 +275,5 @@ class ReplicatedLog(Protocol):
 
 
 def leader_or_none(leader_id: int) -> BrokerId | None:
-    """-1 on the wire and in the file means that no leader is known."""
+    """Return a leader's id, or None for -1, which messages and files contain if no leader is known."""
     return None if leader_id == NO_BROKER else leader_id

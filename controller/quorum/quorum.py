@@ -1,14 +1,20 @@
-"""One voter of a quorum of controllers: elections by majority, and a metadata log that followers fetch (KIP-595).
+"""One voter in a quorum of controllers: elections by majority, and a metadata log that followers fetch (KIP-595).
 
-A pure state machine: give it requests, answers and the time, perform the actions that `take` hands out, and call `tick`
-when `next_deadline_us` has come. Its log is handed in (`ReplicatedLog`), and so is chance (`draw`, for timeouts).
+`Quorum` is a pure state machine. Pass it requests, answers and the time, perform the actions that `take` returns, and
+call `tick` at `next_deadline_us`. Its log (`ReplicatedLog`) and its random numbers (`draw`) are arguments.
 
-Four rules make it safe: one vote per voter and epoch, on disk before it is answered; no voter votes for a log that ends
-before its own; a leader counts a record as committed only when a majority has it and one of its own epoch with it;
-a follower cuts its log back to where it parts from the leader's.
-Source: KafkaRaftClient, QuorumState (3.9, static voters).
+Four rules make it safe. A voter has one vote per epoch, which is on disk before it answers. A voter refuses candidates
+whose log ends before its own. A leader counts a record as committed only if a majority has that record and also a
+record of the leader's own epoch. A follower truncates its log where it diverges from the leader's.
 
-Simplified: no Pre-Vote (KIP-996, 4.0) and no change of the voter set (KIP-853).
+With `asks_first`, a voter that hears nothing from its leader asks the others whether they would elect it, and raises
+the epoch only if a majority would (Pre-Vote, KIP-996). So a voter that was partitioned does not depose the leader when
+it returns.
+
+The voters may change (voters.py). A controller that is no voter is an observer: it fetches the log from the leader and
+is never a candidate. An observer still votes, because it may be a voter in the newer log of a candidate.
+
+Source: KafkaRaftClient, QuorumState (3.9, and 4.1 for Pre-Vote)
 """
 
 from __future__ import annotations
@@ -17,7 +23,9 @@ from collections.abc import Sequence
 
 from controller.quorum.messages import (
     Action,
+    AddVoter,
     AnyAnswer,
+    AskVersions,
     BeginQuorumEpoch,
     ControllerEpoch,
     ElectionState,
@@ -28,19 +36,26 @@ from controller.quorum.messages import (
     LeadershipChanged,
     LogCommitted,
     OffsetAndEpoch,
+    PlainAnswer,
+    RemoveVoter,
     ReplicatedLog,
     Request,
     SendTo,
     SnapshotAnswer,
     Vote,
+    Voter,
     VoterAnswer,
+    VoterChangeEnded,
+    VotersAppended,
 )
 from controller.quorum.roles import (
+    NEVER_US,
     Candidate,
     Draw,
     Follower,
     Leader,
-    QuorumTimeouts,
+    Prospective,
+    QuorumConfig,
     Resigned,
     Role,
     SnapshotFetch,
@@ -51,61 +66,97 @@ from controller.quorum.roles import (
     snapshot_piece,
     truncation_offset,
 )
-from replica.causes import CandidacyCause, ResignationCause
+from controller.quorum.voters import VoterChange, VoterSet, timed_out, voters_after, why_refused
+from replica.causes import CandidacyCause, ResignationCause, VoterChangeCause
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
 from replica.trace import events as trace
 from replica.trace.events import Emit
 
-_NEVER = 2**62
+EPOCH_MAX = 2**31 - 2**16
+"""The largest epoch that a voter accepts from a request, so that enough epochs are left for elections."""
+
 _SNAPSHOT_IS_GONE = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
 class Quorum:
-    """voters: ids of all controllers, `local_id` among them. `draw(n)`: a random integer in [0, n).
+    """One controller of a quorum.
 
-    high_watermark: every record below it is committed, as far as this voter knows; it never falls in a process's life
+    Args:
+        voters: the voters as long as the log has no VotersRecord.
+        controllers: ids of all controllers, voters or not, from which an observer fetches if it knows no leader.
+        draw: `draw(n)` returns a random integer in [0, n).
+        asks_first: True to use Pre-Vote.
+
+    Attributes:
+        voter_set: the current voters; `voters` are their ids.
+        is_voter: True if this controller, with its log directory, is a voter.
+        high_watermark: records below it are committed, as far as this voter knows. It never falls while the process
+            runs.
     """
 
     def __init__(
         self,
         *,
-        local_id: BrokerId,
-        voters: Sequence[BrokerId],
+        local: Voter,
+        voters: Sequence[Voter],
+        controllers: Sequence[BrokerId],
         names: Names,
         log: ReplicatedLog,
-        timeouts: QuorumTimeouts,
+        config: QuorumConfig,
         draw: Draw,
+        asks_first: bool = False,
     ) -> None:
-        assert local_id in voters, "a controller is a voter of its quorum"
-        self.local_id = local_id
-        self.voters = tuple(voters)
+        self.local = local
+        self.local_id = local.voter_id
+        self.controllers = tuple(controllers)
+        self._first_voters = VoterSet(tuple(voters))
+        self._count_voters(self._first_voters)
         self.high_watermark: Offset = 0
-        self.role: Role = Unattached(0, None, _NEVER)
+        self.role: Role = Unattached(0, None, NEVER_US)
         self._names = names
         self._log = log
-        self._timeouts = timeouts
+        self._config = config
         self._draw = draw
-        self._peers = VoterConnections(voter for voter in self.voters if voter != local_id)
+        self._pre_votes = asks_first
+        self._connections = VoterConnections()
+        self._others = tuple(controller for controller in controllers if controller != self.local_id)
         self._actions: list[Action] = []
+
+    def _count_voters(self, voter_set: VoterSet) -> None:
+        self.voter_set = voter_set
+        self.voters = voter_set.ids
+        self.is_voter = voter_set.find(self.local) is not None
+        self._peers = [voter for voter in self.voters if voter != self.local_id]
 
     def take(self) -> list[Action]:
         actions, self._actions = self._actions, []
         return actions
 
-    # --------------------------------------------------------------------------------------------------- what is so
+    # ------------------------------------------------------------------------------------------------------- state
 
     @property
     def epoch(self) -> ControllerEpoch:
         return self.role.epoch
 
     @property
+    def _seeks_leader(self) -> bool:
+        """True for an observer that knows no leader or gets no answer from it (maybeSendFetchToAnyBootstrap)."""
+        role = self.role
+        is_lost = isinstance(role, Unattached) or (isinstance(role, Follower) and role.fetch_due_us == NEVER_US)
+        return is_lost and not self.is_voter
+
+    @property
+    def _asks_first(self) -> bool:
+        return self._pre_votes and bool(self._peers)
+
+    @property
     def leader_id(self) -> BrokerId | None:
-        """The leader of this epoch as far as this voter knows; None: it knows none, or it has resigned."""
+        """The leader of this epoch; None if this voter does not know the leader or has resigned."""
         match self.role:
             case Leader():
                 return self.local_id
-            case Follower(leader_id=leader_id):
+            case Follower(leader_id=leader_id) | Prospective(leader_id=leader_id):
                 return leader_id
         return None
 
@@ -119,7 +170,7 @@ class Quorum:
 
     @property
     def has_committed_its_epoch(self) -> bool:
-        """True once this leader's first record is committed, and with it every record before: it may act then."""
+        """True once the first record of this leader's epoch is committed; only then may the controller decide."""
         role = self.role
         return isinstance(role, Leader) and self.high_watermark > role.epoch_start_offset
 
@@ -127,91 +178,132 @@ class Quorum:
     def next_deadline_us(self) -> int | None:
         role = self.role
         match role:
+            case _ if self._seeks_leader:
+                other = self._connections.next_idle(self._others)
+                due_us = NEVER_US if other is None else self._connections.next_send_us([other])
             case Unattached():
                 due_us = role.election_due_us
             case Candidate(backoff_due_us=None):
-                due_us = min(role.election_due_us, self._peers.next_send_us(self._silent_voters(role), _NEVER))
+                due_us = min(role.election_due_us, self._connections.next_send_us(self._silent_voters(role)))
             case Candidate():
                 assert role.backoff_due_us is not None
                 due_us = role.backoff_due_us
             case Follower():
-                due_us = min(role.fetch_due_us, self._peers.next_send_us([role.leader_id], _NEVER))
+                due_us = min(role.fetch_due_us, self._connections.next_send_us([role.leader_id]))
             case Leader():
-                due_us = min(role.check_quorum_due_us, role.begin_epoch_due_us)
+                change_due_us = NEVER_US if role.change is None else role.change.due_us
+                due_us = min(role.check_quorum_due_us, role.begin_epoch_due_us, change_due_us)
             case Resigned():
-                due_us = min(role.election_due_us, self._peers.next_send_us(role.unacknowledged, _NEVER))
-        return None if due_us == _NEVER else due_us
+                due_us = min(role.election_due_us, self._connections.next_send_us(role.unacknowledged))
+        return None if due_us == NEVER_US else due_us
 
     # ------------------------------------------------------------------------------------------------ time, requests
 
     def start(self, now_us: int) -> None:
-        """Take up where the quorum-state file and the log end. Source: QuorumState.initialize"""
+        """Restore the state from the quorum-state file and the log, and begin. Source: QuorumState.initialize"""
         if self._log.latest_snapshot is not None:
             self.high_watermark = self._log.latest_snapshot.offset
+        self._count_voters(self._log.voters or self._first_voters)
         election = self._log.read_election()
         if election.epoch < self._log.end.epoch:
             election = ElectionState(self._log.end.epoch)
-        if self.voters == (self.local_id,):
-            self.role = Unattached(election.epoch, None, _NEVER)
+        if self.is_voter and not self._peers:
+            self.role = Unattached(election.epoch, None, NEVER_US)
             self._stand(now_us, CandidacyCause.ALONE)
         elif election.leader_id == self.local_id:
-            # It may have lost what it had not flushed, so it must not lead or vote in this epoch again.
+            # It may have lost records that were not flushed, so it must not lead or vote in this epoch again.
             self.role = Resigned(election.epoch, (), list(self._peers), self._election_due_us(now_us))
-        elif election.voted_id == self.local_id:
+        elif election.voted_id == self.local_id and self.is_voter:
             self.role = Candidate(election.epoch, {self.local_id: True}, 1, self._election_due_us(now_us))
         elif election.leader_id in self._peers:
             assert election.leader_id is not None
-            self.role = Follower(election.epoch, election.leader_id, self._timeouts.fetch_due_us(now_us))
+            self.role = Follower(election.epoch, election.leader_id, self._config.fetch_due_us(now_us))
         else:
             self.role = Unattached(election.epoch, election.voted_id, self._election_due_us(now_us))
         self.tick(now_us)
 
     def tick(self, now_us: int) -> None:
-        """Do what is due, and send what may be sent. Source: KafkaRaftClient.pollCurrentState"""
+        """Act on expired timeouts, and send the requests that are possible. Source: KafkaRaftClient.pollCurrentState"""
         role = self.role
         match role:
+            case _ if self._seeks_leader:
+                other = self._connections.next_idle(self._others)
+                if other is not None:
+                    self._send_fetch(other, now_us)
+            case Follower() if role.fetch_due_us <= now_us and not self.is_voter:
+                role.fetch_due_us = NEVER_US
+                self.tick(now_us)
             case Unattached() if role.election_due_us <= now_us:
-                self._stand(now_us, CandidacyCause.NO_LEADER)
+                self._campaign(now_us, CandidacyCause.NO_LEADER)
+            case Prospective() if role.election_due_us <= now_us:
+                self._give_up_asking(role, now_us)
+            case Prospective():
+                for peer in self._silent_voters(role):
+                    self._send_vote(peer, now_us, pre_vote=True)
             case Candidate(backoff_due_us=int() as backoff_due_us) if backoff_due_us <= now_us:
                 self._stand(now_us, CandidacyCause.ELECTION_FAILED, role.retries + 1)
+            case Candidate() if self._asks_first and role.election_due_us <= now_us:
+                self._campaign(now_us, CandidacyCause.ELECTION_FAILED)
             case Candidate(backoff_due_us=None) if role.election_due_us <= now_us:
-                role.backoff_due_us = now_us + self._timeouts.election_backoff_us(role.retries, self._draw)
+                role.backoff_due_us = now_us + self._config.election_backoff_us(role.retries, self._draw)
             case Candidate(backoff_due_us=None):
                 for peer in self._silent_voters(role):
-                    self._send(peer, Vote(self.local_id, role.epoch, self._log.end), now_us)
+                    self._send_vote(peer, now_us)
             case Follower() if role.fetch_due_us <= now_us:
-                self._stand(now_us, CandidacyCause.NO_ANSWER, leader=self._names(role.leader_id))
+                self._campaign(now_us, CandidacyCause.NO_ANSWER, leader=self._names(role.leader_id))
             case Follower(snapshot=SnapshotFetch(end=end, data=data)):
-                self._send(role.leader_id, FetchSnapshot(self.local_id, role.epoch, end, len(data)), now_us)
+                request = FetchSnapshot(self.local_id, role.epoch, end, len(data), directory_id=self.local.directory_id)
+                self._send(role.leader_id, request, now_us)
             case Follower():
-                end = self._log.end
-                self._send(role.leader_id, FetchLog(self.local_id, role.epoch, end.offset, end.epoch), now_us)
+                self._send_fetch(role.leader_id, now_us)
+            case Leader(change=VoterChange(due_us=due_us, offset=written_at)) if due_us <= now_us:
+                is_written = written_at is not None
+                why = VoterChangeCause.NOT_COMMITTED if is_written else VoterChangeCause.UNREACHABLE
+                self._give_up_change(role, why, timed_out())
+                self.tick(now_us)
             case Leader() if role.check_quorum_due_us <= now_us:
-                self._stop_leading(ResignationCause.NO_MAJORITY, silent_us=self._timeouts.check_quorum_us)
+                self._stop_leading(ResignationCause.NO_MAJORITY, silent_us=self._config.check_quorum_us)
                 self._resign(role, now_us)
             case Leader() if role.begin_epoch_due_us <= now_us:
                 for peer in self._peers:
                     self._send(peer, BeginQuorumEpoch(self.local_id, role.epoch), now_us)
-                role.begin_epoch_due_us = now_us + self._timeouts.begin_epoch_us
+                role.begin_epoch_due_us = now_us + self._config.begin_epoch_us
+            case Resigned() if role.election_due_us <= now_us and (self._asks_first or not self.is_voter):
+                self._detach(role.epoch + 1, now_us)
+                self.tick(now_us)
             case Resigned() if role.election_due_us <= now_us:
                 self._stand(now_us, CandidacyCause.RESIGNED)
             case Resigned():
-                request = EndQuorumEpoch(self.local_id, role.epoch, role.preferred_successors)
+                ending = EndQuorumEpoch(self.local_id, role.epoch, role.preferred_successors)
                 for peer in role.unacknowledged:
-                    self._send(peer, request, now_us)
+                    self._send(peer, ending, now_us)
 
-    def _send(self, peer_id: BrokerId, request: Request, now_us: int) -> None:
-        if self._peers.begin(peer_id, now_us):
+    def _send(self, peer_id: BrokerId, request: Request, now_us: int) -> bool:
+        has_begun = self._connections.begin(peer_id, now_us)
+        if has_begun:
             self._actions.append(SendTo(peer_id, request))
+        return has_begun
+
+    def _send_fetch(self, peer_id: BrokerId, now_us: int) -> None:
+        end = self._log.end
+        self._send(peer_id, FetchLog(self.local_id, self.epoch, end.offset, end.epoch, self.local.directory_id), now_us)
+
+    def _send_vote(self, peer_id: BrokerId, now_us: int, *, pre_vote: bool = False) -> None:
+        voter = self.voter_set.of_id(peer_id)
+        directory_id = None if voter is None else voter.directory_id
+        self._send(peer_id, Vote(self.local_id, self.epoch, self._log.end, pre_vote, directory_id), now_us)
 
     def asked(self, request: Vote | BeginQuorumEpoch | EndQuorumEpoch, now_us: int) -> VoterAnswer:
-        """A request of another voter. Everything the answer promises is on disk."""
-        sender = request.candidate_id if isinstance(request, Vote) else request.leader_id
+        """Handle another voter's request. The state on which the answer is based is already on disk."""
         granted = False
+        sender = request.candidate_id if isinstance(request, Vote) else request.leader_id
         if request.epoch < self.epoch:
             error = ErrorCode.FENCED_LEADER_EPOCH
-        elif sender not in self._peers:
-            error = ErrorCode.INCONSISTENT_VOTER_SET
+        elif request.epoch > EPOCH_MAX or sender not in self.controllers:
+            # Differs from Kafka: Kafka accepts unknown senders, and any epoch, so that its next epoch may overflow.
+            error = ErrorCode.INVALID_REQUEST
+        elif isinstance(request, Vote) and request.directory_id not in (None, self.local.directory_id):
+            error = ErrorCode.INVALID_VOTER_KEY
         else:
             error = ErrorCode.NONE
             match request:
@@ -227,29 +319,39 @@ class Quorum:
         return answer
 
     def _judge_candidate(self, request: Vote, now_us: int) -> bool:
-        """Source: handleVoteRequest, EpochState.canGrantVote"""
+        """Return True if this voter votes for the candidate. Source: handleVoteRequest, EpochState.canGrantVote"""
         if request.epoch > self.epoch:
             self._stop_leading(ResignationCause.CANDIDATE, request.epoch, self._names(request.candidate_id))
             self._detach(request.epoch, now_us)
         role = self.role
-        if not isinstance(role, Unattached):
+        if request.pre_vote:
+            has_leader = isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched)
+            return request.last >= self._log.end and not has_leader
+        if not isinstance(role, Unattached | Prospective) or (
+            isinstance(role, Prospective) and role.leader_id is not None
+        ):
             return False
         if role.voted_id is None and request.last >= self._log.end:
             role.voted_id = request.candidate_id
             role.election_due_us = self._election_due_us(now_us)
+            if isinstance(role, Prospective):
+                role.votes = {self.local_id: True}
             self._log.write_election(ElectionState(role.epoch, None, role.voted_id))
         return role.voted_id == request.candidate_id
 
     def _hurry(self, request: EndQuorumEpoch, now_us: int) -> None:
-        """The leader has resigned: the voter with the longest log stands first. Source: endEpochElectionBackoff"""
+        """Advance the next election, since the leader resigned. The voter with the longest log begins first.
+
+        Source: endEpochElectionBackoff
+        """
         role = self.role
         if isinstance(role, Follower) and role.leader_id == request.leader_id:
             successors = request.preferred_successors
             place = successors.index(self.local_id) if self.local_id in successors else len(successors)
-            role.fetch_due_us = now_us + self._timeouts.succession_backoff_us(place, len(successors))
+            role.fetch_due_us = now_us + self._config.succession_backoff_us(place, len(successors))
 
     def fetched(self, request: FetchLog, now_us: int) -> FetchAnswer:
-        """Another voter fetches; the answer lacks its records. A fetch of a voter is also its acknowledgement.
+        """Handle another voter's fetch, which acknowledges all earlier records. The caller adds records to the answer.
 
         Source: tryCompleteFetchRequest, ReplicatedLog.validateOffsetAndEpoch
         """
@@ -258,65 +360,203 @@ class Quorum:
         if error is not ErrorCode.NONE or not isinstance(role, Leader):
             return FetchAnswer(error, self.leader_id, self.epoch)
         if is_cut_off(self._log, request):
-            self._note_fetch(role, request.replica_id, now_us)
+            self._note_fetch(role, request.replica, now_us)
             snapshot = self._log.latest_snapshot
             return FetchAnswer(ErrorCode.NONE, self.local_id, role.epoch, self.high_watermark, snapshot=snapshot)
         diverging = diverging_end(self._log, request)
-        if diverging is None and request.replica_id in self._peers:
-            role.end_offsets[request.replica_id] = request.fetch_offset
-            self._note_fetch(role, request.replica_id, now_us)
-            self._maybe_advance_high_watermark(role)
+        if diverging is None:
+            self.note_progress(request.replica, request.fetch_offset, now_us)
+            self._note_fetch(role, request.replica, now_us)
+            self._maybe_advance_high_watermark(role, now_us)
         return FetchAnswer(ErrorCode.NONE, self.local_id, role.epoch, self.high_watermark, diverging)
 
     def snapshot_fetched(self, request: FetchSnapshot, now_us: int) -> SnapshotAnswer:
-        """Another voter or a broker fetches a piece of a snapshot. Source: handleFetchSnapshotRequest"""
+        """Handle the fetch of a snapshot by another voter or a broker. Source: handleFetchSnapshotRequest"""
         role = self.role
         error = self.fetch_error(request.epoch)
         if error is not ErrorCode.NONE or not isinstance(role, Leader):
             return SnapshotAnswer(error, self.leader_id, self.epoch)
         error, size_bytes, piece = snapshot_piece(self._log, request)
-        if error is ErrorCode.NONE and request.replica_id in self._peers:
-            self._note_fetch(role, request.replica_id, now_us)
+        if error is ErrorCode.NONE:
+            self._note_fetch(role, request.replica, now_us)
         return SnapshotAnswer(error, self.local_id, role.epoch, size_bytes, piece)
 
     def fetch_error(self, epoch: ControllerEpoch) -> ErrorCode:
-        """Why a fetch that takes us for the leader of `epoch` is refused (validateLeaderOnlyRequest)."""
+        """Return why a fetch from the leader of `epoch` is refused, or NONE. Source: validateLeaderOnlyRequest"""
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > self.epoch:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _note_fetch(self, role: Leader, voter: BrokerId, now_us: int) -> None:
-        """Source: LeaderState.updateCheckQuorumForFollowingVoter; the leader itself is one of the majority."""
-        role.fetched[voter] = None
-        if len(role.fetched) >= len(self.voters) // 2:
-            role.fetched.clear()
-            role.check_quorum_due_us = now_us + self._timeouts.check_quorum_us
+    def note_progress(self, replica: Voter, fetch_offset: Offset, now_us: int) -> None:
+        """Record up to which offset a voter or an observer has this leader's log."""
+        role = self.role
+        if isinstance(role, Leader):
+            key = self.voter_set.find(replica) or replica
+            role.progress(key).fetched(fetch_offset, self._log.end.offset, now_us)
 
-    def appended(self) -> None:
-        """The leader has written to its log, and it is on disk."""
+    def known_replica(self, voter_id: BrokerId, *, is_voter: bool) -> Voter:
+        """Return the voter with this id, else the replica with this id that fetched last."""
+        role = self.role
+        entry = self.voter_set.of_id(voter_id) if is_voter else None
+        seen = role.replicas if isinstance(role, Leader) else {}
+        others = [replica for replica in seen if replica.voter_id == voter_id]
+        return entry or max(others, key=lambda one: seen[one].last_fetch_us, default=Voter(voter_id))
+
+    def _note_fetch(self, role: Leader, replica: Voter, now_us: int) -> None:
+        """Record a voter's fetch. Once a majority has fetched, the leader may lead for another `check_quorum_us`.
+
+        Source: LeaderState.updateCheckQuorumForFollowingVoter
+        """
+        if self.voter_set.find(replica) is None:
+            return
+        role.fetched[replica.voter_id] = None
+        if len(role.fetched) >= len(self.voters) // 2 + (not self.is_voter):
+            role.fetched.clear()
+            role.check_quorum_due_us = now_us + self._config.check_quorum_us
+
+    def appended(self, now_us: int) -> None:
+        """Record that the leader has written records to its log on disk."""
         role = self.role
         assert isinstance(role, Leader), "only a leader appends of its own accord"
-        role.end_offsets[self.local_id] = self._log.end.offset
-        self._maybe_advance_high_watermark(role)
+        role.progress(self.voter_set.find(self.local) or self.local).end_offset = self._log.end.offset
+        self._maybe_advance_high_watermark(role, now_us)
 
-    def _maybe_advance_high_watermark(self, role: Leader) -> None:
-        """A record of an earlier epoch is committed only together with one of this epoch (Raft 5.4.2)."""
-        offset = role.majority_offset
+    def _maybe_advance_high_watermark(self, role: Leader, now_us: int) -> None:
+        """Advance the high watermark to the offset that a majority has.
+
+        A record of an earlier epoch is committed only together with a record of this epoch (Raft, section 5.4.2).
+        """
+        offset = role.majority_offset(self.voter_set)
         if offset is not None and offset > role.epoch_start_offset and offset > self.high_watermark:
-            self.high_watermark = offset
+            known, self.high_watermark = self.high_watermark, offset
             self._actions.append(LogCommitted(offset))
+            if known <= self.voter_set.offset < offset:
+                committed = trace.VotersChanged(
+                    node=self._names(self.local_id),
+                    controller_epoch=self.epoch,
+                    voter_set=tuple(map(self._names, self.voters)),
+                )
+                self._actions.append(Emit(committed))
+            self._change_committed(role, now_us)
+
+    # ------------------------------------------------------------------------------------------- changes of the voters
+
+    def change_voters(self, request: AddVoter | RemoveVoter, now_us: int) -> PlainAnswer | None:
+        """Begin to add or remove a voter.
+
+        Returns:
+            A refusal; or None if the change has begun, and `VoterChangeEnded` will have the answer.
+        """
+        role = self.role
+        if not isinstance(role, Leader):
+            return PlainAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        refused = why_refused(
+            request,
+            self.voter_set,
+            high_watermark=self.high_watermark if self.has_committed_its_epoch else None,
+            is_pending=role.change is not None,
+            names=self._names,
+        )
+        if refused is not None:
+            return refused
+        change = VoterChange(request, now_us + self._config.request_ms * 1000)
+        voter_id = request.voter.voter_id
+        if isinstance(request, AddVoter) and not self._send(voter_id, AskVersions(), now_us):
+            return timed_out(f"New voter {self._names(voter_id)} is not ready to receive requests")
+        role.change = change
+        if isinstance(request, RemoveVoter):
+            self._append_change(role, change, now_us)
+        return None
+
+    def _versions_answered(self, peer_id: BrokerId, answer: PlainAnswer | None, now_us: int) -> None:
+        """Add a new voter if it has answered and caught up. Source: handleApiVersionsResponse"""
+        role = self.role
+        change = role.change if isinstance(role, Leader) else None
+        if change is None or change.offset is not None or change.request.voter.voter_id != peer_id:
+            return
+        assert isinstance(role, Leader)
+        if answer is None or answer.error is not ErrorCode.NONE:
+            error = ErrorCode.BROKER_NOT_AVAILABLE if answer is None else answer.error
+            why = f"Aborted add voter operation for since API_VERSIONS returned an error {error.name}"
+            self._give_up_change(role, VoterChangeCause.UNREACHABLE, timed_out(why))
+        elif not role.progress(change.request.voter).has_caught_up(now_us):
+            why = f"Aborted add voter operation for {self._names(peer_id)} since it is lagging behind"
+            self._give_up_change(role, VoterChangeCause.LAGGING, timed_out(why))
+        else:
+            self._append_change(role, change, now_us)
+
+    def _append_change(self, role: Leader, change: VoterChange, now_us: int) -> None:
+        change.offset = self._append_voters(voters_after(change.request, self.voter_set), now_us)
+        if isinstance(change.request, AddVoter) and not change.request.ack_when_committed:
+            self._actions.append(VoterChangeEnded(PlainAnswer(ErrorCode.NONE)))
+        self.appended(now_us)
+
+    def _append_voters(self, voters: tuple[Voter, ...], now_us: int) -> Offset:
+        """Append a VotersRecord, which takes effect immediately. Return its offset."""
+        offset = self._log.end.offset
+        self._log.append_voters(self.epoch, voters, now_us)
+        self._actions.append(VotersAppended(offset))
+        self._read_voters(now_us)
+        return offset
+
+    def _change_committed(self, role: Leader, now_us: int) -> None:
+        """Answer a change of voters that is committed. A leader that was removed resigns (highWatermarkUpdated)."""
+        change = role.change
+        if change is None or change.offset is None or self.high_watermark <= change.offset:
+            return
+        self._end_change(role, PlainAnswer(ErrorCode.NONE))
+        if isinstance(change.request, RemoveVoter) and not self.is_voter:
+            self._stop_leading(ResignationCause.REMOVED)
+            self._resign(role, now_us)
+
+    def _give_up_change(self, role: Leader, why: VoterChangeCause, answer: PlainAnswer) -> None:
+        change = role.change
+        assert change is not None, "a change ends once"
+        failed = trace.VoterChangeFailed(
+            node=self._names(self.local_id),
+            controller_epoch=self.epoch,
+            controller=self._names(change.request.voter.voter_id),
+            is_addition=isinstance(change.request, AddVoter),
+            error=answer.error.name,
+            cause=why,
+        )
+        self._actions.append(Emit(failed))
+        self._end_change(role, answer)
+
+    def _end_change(self, role: Leader, answer: PlainAnswer) -> None:
+        change, role.change = role.change, None
+        assert change is not None, "a change ends once"
+        is_answered = isinstance(change.request, AddVoter) and not change.request.ack_when_committed
+        if change.offset is None or not is_answered:
+            self._actions.append(VoterChangeEnded(answer))
+
+    def _read_voters(self, now_us: int) -> None:
+        """Apply the latest voters of the log, after it has changed. Source: LeaderState.updateVoterAndObserverStates"""
+        self._count_voters(self._log.voters or self._first_voters)
+        role = self.role
+        if not isinstance(role, Leader):
+            return
+        if not self._peers:
+            role.check_quorum_due_us = role.begin_epoch_due_us = NEVER_US
+        elif role.begin_epoch_due_us == NEVER_US:
+            role.check_quorum_due_us = now_us + self._config.check_quorum_us
+            role.begin_epoch_due_us = now_us
 
     # ------------------------------------------------------------------------------------------------------- answers
 
     def answered(self, peer_id: BrokerId, request: Request, answer: AnyAnswer | None, now_us: int) -> None:
-        """The answer to a request that was sent; None: it could not be sent, or there was none in time."""
+        """Handle the answer to a request, None if the request could not be sent or was not answered in time."""
         if answer is None:
-            self._peers.failed(peer_id, now_us)
+            self._connections.failed(peer_id, now_us)
         else:
-            self._peers.answered(peer_id)
-            if not self._heard_answer(answer, now_us):
+            self._connections.answered(peer_id)
+        if isinstance(request, AskVersions):
+            assert answer is None or isinstance(answer, PlainAnswer)
+            self._versions_answered(peer_id, answer, now_us)
+        elif answer is not None:
+            if not isinstance(answer, PlainAnswer) and not self._heard_answer(answer, now_us):
                 match request, answer:
                     case Vote(), VoterAnswer():
                         self._vote_counted(peer_id, request, answer, now_us)
@@ -327,11 +567,11 @@ class Quorum:
                     case FetchSnapshot(), SnapshotAnswer():
                         self._snapshot_fetched(request, answer, now_us)
             if answer.error is not ErrorCode.NONE:
-                self._peers.refused(peer_id, now_us)
+                self._connections.refused(peer_id, now_us)
         self.tick(now_us)
 
-    def _heard_answer(self, answer: AnyAnswer, now_us: int) -> bool:
-        """Learn of a newer epoch or of the leader; true if the answer says nothing else to us any more.
+    def _heard_answer(self, answer: VoterAnswer | FetchAnswer | SnapshotAnswer, now_us: int) -> bool:
+        """Learn of a newer epoch or of the leader. Return True if the answer has no other effect.
 
         Source: maybeHandleCommonResponse
         """
@@ -347,12 +587,21 @@ class Quorum:
         role = self.role
         if not isinstance(role, Candidate) or role.epoch != request.epoch:
             return
+        if isinstance(role, Prospective) is not request.pre_vote:
+            return
         role.votes[peer_id] = answer.vote_granted
-        if role.has_majority(len(self.voters)):
+        if isinstance(role, Prospective):
+            if role.has_majority(len(self.voters)):
+                self._stand(now_us, role.why, leader=role.leader)
+            elif role.has_lost(len(self.voters)):
+                self._give_up_asking(role, now_us)
+        elif self._asks_first and role.has_lost(len(self.voters)):
+            return  # The candidate waits for the election timeout, then starts a new Pre-Vote.
+        elif role.has_majority(len(self.voters)):
             self._lead(role, now_us)
         elif role.has_lost(len(self.voters)) and role.backoff_due_us is None:
-            # Do not wait for the election timeout: a gridlock has to be broken at random.
-            role.backoff_due_us = now_us + self._timeouts.election_backoff_us(role.retries, self._draw)
+            # A random wait, instead of the election timeout, keeps candidates from splitting the votes again.
+            role.backoff_due_us = now_us + self._config.election_backoff_us(role.retries, self._draw)
 
     def _end_acknowledged(self, peer_id: BrokerId, request: EndQuorumEpoch) -> None:
         role = self.role
@@ -360,7 +609,10 @@ class Quorum:
             role.unacknowledged.remove(peer_id)
 
     def _log_fetched(self, request: FetchLog, answer: FetchAnswer, now_us: int) -> None:
-        """Source: handleFetchResponse"""
+        """Append the records of an answer, truncate the log, or begin to fetch a snapshot.
+
+        Source: handleFetchResponse
+        """
         role = self.role
         if not isinstance(role, Follower) or request.epoch != role.epoch:
             return
@@ -368,24 +620,31 @@ class Quorum:
             role.snapshot = SnapshotFetch(answer.snapshot)
         elif answer.diverging is not None:
             self._truncate(answer.diverging)
+            self._read_voters(now_us)
         elif request.fetch_offset == self._log.end.offset:
             if answer.records:
                 self._log.append_fetched(answer.records, now_us)
+                self._read_voters(now_us)
             self._learn_high_watermark(answer.high_watermark)
-        role.fetch_due_us = self._timeouts.fetch_due_us(now_us)
+        role.fetch_due_us = self._config.fetch_due_us(now_us)
+        role.has_fetched = True
 
     def _snapshot_fetched(self, request: FetchSnapshot, answer: SnapshotAnswer, now_us: int) -> None:
-        """Source: handleFetchSnapshotResponse, ReplicatedLog.truncateToLatestSnapshot"""
+        """Add a part of a snapshot, and replace the log by the snapshot once it is complete.
+
+        Source: handleFetchSnapshotResponse, ReplicatedLog.truncateToLatestSnapshot
+        """
         role = self.role
         if not isinstance(role, Follower) or request.epoch != role.epoch or role.snapshot is None:
             return
-        role.fetch_due_us = self._timeouts.fetch_due_us(now_us)
+        role.fetch_due_us = self._config.fetch_due_us(now_us)
         end, data = role.snapshot.end, role.snapshot.data
         if not role.snapshot.takes(request, answer):
             return
         role.snapshot = None
         had_offset = self._log.end.offset
         self._log.replace_with_snapshot(end, bytes(data))
+        self._read_voters(now_us)
         self._learn_high_watermark(end.offset)
         fetched = trace.SnapshotFetched(
             node=self._names(self.local_id),
@@ -398,11 +657,11 @@ class Quorum:
         self._actions.append(Emit(fetched))
 
     def _fetch_log_again(self, now_us: int) -> None:
-        """The leader has a newer snapshot by now: start over."""
+        """Fetch the log again, since the leader has a newer snapshot by now."""
         role = self.role
         if isinstance(role, Follower):
             role.snapshot = None
-            role.fetch_due_us = self._timeouts.fetch_due_us(now_us)
+            role.fetch_due_us = self._config.fetch_due_us(now_us)
 
     def _truncate(self, diverging: OffsetAndEpoch) -> None:
         offset = truncation_offset(self._log, diverging)
@@ -418,18 +677,23 @@ class Quorum:
     # ------------------------------------------------------------------------------------------------- changes of role
 
     def _heard_of(self, leader_id: BrokerId | None, epoch: ControllerEpoch, now_us: int) -> None:
-        """Source: maybeTransition"""
+        """Change the role if an answer or a request reveals a newer epoch or a leader. Source: maybeTransition"""
         if leader_id is None or leader_id == self.local_id:
             if epoch > self.epoch:
                 self._stop_leading(ResignationCause.NEWER_EPOCH, epoch)
                 self._detach(epoch, now_us)
-        elif epoch > self.epoch or (epoch == self.epoch and isinstance(self.role, Unattached | Candidate)):
+        elif epoch > self.epoch or (
+            epoch == self.epoch and self.leader_id is None and isinstance(self.role, Unattached | Candidate)
+        ):
             self._stop_leading(ResignationCause.OTHER_LEADER, epoch, self._names(leader_id))
             self._log.write_election(ElectionState(epoch, leader_id))
-            self._become(Follower(epoch, leader_id, self._timeouts.fetch_due_us(now_us)))
+            self._become(Follower(epoch, leader_id, self._config.fetch_due_us(now_us)))
 
     def _detach(self, epoch: ControllerEpoch, now_us: int) -> None:
-        """A newer epoch, whose leader is not known. An election that is due stays due (transitionToUnattached)."""
+        """Enter a newer epoch with no known leader.
+
+        An election timeout that is running is kept. Source: transitionToUnattached
+        """
         role = self.role
         match role:
             case Unattached() | Candidate():
@@ -439,8 +703,34 @@ class Quorum:
         self._log.write_election(ElectionState(epoch))
         self._become(Unattached(epoch, None, due_us))
 
+    def _campaign(self, now_us: int, why: CandidacyCause, leader: str | None = None) -> None:
+        """Become a candidate, with Pre-Vote only after a majority has agreed. Source: transitionToProspective"""
+        if not self._asks_first:
+            self._stand(now_us, why, leader=leader)
+            return
+        voted_id = self.role.voted_id if isinstance(self.role, Unattached) else None
+        self.role = Prospective(
+            self.epoch,
+            {self.local_id: True},
+            1,
+            self._election_due_us(now_us),
+            leader_id=self.leader_id,
+            voted_id=self.local_id if isinstance(self.role, Candidate) else voted_id,
+            why=why,
+            leader=leader,
+        )
+        self.tick(now_us)
+
+    def _give_up_asking(self, role: Prospective, now_us: int) -> None:
+        """Return to the role before a Pre-Vote that has failed. Source: prospectiveTransitionAfterElectionLoss"""
+        if role.leader_id is None:
+            self.role = Unattached(role.epoch, role.voted_id, self._election_due_us(now_us))
+        else:
+            self.role = Follower(role.epoch, role.leader_id, self._config.fetch_due_us(now_us))
+        self.tick(now_us)
+
     def _stand(self, now_us: int, why: CandidacyCause, retries: int = 1, leader: str | None = None) -> None:
-        """Become a candidate of the next epoch, with one's own vote. Source: transitionToCandidate"""
+        """Become a candidate in the next epoch, with this voter's own vote. Source: transitionToCandidate"""
         epoch = self.epoch + 1
         self._log.write_election(ElectionState(epoch, None, self.local_id))
         role = Candidate(epoch, {self.local_id: True}, retries, self._election_due_us(now_us))
@@ -454,7 +744,10 @@ class Quorum:
         self.tick(now_us)
 
     def _lead(self, candidate: Candidate, now_us: int, why: CandidacyCause | None = None) -> None:
-        """Elected: the epoch begins with a record of its own. why: if its own vote is a majority
+        """Become the leader, and append the first record of the epoch.
+
+        Args:
+            why: the cause of the candidacy, if the candidate's own vote is a majority.
 
         Source: onBecomeLeader
         """
@@ -463,9 +756,8 @@ class Quorum:
         role = Leader(
             epoch,
             self._log.end.offset,
-            dict.fromkeys(self.voters),
-            now_us + self._timeouts.check_quorum_us if self._peers else _NEVER,
-            now_us if self._peers else _NEVER,
+            now_us + self._config.check_quorum_us if self._peers else NEVER_US,
+            now_us if self._peers else NEVER_US,
         )
         elected = trace.QuorumLeaderElected(
             node=self._names(self.local_id),
@@ -477,21 +769,23 @@ class Quorum:
         self._actions.append(Emit(elected))
         self._become(role)
         self._log.append_leader_change(epoch, self.local_id, now_us)
-        self.appended()
+        if self.voter_set.is_dynamic and self.voter_set.offset < 0:
+            self._append_voters(self.voter_set.voters, now_us)
+        self.appended(now_us)
         self.tick(now_us)
 
     def resign_for_good(self, now_us: int) -> None:
-        """Stop leading and say so, as a controller that shuts down does; it stands for no election any more."""
+        """Resign because the controller shuts down, and never become a candidate again."""
         assert isinstance(self.role, Leader), "only a leader resigns"
         self._stop_leading(ResignationCause.SHUTDOWN)
-        self._resign(self.role, now_us, _NEVER)
+        self._resign(self.role, now_us, NEVER_US)
 
     def _resign(self, role: Leader, now_us: int, election_due_us: int | None = None) -> None:
-        """Source: transitionToResigned, with nonLeaderVotersByDescendingFetchOffset"""
+        """Resign and name successors. Source: transitionToResigned, with nonLeaderVotersByDescendingFetchOffset"""
         if election_due_us is None:
             election_due_us = self._election_due_us(now_us)
         peers = list(self._peers)
-        self._become(Resigned(role.epoch, role.successors(peers), peers, election_due_us))
+        self._become(Resigned(role.epoch, role.successors(self.voter_set, peers), peers, election_due_us))
         self.tick(now_us)
 
     def _stop_leading(
@@ -513,6 +807,8 @@ class Quorum:
             self._actions.append(Emit(resigned))
 
     def _become(self, role: Role) -> None:
+        if isinstance(self.role, Leader) and self.role.change is not None:
+            self._give_up_change(self.role, VoterChangeCause.DEPOSED, PlainAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self.role = role
         self._actions.append(LeadershipChanged())
 
@@ -522,4 +818,4 @@ class Quorum:
         return [peer for peer in self._peers if peer not in role.votes]
 
     def _election_due_us(self, now_us: int) -> int:
-        return self._timeouts.election_due_us(now_us, self._draw)
+        return self._config.election_due_us(now_us, self._draw)

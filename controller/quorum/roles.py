@@ -1,11 +1,12 @@
-"""The roles of a voter, each with what it has to remember while it lasts. Due times are microseconds.
+"""The roles of a voter, each with its state. Due times are in microseconds.
 
-Source: UnattachedState, CandidateState, FollowerState, LeaderState, ResignedState (Kafka 3.9, raft/).
+Source: UnattachedState, CandidateState, FollowerState, LeaderState, ResignedState (3.9), ProspectiveState (4.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from controller.quorum.messages import (
@@ -15,14 +16,19 @@ from controller.quorum.messages import (
     OffsetAndEpoch,
     ReplicatedLog,
     SnapshotAnswer,
+    Voter,
 )
+from controller.quorum.voters import Progress, VoterChange, VoterSet
+from replica.causes import CandidacyCause
 from replica.errors import ErrorCode
-from replica.ids import UNKNOWN_OFFSET, BrokerId, Offset
+from replica.ids import BrokerId, Offset
+
+NEVER_US = 2**62
 
 
 @dataclass(slots=True)
 class Unattached:
-    """Knows no leader of its epoch; may have voted in it."""
+    """A voter that knows no leader of its epoch. It may have voted in the epoch."""
 
     epoch: ControllerEpoch
     voted_id: BrokerId | None
@@ -31,7 +37,12 @@ class Unattached:
 
 @dataclass(slots=True)
 class Candidate:
-    """votes: of each voter that has answered, its own included. backoff_due_us: it lost and tries again then."""
+    """A voter that has asked the other voters for their votes.
+
+    Attributes:
+        votes: True if granted, by voter that has answered; this voter is included.
+        backoff_due_us: time of the next attempt after a lost election, else None.
+    """
 
     epoch: ControllerEpoch
     votes: dict[BrokerId, bool]
@@ -43,22 +54,39 @@ class Candidate:
         return 2 * sum(self.votes.values()) > voters
 
     def has_lost(self, voters: int) -> bool:
-        """Even with all votes that are still out there is no majority."""
+        """Return True if no majority is possible, even with all outstanding votes."""
         rejected = len(self.votes) - sum(self.votes.values())
         return 2 * (voters - rejected) <= voters
 
 
 @dataclass(slots=True)
-class SnapshotFetch:
-    """A snapshot on its way, and the bytes received so far."""
+class Prospective(Candidate):
+    """A voter that asks whether it would be elected, before it begins an epoch as a candidate (KIP-996, Pre-Vote).
 
-    # Simplified: in memory, in Kafka in a `.part` file; nothing of it is used before it is whole.
+    Attributes:
+        leader_id: leader of this epoch, which the voter follows again if it would not be elected.
+        voted_id: candidate for which this voter has voted in this epoch.
+        why: cause of the candidacy.
+        leader: name of the leader that no longer answers, else None.
+    """
+
+    leader_id: BrokerId | None = None
+    voted_id: BrokerId | None = None
+    why: CandidacyCause = CandidacyCause.NO_LEADER
+    leader: str | None = None
+
+
+@dataclass(slots=True)
+class SnapshotFetch:
+    """A snapshot that is being fetched, and its bytes received so far."""
+
+    # Simplified: in memory, in Kafka in a `.part` file. No part is used before the snapshot is complete.
 
     end: OffsetAndEpoch
     data: bytearray = field(default_factory=bytearray)
 
     def takes(self, request: FetchSnapshot, answer: SnapshotAnswer) -> bool:
-        """A piece has come, perhaps of something else; whether the snapshot is whole with it."""
+        """Add the data if it is the next part of this snapshot. Return True if the snapshot is complete."""
         if (request.snapshot, request.position) != (self.end, len(self.data)):
             return False
         self.data += answer.data
@@ -67,47 +95,60 @@ class SnapshotFetch:
 
 @dataclass(slots=True)
 class Follower:
-    """fetch_due_us: without an answer of the leader until then, it calls for an election.
+    """A voter that follows a leader.
 
-    snapshot: being fetched in place of records that the leader has cut off
+    Attributes:
+        fetch_due_us: time at which this voter starts an election unless the leader answers a fetch.
+        snapshot: a snapshot to fetch in place of records that the leader has removed.
+        has_fetched: True if the leader has answered a fetch.
     """
 
     epoch: ControllerEpoch
     leader_id: BrokerId
     fetch_due_us: int
     snapshot: SnapshotFetch | None = None
+    has_fetched: bool = False
 
 
 @dataclass(slots=True)
 class Leader:
-    """end_offsets: how much of the log each voter is known to have on disk, itself included; None: never heard of.
+    """The leader of an epoch.
 
-    fetched: the voters that fetched since the last time a majority had
+    Attributes:
+        replicas: progress of each voter, the leader included, and of each observer that has fetched.
+        fetched: the voters that have fetched since the last time that a majority had fetched.
+        change: the pending change of voters, if any.
     """
 
     epoch: ControllerEpoch
     epoch_start_offset: Offset
-    end_offsets: dict[BrokerId, Offset | None]
     check_quorum_due_us: int
     begin_epoch_due_us: int
+    replicas: dict[Voter, Progress] = field(default_factory=dict)
     fetched: dict[BrokerId, None] = field(default_factory=dict)
+    change: VoterChange | None = None
 
-    @property
-    def majority_offset(self) -> Offset | None:
-        """The largest offset below which a majority has everything."""
-        known = sorted((-1 if offset is None else offset for offset in self.end_offsets.values()), reverse=True)
+    def progress(self, replica: Voter) -> Progress:
+        known = self.replicas.get(replica)
+        if known is None:
+            known = self.replicas[replica] = Progress()
+        return known
+
+    def majority_offset(self, voters: VoterSet) -> Offset | None:
+        """Return the largest offset below which a majority has all records, None if unknown."""
+        known = sorted((self.progress(voter).end_offset for voter in voters.voters), reverse=True)
         offset = known[len(known) // 2]
         return None if offset < 0 else offset
 
-    def successors(self, others: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
-        """The voters that should lead next, longest log first."""
-        held = {voter: UNKNOWN_OFFSET if (end := self.end_offsets[voter]) is None else end for voter in others}
-        return tuple(sorted(held, key=held.__getitem__, reverse=True))
+    def successors(self, voters: VoterSet, others: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
+        """Return the other voters, longest log first; in this order they should try to lead."""
+        held = {voter.voter_id: self.progress(voter).end_offset for voter in voters.voters}
+        return tuple(sorted(others, key=held.__getitem__, reverse=True))
 
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch and does not any more, or has forgotten it by restarting; it never votes in it."""
+    """A voter that led this epoch and then resigned or restarted. It does not vote in this epoch."""
 
     epoch: ControllerEpoch
     preferred_successors: tuple[BrokerId, ...]
@@ -115,51 +156,58 @@ class Resigned:
     election_due_us: int
 
 
-Role = Unattached | Candidate | Follower | Leader | Resigned
+Role = Unattached | Prospective | Candidate | Follower | Leader | Resigned
 
 
 # ------------------------------------------------------------------------------------------------------------- timeouts
 #
-# How long a voter waits for what. Source: QuorumConfig, KafkaRaftClient.randomElectionTimeoutMs (3.9).
+# Timeouts of a voter. Source: QuorumConfig, KafkaRaftClient.randomElectionTimeoutMs (3.9).
 
 ELECTION_BACKOFF_BASE_MS = 100
 Draw = Callable[[int], int]
-"""`draw(n)`: a random integer in [0, n)"""
+"""A source of random numbers: `draw(n)` returns an integer in [0, n)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumTimeouts:
-    """controller.quorum.election.timeout.ms, .fetch.timeout.ms, .election.backoff.max.ms"""
+class QuorumConfig:
+    """The settings controller.quorum.{election.timeout,fetch.timeout,election.backoff.max,request.timeout}.ms."""
 
     election_ms: int = 1000
     fetch_ms: int = 2000
     election_backoff_max_ms: int = 1000
+    request_ms: int = 2000
 
     @property
     def check_quorum_us(self) -> int:
-        """A leader that no majority fetched from for so long resigns (KAFKA-15489, LeaderState: 1.5 times)."""
+        """Time after which a leader resigns if no majority has fetched (KAFKA-15489, LeaderState: 1.5 times)."""
         return self.fetch_ms * 1500
 
     @property
     def begin_epoch_us(self) -> int:
-        """A leader announces itself to all voters so often."""
+        """Interval at which a leader announces itself to all voters."""
         return self.fetch_ms * 500
 
     def election_due_us(self, now_us: int, draw: Draw) -> int:
-        """Between one and two election timeouts from now."""
+        """Return a time between one and two election timeouts from now."""
         return now_us + (self.election_ms + draw(self.election_ms)) * 1000
 
     def fetch_due_us(self, now_us: int) -> int:
         return now_us + self.fetch_ms * 1000
 
     def election_backoff_us(self, retries: int, draw: Draw) -> int:
-        """After a lost election. Source: binaryExponentialElectionBackoffMs"""
+        """Return the wait after a lost election. Source: binaryExponentialElectionBackoffMs"""
         backoff_ms = ELECTION_BACKOFF_BASE_MS * draw(2 << min(20, retries - 1))
         return min(backoff_ms, self.election_backoff_max_ms) * 1000
 
     def succession_backoff_us(self, place: int, successors: int) -> int:
-        """After the leader has resigned. place: in the order of its choice, `successors` for a voter not among them;
-        the first stands at once. Source: strictExponentialElectionBackoffMs"""
+        """Return the wait before an election after the leader has resigned; it is 0 for the first successor.
+
+        Args:
+            place: index in the leader's list of successors; `successors` for a voter that is not in the list.
+            successors: length of that list.
+
+        Source: strictExponentialElectionBackoffMs
+        """
         if place == 0:
             return 0
         maximum = self.election_backoff_max_ms
@@ -173,9 +221,9 @@ class QuorumTimeouts:
 # Source: RequestManager, KafkaRaftManager.buildNetworkClient
 
 RETRY_BACKOFF_US = 20_000
-"""controller.quorum.retry.backoff.ms"""
+"""The setting controller.quorum.retry.backoff.ms."""
 RECONNECT_BACKOFF_US, RECONNECT_BACKOFF_MAX_US = 50_000, 500_000
-"""Of a voter that cannot be reached. Simplified: without jitter."""
+"""Waits before connecting again to a voter that cannot be reached. Simplified: without jitter."""
 
 
 @dataclass(slots=True)
@@ -186,26 +234,24 @@ class _Connection:
 
 
 class VoterConnections:
-    """`others` in the order of the voters; iterating and `in` are about them."""
+    """A controller's connections to the other controllers, with pending requests and waits after failures."""
 
-    def __init__(self, others: Iterable[BrokerId]) -> None:
-        self._to = {voter: _Connection() for voter in others}
+    def __init__(self) -> None:
+        self._to: defaultdict[BrokerId, _Connection] = defaultdict(_Connection)
 
-    def __iter__(self) -> Iterator[BrokerId]:
-        return iter(self._to)
+    def next_send_us(self, voters: Iterable[BrokerId]) -> int:
+        """Return when the next request can be sent to one of these voters, except those with a pending request."""
+        return min((self._to[voter].ready_us for voter in voters if not self._to[voter].busy), default=NEVER_US)
 
-    def __len__(self) -> int:
-        return len(self._to)
-
-    def __contains__(self, voter: object) -> bool:
-        return voter in self._to
-
-    def next_send_us(self, voters: Iterable[BrokerId], never_us: int) -> int:
-        """When the first of these can be sent a request; those that have one under way cannot."""
-        return min((self._to[voter].ready_us for voter in voters if not self._to[voter].busy), default=never_us)
+    def next_idle(self, others: Sequence[BrokerId]) -> BrokerId | None:
+        """Return the controller to which a request can be sent first, None while a request to any is pending."""
+        # Simplified: in turn; in Kafka at random (RequestManager.findReadyBootstrapServer).
+        if not others or any(self._to[other].busy for other in others):
+            return None
+        return min(others, key=lambda other: self._to[other].ready_us)
 
     def begin(self, voter: BrokerId, now_us: int) -> bool:
-        """Whether a request can go out now; if so, one has."""
+        """Begin a request if one can be sent now. Return True if it began."""
         connection = self._to[voter]
         if connection.busy or connection.ready_us > now_us:
             return False
@@ -217,11 +263,11 @@ class VoterConnections:
         connection.busy, connection.failures = False, 0
 
     def refused(self, voter: BrokerId, now_us: int) -> None:
-        """The answer was an error: the next request waits."""
+        """Delay the next request, since the answer was an error."""
         self._to[voter].ready_us = now_us + RETRY_BACKOFF_US
 
     def failed(self, voter: BrokerId, now_us: int) -> None:
-        """The request could not be sent, or there was no answer in time."""
+        """Delay the next request, since the last could not be sent or was not answered in time."""
         connection = self._to[voter]
         wait_us = min(RECONNECT_BACKOFF_US << min(connection.failures, 10), RECONNECT_BACKOFF_MAX_US)
         connection.busy, connection.ready_us = False, now_us + wait_us
@@ -236,7 +282,7 @@ class VoterConnections:
 
 
 def is_cut_off(log: ReplicatedLog, request: FetchLog) -> bool:
-    """The log does not say any more what comes next, or whether the fetcher's log is ours."""
+    """Return True if a fetcher needs a snapshot: the log lacks its next record, or the epochs to compare the logs."""
     earliest, start = log.earliest_snapshot, log.start_offset
     offset, epoch = request.fetch_offset, request.last_fetched_epoch
     if earliest is None or (start == 0 and (offset, epoch) == (0, 0)):
@@ -245,7 +291,7 @@ def is_cut_off(log: ReplicatedLog, request: FetchLog) -> bool:
 
 
 def diverging_end(log: ReplicatedLog, request: FetchLog) -> OffsetAndEpoch | None:
-    """Where the fetcher's log parts from ours at the latest; None: it does not."""
+    """Return the last offset at which the fetcher's log can agree with this log; None if it has not diverged."""
     if (request.fetch_offset, request.last_fetched_epoch) == (0, 0):
         return None
     end = log.end_of_epoch(request.last_fetched_epoch)
@@ -253,7 +299,7 @@ def diverging_end(log: ReplicatedLog, request: FetchLog) -> OffsetAndEpoch | Non
 
 
 def snapshot_piece(log: ReplicatedLog, request: FetchSnapshot) -> tuple[ErrorCode, int, bytes]:
-    """An error, or how many bytes the snapshot has and those that are asked for, one at least."""
+    """Return an error, the size of the snapshot in bytes, and the requested bytes (at least one without an error)."""
     data = log.read_snapshot(request.snapshot)
     if data is None:
         return ErrorCode.SNAPSHOT_NOT_FOUND, 0, b""
@@ -264,6 +310,6 @@ def snapshot_piece(log: ReplicatedLog, request: FetchSnapshot) -> tuple[ErrorCod
 
 
 def truncation_offset(log: ReplicatedLog, diverging: OffsetAndEpoch) -> Offset:
-    """Where the fetcher cuts its log, told that."""
+    """Return the offset to which a fetcher truncates its log after an answer with a diverging epoch."""
     own = log.end_of_epoch(diverging.epoch)
     return min(own.offset, diverging.offset) if own.epoch == diverging.epoch else own.offset

@@ -1,7 +1,9 @@
-"""Requests of a ZooKeeper-era controller to brokers: gathered over one event, then one request of each kind per broker.
+"""Requests of a ZooKeeper-era controller to brokers.
 
-Partitions travel to their replicas in LeaderAndIsr, to every broker in UpdateMetadata, and away in StopReplica; that
-order is kept per broker. source: ControllerChannelManager.scala, AbstractControllerBrokerRequestBatch
+The controller collects changes, then sends each broker one request of each kind, in this order: LeaderAndIsr with the
+state of partitions to their replicas, UpdateMetadata with the same to every broker, StopReplica to former replicas.
+
+Source: ControllerChannelManager.scala, AbstractControllerBrokerRequestBatch
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """One topic's partitions in a request."""
+    """The states of one topic's partitions in a request."""
 
     topic: str
     topic_id: UUID
@@ -27,7 +29,7 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRequest:
-    """One request to one broker. broker_epoch: the life of it that is meant, -1 for any (before KIP-380)."""
+    """A request to one broker. `broker_epoch` identifies the broker's incarnation; -1 is any (before KIP-380)."""
 
     broker: LiveBroker
     controller_id: BrokerId
@@ -36,7 +38,7 @@ class ControlRequest:
 
 
 class Head(TypedDict):
-    """The fields of every request, by the names of ControlRequest."""
+    """The fields of every request, with the names of `ControlRequest`."""
 
     broker: LiveBroker
     controller_id: BrokerId
@@ -58,14 +60,14 @@ class UpdateMetadata(ControlRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReplica(ControlRequest):
-    """delete: the log as well, since the topic is gone"""
+    """A request to stop replicas. `delete` is True to delete their logs, too, since the topic was deleted."""
 
     partitions: tuple[TopicPartition, ...]
     delete: bool
 
 
 class RequestBatch:
-    """The news of one event for the brokers. `requests` empties it."""
+    """The changes to send to brokers after one event. `requests` returns them as requests and empties the batch."""
 
     def __init__(self) -> None:
         self._leader_and_isr: dict[BrokerId, dict[TopicPartition, PartitionRegistration]] = {}
@@ -96,7 +98,7 @@ class RequestBatch:
         topic_ids: Mapping[str, UUID],
         with_broker_epochs: bool,
     ) -> list[ControlRequest]:
-        """In sending order; brokers that are not alive get none."""
+        """Return the requests in the order of sending, without those to brokers that are not alive."""
         found: list[ControlRequest] = []
         everybody = tuple(live[broker_id] for broker_id in sorted(live))
 

@@ -1,4 +1,4 @@
-"""The state of an active ZooKeeper-era controller, and the actions it wants done. source: ControllerContext.scala"""
+"""The state of the active ZooKeeper-era controller, and its pending actions. Source: ControllerContext.scala"""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from replica.trace.events import Emit
 
 Results = Sequence[Result]
 Process = Generator[Operation, Results, None]
-"""Yields operations for the registry and is resumed with their results."""
+"""A generator that yields operations of the registry (the simulated ZooKeeper) and is resumed with their results."""
 Answer = Callable[[Any], None]
 
 
 class ControllerMoved(Exception):
-    """According to the registry another broker is the controller by now."""
+    """The error of a write that the registry refuses because another broker is the controller now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The result of a process, for the caller that started it."""
+    """The action to pass the result of a `Process` to the caller that started it: call `answer(value)`."""
 
     answer: Answer
     value: object | None
@@ -36,10 +36,13 @@ ControllerAction = ControlRequest | Emit | Reply
 
 
 class ControllerContext:
-    """live: brokers in the registry     states: of partitions, as this controller last saw or wrote them; none for
-    a partition it has not decided about yet     epoch_version: of the controller epoch's file, as of our election
+    """The state of the active controller.
 
-    offline: partitions whose leader was found dead, until one is elected; that it is back does not make it the leader
+    Attributes:
+        live: brokers in the registry.
+        states: partitions as this controller last read or wrote them; new partitions have no state yet.
+        epoch_version: version of the znode with the controller epoch, at the election of this controller.
+        offline: partitions whose leader has died, until a leader is elected; the old leader needs an election, too.
     """
 
     def __init__(self, broker_id: BrokerId, *, with_broker_epochs: bool) -> None:
@@ -57,24 +60,24 @@ class ControllerContext:
         self._with_broker_epochs = with_broker_epochs
 
     def clear(self) -> None:
-        """No longer the controller: drop all unsent requests."""
+        """Remove all state and unsent requests, since this broker is no longer the controller."""
         for known in (self.live, self.shutting_down, self.topic_ids, self.assignment, self.states, self.offline):
             known.clear()
         self.batch = RequestBatch()
 
     def live_of(self, brokers: Iterable[BrokerId]) -> tuple[BrokerId, ...]:
-        """Those that requests can be sent to."""
+        """Return those brokers to which requests can be sent."""
         return tuple(broker_id for broker_id in brokers if broker_id in self.live)
 
     def online_of(self, brokers: Iterable[BrokerId]) -> tuple[BrokerId, ...]:
-        """Those that may lead or be in sync. source: ControllerContext.isReplicaOnline"""
+        """Return those brokers that may lead or be in an ISR. Source: ControllerContext.isReplicaOnline"""
         return tuple(filter(self.is_online, brokers))
 
     def is_online(self, broker_id: BrokerId) -> bool:
         return broker_id in self.live and broker_id not in self.shutting_down
 
     def send(self) -> None:
-        """Send the gathered requests to the brokers."""
+        """Send the collected requests to the brokers."""
         self.actions += self.batch.requests(
             controller_id=self._broker_id,
             controller_epoch=self.epoch,
@@ -84,6 +87,6 @@ class ControllerContext:
         )
 
     def reply(self, answer: Answer, value: object) -> None:
-        """After the requests to brokers: an answer never says more than has been sent."""
+        """Send the collected requests, then the answer, so that no change is reported before it was sent."""
         self.send()
         self.actions.append(Reply(answer, value))

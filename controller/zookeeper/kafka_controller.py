@@ -1,8 +1,9 @@
-"""The controller of the ZooKeeper era: a broker that was first to make /controller, and decides until it loses it.
+"""The controller of the ZooKeeper era: the broker that has created the znode /controller, until it loses the znode.
 
-Every event is a process: it yields operations for the registry and is resumed with their results, while the next event
-waits (Kafka's single controller thread, which blocks on ZooKeeper). Its messages to brokers and its trace events go
-to the context's actions. source: KafkaController.scala
+Each event is handled by a process: a generator that yields operations of the registry (the simulated ZooKeeper) and is
+resumed with their results. The next event waits for the end of the process, as in Kafka's single controller thread,
+which blocks on ZooKeeper. Requests to brokers and trace events become actions of the context.
+Source: KafkaController.scala
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from controller.election import Election, Occasion
-from controller.inputs import AlterPartition, AlterPartitionReply, ElectReply
+from controller.inputs import AlterPartition, AlterPartitionReply, ElectLeader, PlainReply
 from controller.zookeeper import znodes
 from controller.zookeeper.controller_context import (
     Answer,
@@ -41,7 +42,10 @@ class ControlledShutdownReply:
 
 
 class KafkaController:
-    """One per broker; `is_active` while it is the controller. `post` an event, feed `resume`, `take_actions`."""
+    """The part of a broker that can be the controller; `is_active` is True while it is.
+
+    Callers `post` events, `resume` them with the results of registry operations, and perform `take_actions`.
+    """
 
     def __init__(self, *, broker_id: BrokerId, names: Names, rules: Rules, imbalance_percentage: int = 10) -> None:
         self.active_controller: BrokerId = NO_BROKER
@@ -57,7 +61,7 @@ class KafkaController:
 
     @property
     def live(self) -> Mapping[BrokerId, LiveBroker]:
-        """Brokers in the registry, as this controller knows it; empty while it is not the controller."""
+        """Brokers in the registry, as far as this controller knows; empty while it is not active."""
         return self._context.live
 
     @property
@@ -65,7 +69,7 @@ class KafkaController:
         return self._context.topic_ids
 
     def take_actions(self) -> list[ControllerAction]:
-        """Requests, events and answers to be sent, in order."""
+        """Return the requests, events and answers since the last call, in the order in which to send them."""
         taken, self._context.actions = self._context.actions, []
         return taken
 
@@ -73,15 +77,15 @@ class KafkaController:
     def is_active(self) -> bool:
         return self.active_controller == self._broker_id
 
-    # --------------------------------------------------------------------------------------------------- one at a time
+    # ---------------------------------------------------------------------------------------------------------- events
 
     def post(self, process: Process) -> Operation | None:
-        """returns: the next registry operation, if no event was in progress"""
+        """Add an event. Return the next registry operation if no other event was in progress."""
         self._events.append(process)
         return self._next(None) if self._current is None else None
 
     def resume(self, results: Results) -> Operation | None:
-        """The answer to the last operation; returns the next one."""
+        """Continue with the results of the last operation. Return the next operation, None if no event is left."""
         return self._next(results)
 
     def _next(self, results: Results | None) -> Operation | None:
@@ -102,14 +106,14 @@ class KafkaController:
                 self._events.appendleft(self.elect())
 
     def session_expired(self) -> None:
-        """Waiting decisions are void, and this broker is not the controller any more. source: the Expire event"""
+        """Discard all waiting events and stop being the controller. Source: the Expire event"""
         self._current = None
         self._events.clear()
         self._resign(ResignationCause.SESSION_EXPIRED)
         self.active_controller = NO_BROKER
 
     def _resign(self, why: ResignationCause, other: str | None = None) -> None:
-        """source: onControllerResignation"""
+        """Stop being the controller. Source: onControllerResignation"""
         if self.is_active:
             epoch = self._context.epoch
             resigned = trace.ControllerResigned(node=self._node, controller_epoch=epoch, cause=why, other=other)
@@ -120,7 +124,7 @@ class KafkaController:
     # -------------------------------------------------------------------------------------------------------- election
 
     def elect(self) -> Process:
-        """Become the controller if there is none. source: elect, registerControllerAndIncrementControllerEpoch"""
+        """Become the controller if there is none. Source: elect, registerControllerAndIncrementControllerEpoch"""
         (found,) = yield GetData(path=znodes.CONTROLLER, watch=True)
         if found.error is None:
             self._follow(znodes.controller_id(found.data))
@@ -155,7 +159,7 @@ class KafkaController:
         self.active_controller = controller
 
     def controller_changed(self) -> Process:
-        """/controller was made, changed or deleted. source: ControllerChange, Reelect"""
+        """Handle a creation, change or deletion of /controller. Source: ControllerChange, Reelect"""
         (found,) = yield GetData(path=znodes.CONTROLLER, watch=True)
         if found.error is None:
             self._follow(znodes.controller_id(found.data))
@@ -165,7 +169,7 @@ class KafkaController:
         yield from self.elect()
 
     def _take_over(self) -> Process:
-        """source: onControllerFailover"""
+        """Read the state of the cluster and take over as the new controller. Source: onControllerFailover"""
         (changes,) = yield GetChildren(path=znodes.ISR_CHANGES)
         for child in changes.children:
             yield Delete(path=f"{znodes.ISR_CHANGES}/{child}")
@@ -185,8 +189,8 @@ class KafkaController:
         self._context.send()
         offline = {broker: None for replicas in self._context.assignment.values() for broker in replicas}
         dead = [broker for broker in offline if broker not in self._context.live]
-        # KAFKA-3143 (2.3): before it, a broker that died together with the controller was never removed from the ISRs.
-        # It came one release after KIP-380 and shares its switch.
+        # Before KAFKA-3143 (2.3), a broker that died together with the controller was never removed from the ISRs.
+        # This fix came one release after KIP-380 and shares the switch of KIP-380.
         if self._rules.control_fencing == "broker-epoch":
             yield from self._partitions.take_offline(dead, occasion)
             self._context.send()
@@ -194,7 +198,7 @@ class KafkaController:
         yield from self._partitions.elect_leaderless(occasion)
         self._tell_fenced(dead)
 
-    # ------------------------------------------------------------------------------------------- what the registry says
+    # ----------------------------------------------------------------------------------------------- registry contents
 
     def _read_brokers(self) -> Generator[Operation, Results, dict[BrokerId, LiveBroker]]:
         (ids,) = yield GetChildren(path=znodes.BROKER_IDS, watch=True)
@@ -206,7 +210,7 @@ class KafkaController:
         return found
 
     def _read_topics(self) -> Generator[Operation, Results, list[TopicPartition]]:
-        """returns: the partitions that were not known before"""
+        """Read all topics. Return the partitions that were not known before."""
         (topics,) = yield GetChildren(path=znodes.TOPICS, watch=True)
         new = []
         for topic in topics.children:
@@ -230,7 +234,12 @@ class KafkaController:
     # ---------------------------------------------------------------------------------------------- brokers come and go
 
     def brokers_changed(self) -> Process:
-        """source: processBrokerChange; a bounce that one look does not show is seen by the broker epoch (KIP-380)"""
+        """Handle brokers that have joined or left the registry.
+
+        A broker that has left and joined since the last check has a new broker epoch (KIP-380).
+
+        Source: processBrokerChange
+        """
         if not self.is_active:
             return
         found = yield from self._read_brokers()
@@ -254,7 +263,7 @@ class KafkaController:
             yield from self._brokers_started([*new, *bounced])
 
     def _brokers_failed(self, dead: Sequence[BrokerId]) -> Process:
-        """source: onBrokerFailure, onReplicasBecomeOffline"""
+        """Remove dead brokers from leaderships and ISRs. Source: onBrokerFailure, onReplicasBecomeOffline"""
         for broker_id in dead:
             self._context.shutting_down.pop(broker_id, None)
         occasion = Occasion(OccasionKind.LEFT_REGISTRY, tuple(dead))
@@ -267,7 +276,10 @@ class KafkaController:
         self._context.send()
 
     def _brokers_started(self, new: Sequence[BrokerId]) -> Process:
-        """source: onBrokerStartup"""
+        """Send new brokers their partitions, and elect leaders for leaderless partitions.
+
+        Source: onBrokerStartup
+        """
         for broker_id in new:
             self._tell_unfenced(broker_id, UnfencingCause.IN_REGISTRY)
         self._context.batch.update_metadata([broker_id for broker_id in self._context.live if broker_id not in new], {})
@@ -281,7 +293,7 @@ class KafkaController:
         self._context.send()
 
     def _tell_fenced(self, dead: Sequence[BrokerId]) -> None:
-        """There is no fencing in this era; the event follows once the broker leads and follows nothing."""
+        """Emit a fencing event for each dead broker, although ZooKeeper-era brokers are not fenced."""
         for broker_id in dead:
             who, cause = self._names(broker_id), FencingCause.NOT_IN_REGISTRY
             self._context.actions.append(Emit(trace.BrokerFenced(node=self._node, broker=who, cause=cause)))
@@ -293,7 +305,7 @@ class KafkaController:
     # ------------------------------------------------------------------------------------------------ partition states
 
     def topics_changed(self) -> Process:
-        """source: processTopicChange, onNewPartitionCreation"""
+        """Create the partitions of new topics. Source: processTopicChange, onNewPartitionCreation"""
         if not self.is_active:
             return
         for name in (yield from self._read_topics()):
@@ -302,12 +314,18 @@ class KafkaController:
     # ----------------------------------------------------------------------------------------------------- ISR changes
 
     def topic_config_changed(self) -> Process:
-        """An unclean election may be allowed now. source: enableTopicUncleanLeaderElection"""
+        """Elect leaders of leaderless partitions, since the topic's new settings may allow unclean elections.
+
+        Source: enableTopicUncleanLeaderElection
+        """
         if self.is_active:
             yield from self._partitions.elect_leaderless(Occasion(OccasionKind.TOPIC_CONFIG))
 
     def isr_changed(self) -> Process:
-        """Leaders have written ISRs and left a note of it. source: processIsrChangeNotification"""
+        """Read the ISRs of the partitions in the notification znodes, and send the ISRs to the brokers.
+
+        Source: processIsrChangeNotification
+        """
         if not self.is_active:
             return
         (changes,) = yield GetChildren(path=znodes.ISR_CHANGES, watch=True)
@@ -327,7 +345,7 @@ class KafkaController:
             yield Delete(path=f"{znodes.ISR_CHANGES}/{child}")
 
     def alter_partition(self, given: AlterPartition, answer: Answer) -> Process:
-        """KIP-497 (2.7): leaders ask, the controller writes. source: processAlterPartition"""
+        """Write the ISRs that a leader proposes (KIP-497, 2.7). Source: processAlterPartition"""
         if not self.is_active:
             self._context.reply(answer, AlterPartitionReply(error=ErrorCode.NOT_CONTROLLER))
             return
@@ -343,7 +361,7 @@ class KafkaController:
     # ---------------------------------------------------------------------------------------------- controlled shutdown
 
     def controlled_shutdown(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, answer: Answer) -> Process:
-        """Take leaderships away, and followers out of the ISR. source: doControlledShutdown"""
+        """Move leaderships away from a broker, and remove it from all other ISRs. Source: doControlledShutdown"""
         broker = self._context.live.get(broker_id)
         if not self.is_active or broker is None:
             error = ErrorCode.BROKER_NOT_AVAILABLE if self.is_active else ErrorCode.NOT_CONTROLLER
@@ -374,8 +392,16 @@ class KafkaController:
 
     # ------------------------------------------------------------------------------------------------ preferred leaders
 
-    def elect_leader(self, name: TopicPartition, desired: BrokerId | None, unclean: bool, answer: Answer) -> Process:
-        """An operator asks. source: processReplicaLeaderElection; `desired` first becomes the first replica"""
+    def elect_leader(self, wanted: ElectLeader, answer: Answer) -> Process:
+        """Elect a leader on an operator's request. A `desired` replica is first moved to the front of the assignment.
+
+        Source: processReplicaLeaderElection
+        """
+        name, desired, unclean = (
+            TopicPartition(wanted.topic, wanted.partition),
+            wanted.desired,
+            wanted.kind == "unclean",
+        )
         known = self._context.states.get(name)
         if not self.is_active or known is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.is_active else ErrorCode.NOT_CONTROLLER
@@ -388,7 +414,7 @@ class KafkaController:
             occasion = Occasion(OccasionKind.LEADER_ASKED, (desired,))
         election = Election.UNCLEAN if unclean else Election.PREFERRED
         if (yield from self._partitions.elect(name, self._partitions.preferred(election, occasion))):
-            self._context.reply(answer, ElectReply(error=ErrorCode.NONE))
+            self._context.reply(answer, PlainReply(error=ErrorCode.NONE))
             return
         preferred = self._context.assignment[name][0]
         led = self._context.states[name].leader == preferred
@@ -398,7 +424,7 @@ class KafkaController:
 
     def _refuse_election(self, name: TopicPartition, answer: Answer, error: ErrorCode, message: str) -> None:
         self._context.actions.append(Emit(trace.ElectionRefused(self._node, *name, error=error.name, message=message)))
-        self._context.reply(answer, ElectReply(error=error, message=message))
+        self._context.reply(answer, PlainReply(error=error, message=message))
 
     def _reorder(self, name: TopicPartition, desired: BrokerId) -> Process:
         replicas = self._context.assignment[name]
@@ -411,7 +437,10 @@ class KafkaController:
         self._context.assignment[name] = ordered
 
     def rebalance(self) -> Process:
-        """source: checkAndTriggerAutoLeaderRebalance"""
+        """Elect preferred leaders on brokers that lead too few of the partitions for which they are preferred.
+
+        Source: checkAndTriggerAutoLeaderRebalance
+        """
         if not self.is_active:
             return
         led_by_preference: dict[BrokerId, list[TopicPartition]] = {}

@@ -1,6 +1,5 @@
-"""Leaders and in-sync replicas as a ZooKeeper-era controller changes them: read, decide, write, notify.
-
-source: ZkPartitionStateMachine, ZkReplicaStateMachine, Election.scala
+"""Changes of leaders and ISRs by a ZooKeeper-era controller, which reads, decides, writes and notifies brokers.
+Source: ZkPartitionStateMachine, ZkReplicaStateMachine, Election.scala
 """
 
 from __future__ import annotations
@@ -25,9 +24,10 @@ from replica.trace.events import Emit
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One change of a partition: its new state, how that was chosen, and on what occasion.
+    """One planned change of a partition: the new state, the election, and the reason.
 
-    elects: a leader was chosen, perhaps the same again
+    Attributes:
+        elects: True if a leader was chosen, even if it is the same one.
     """
 
     after: PartitionRegistration
@@ -40,7 +40,7 @@ Plan = Callable[[PartitionRegistration], Planned | None]
 
 
 class PartitionChanges:
-    """Processes that change partitions of the context; each write carries its cause for the trace."""
+    """Processes that change the partitions of a controller. Each write has a note with the cause, for the trace."""
 
     def __init__(self, context: ControllerContext, *, node: str, names: Names, rules: Rules) -> None:
         self._context = context
@@ -49,7 +49,7 @@ class PartitionChanges:
         self._rules = rules
 
     def elect_leaderless(self, occasion: Occasion) -> Process:
-        """Partitions that are new or offline. source: triggerOnlinePartitionStateChange"""
+        """Elect leaders for new and offline partitions. Source: triggerOnlinePartitionStateChange"""
         for name in sorted(self._context.assignment):
             if name not in self._context.states:
                 yield from self.create(name)
@@ -57,13 +57,19 @@ class PartitionChanges:
                 yield from self._elect_offline(name, occasion)
 
     def note_dead_leaders(self) -> None:
-        """Online -> Offline where the leader is not live. source: initializePartitionState, onReplicasBecomeOffline"""
+        """Mark online partitions as offline if their leader is not alive.
+
+        Source: initializePartitionState, onReplicasBecomeOffline
+        """
         for name, state in self._context.states.items():
             if not self._context.is_online(state.leader):
                 self._context.offline[name] = None
 
     def take_offline(self, dead: Sequence[BrokerId], occasion: Occasion) -> Process:
-        """Out of every ISR, except as its last member. source: the OfflineReplica transition, removeReplicasFromIsr"""
+        """Remove dead brokers as leaders, and from every ISR of which they are not the last member.
+
+        Source: the OfflineReplica transition, removeReplicasFromIsr
+        """
         for name in sorted(self._context.states):
             for broker_id in dead:
                 if (
@@ -73,9 +79,9 @@ class PartitionChanges:
                     yield from self.remove_from_isr(name, broker_id, occasion)
 
     def create(self, name: TopicPartition) -> Process:
-        """New -> Online: the first live replica leads, and all that live are in sync. None lives: it stays new.
+        """Bring a new partition online: the first live replica leads, and all live replicas are in the ISR.
 
-        source: initializeLeaderAndIsrForPartitions
+        Without a live replica, the partition stays new. Source: initializeLeaderAndIsrForPartitions
         """
         replicas = self._context.assignment[name]
         live = self._context.online_of(replicas)
@@ -91,8 +97,11 @@ class PartitionChanges:
             self._announce(name)
 
     def _elect_offline(self, name: TopicPartition, occasion: Occasion) -> Process:
-        """The elected broker leads in a new term, even if it led before: otherwise followers that heard of it while it
-        was dead would never look for it again. source: OfflinePartitionLeaderElectionStrategy, leaderForOffline
+        """Elect a leader of an offline partition, in a new leader epoch even if the leader is the same.
+
+        In the old epoch, followers that know of the leader's death would never fetch from it again.
+
+        Source: OfflinePartitionLeaderElectionStrategy, leaderForOffline
         """
         isr = self._context.states[name].in_sync_replicas
         unclean = False
@@ -111,7 +120,10 @@ class PartitionChanges:
         yield from self.elect(name, plan)
 
     def elect(self, name: TopicPartition, plan: Plan) -> Generator[Operation, Results, bool]:
-        """Online or Offline -> Online, if the plan finds a leader. source: electLeaderForPartitions"""
+        """Bring a new or offline partition online if the plan finds a leader, and return True if so.
+
+        Source: electLeaderForPartitions
+        """
         elected = yield from self.change(name, plan)
         if elected:
             self._context.offline.pop(name, None)
@@ -124,7 +136,10 @@ class PartitionChanges:
         return TopicConfig().with_own(znodes.config_of(found.data)).unclean_leader_election_enable
 
     def remove_from_isr(self, name: TopicPartition, broker_id: BrokerId, occasion: Occasion) -> Process:
-        """The leader epoch rises although the leader may stay: a ZooKeeper controller has no other way to be heard."""
+        """Remove a broker from the ISR of a partition.
+
+        The leader epoch rises even if the leader stays, since brokers ignore a controller's change without a new epoch.
+        """
 
         def plan(before: PartitionRegistration) -> Planned | None:
             if broker_id not in before.in_sync_replicas and broker_id != before.leader:
@@ -150,10 +165,15 @@ class PartitionChanges:
     def change(
         self, name: TopicPartition, plan: Plan, *, without: BrokerId = NO_BROKER
     ) -> Generator[Operation, Results, bool]:
-        """Read the partition's state, decide, write it in the version that was read; again if another write came first.
+        """Read a partition's state, apply the plan, and write the result; repeat if the state has changed meanwhile.
 
-        A state that a newer controller has written is left alone. without: a replica that is not notified
-        source: doElectLeaderForPartitions, removeReplicasFromIsr
+        Args:
+            without: a replica that is not notified.
+
+        Returns:
+            True if a change was written. A state that was written by a newer controller is never changed.
+
+        Source: doElectLeaderForPartitions, removeReplicasFromIsr
         """
         while True:
             (found,) = yield GetData(path=znodes.state_path(name))
@@ -180,9 +200,10 @@ class PartitionChanges:
                 return True
 
     def _write(self, operation: Create | SetData) -> Generator[Operation, Results, Results]:
-        """KAFKA-6082: a write of a controller holds only while the epoch is the one it was elected with.
+        """Write to the registry, unless the controller epoch has changed since this controller's election (KAFKA-6082).
 
-        raises: ControllerMoved
+        Raises:
+            ControllerMoved: if the epoch has changed.
         """
         if self._rules.control_fencing != "broker-epoch":
             return (yield operation)
@@ -193,7 +214,7 @@ class PartitionChanges:
         return results
 
     def _announce(self, name: TopicPartition, *, without: BrokerId = NO_BROKER) -> None:
-        """To the partition's replicas, and to every broker's metadata."""
+        """Add a partition's state to the next LeaderAndIsr requests to replicas and UpdateMetadata requests to all."""
         registration = self._context.states[name]
         told = [broker_id for broker_id in self._context.live_of(registration.replicas) if broker_id != without]
         self._context.batch.leader_and_isr(told, name, registration)
@@ -232,11 +253,6 @@ class PartitionChanges:
     def _tell_rejected(
         self, sender: BrokerId, proposal: IsrProposal, known: PartitionRegistration | None, error: ErrorCode
     ) -> None:
-        at = "" if known is None else f"; it is at {known.leader_epoch}/{known.partition_epoch}"
-        message = (
-            f"{self._names(sender)} proposed at leader epoch {proposal.leader_epoch} and version "
-            f"{proposal.partition_epoch}{at}"
-        )
         event = trace.IsrRejected(
             self._node,
             proposal.topic,
@@ -246,12 +262,16 @@ class PartitionChanges:
             partition_epoch=known.partition_epoch if known else proposal.partition_epoch,
             isr=tuple(map(self._names, proposal.in_sync_replicas)),
             error=error.name,
-            message=message,
+            proposed_leader_epoch=proposal.leader_epoch,
+            proposed_partition_epoch=proposal.partition_epoch,
         )
         self._context.actions.append(Emit(event))
 
     def away_from_those_who_leave(self, occasion: Occasion) -> Plan:
-        """source: Election.leaderForControlledShutdown"""
+        """Return the plan that moves a leadership away from a broker in controlled shutdown.
+
+        Source: Election.leaderForControlledShutdown
+        """
 
         def plan(before: PartitionRegistration) -> Planned | None:
             choice = elect(Election.ONLINE, self._candidates(before, self._context.is_online))
@@ -263,7 +283,7 @@ class PartitionChanges:
         return plan
 
     def preferred(self, election: Election, occasion: Occasion) -> Plan:
-        """source: Election.leaderForPreferredReplica"""
+        """Return the plan that elects the preferred leader. Source: Election.leaderForPreferredReplica"""
 
         def plan(before: PartitionRegistration) -> Planned | None:
             choice = elect(election, self._candidates(before, self._context.is_online))
@@ -277,7 +297,10 @@ class PartitionChanges:
 
 
 def _next_term(before: PartitionRegistration, leader: BrokerId, isr: tuple[BrokerId, ...]) -> PartitionRegistration:
-    """source: LeaderAndIsr.newLeaderAndIsr: the leader epoch rises with every change that a controller makes"""
+    """Return the partition after a controller's change, which always raises the leader epoch.
+
+    Source: LeaderAndIsr.newLeaderAndIsr
+    """
     return replace(before, leader=leader, in_sync_replicas=isr, leader_epoch=before.leader_epoch + 1)
 
 

@@ -1,8 +1,9 @@
-"""The registry of the ZooKeeper era: a tree of small files with versions, owners and watches, and sessions that expire.
+"""The registry, a simulated ZooKeeper: a tree of znodes with versions, owners and watches, and sessions that expire.
 
-One server, one total order: every change is a transaction with its own number (zxid), kept in a log and replayed on a
-start. A file may be ephemeral: it goes with the session that made it. A watch notifies one session of one change.
-Simplified: one server instead of an ensemble; no ACLs.     source: ZooKeeper DataTree, SessionTrackerImpl, ExpiryQueue
+One server applies all changes in one order. Each change is a transaction with a number (zxid), which is logged and
+replayed when the server starts. An ephemeral znode is deleted with the session that created it. A watch notifies one
+session once. Simplified: one server instead of an ensemble; no ACLs.
+Source: ZooKeeper DataTree, SessionTrackerImpl, ExpiryQueue
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ SessionId = int
 NO_SESSION: SessionId = 0
 ANY_VERSION = -1
 TICK_US = 2_000_000
-"""tickTime, as in ZooKeeper's sample configuration: sessions are looked at once per tick."""
+"""tickTime, as in ZooKeeper's sample configuration. Sessions are checked once per tick."""
 MIN_SESSION_TICKS, MAX_SESSION_TICKS = 2, 20
-"""minSessionTimeout and maxSessionTimeout: a client's requested timeout is brought into this range."""
+"""minSessionTimeout and maxSessionTimeout in ticks. A requested timeout is clamped to this range."""
 
 
 class RegistryError(Enum):
-    """The ZooKeeper errors that Highwater's clients can meet. source: KeeperException.Code"""
+    """The ZooKeeper errors that this registry can return. Source: KeeperException.Code"""
 
     NO_NODE = "NoNode"
     NODE_EXISTS = "NodeExists"
@@ -35,7 +36,13 @@ class RegistryError(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """ephemeral: gone with the session     sequential: a number is put behind the name, rising per parent"""
+    """The operation to create a znode.
+
+    Attributes:
+        ephemeral: True if the znode is deleted with the session.
+        sequential: True to append a rising number to the name.
+        note: the cause of the change, for the trace; it is not stored.
+    """
 
     path: str
     data: str = ""
@@ -46,7 +53,12 @@ class Create:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetData:
-    """version: the file's required version, -1 for any     note: why, for the trace; it is not kept in the file"""
+    """The operation to set the data of a znode.
+
+    Attributes:
+        version: required current version of the znode, -1 for any.
+        note: the cause of the change, for the trace; it is not stored.
+    """
 
     path: str
     data: str
@@ -62,7 +74,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVersion:
-    """In a Multi: fails it unless the file has this version."""
+    """The part of a `Multi` that fails it unless the znode has this version."""
 
     path: str
     version: int
@@ -70,7 +82,7 @@ class CheckVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetData:
-    """watch: notify once when the file is made, changed or deleted; it need not exist yet"""
+    """The operation to read a znode. With `watch`, the session is notified of the next creation, change or deletion."""
 
     path: str
     watch: bool = False
@@ -78,7 +90,7 @@ class GetData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetChildren:
-    """watch: notify once when a child is made or deleted"""
+    """The operation to list children. With `watch`, the session is notified when a child is next created or deleted."""
 
     path: str
     watch: bool = False
@@ -86,7 +98,7 @@ class GetChildren:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Multi:
-    """All or nothing."""
+    """Several changes, of which either all or none are applied."""
 
     ops: tuple[Create | SetData | Delete | CheckVersion, ...]
 
@@ -97,7 +109,15 @@ Operation = Change | GetData | GetChildren | Multi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """version, czxid: of the file after the operation     path: of a file that was made     children: sorted names"""
+    """The result of an operation.
+
+    Attributes:
+        version: version of the znode after the operation.
+        czxid: transaction that created the znode.
+        path: path of the znode; of a sequential one, with its number.
+        owner: session that owns an ephemeral znode.
+        children: sorted names.
+    """
 
     error: RegistryError | None = None
     data: str = ""
@@ -109,7 +129,7 @@ class Result:
 
 
 class WatchEvent(NamedTuple):
-    """kind: created, changed, deleted or children     session: the one to notify"""
+    """A watch that has fired: `session` is notified of `kind`, which is created, changed, deleted or children."""
 
     session: SessionId
     kind: str
@@ -121,9 +141,12 @@ class WatchEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """One change, numbered: create, set, delete (a file), open, close (a session).
+    """One change of the registry. `kind` is create, set or delete (of a znode), open or close (of a session).
 
-    timeout_us: of a session     note: of the operation; it is not kept
+    Attributes:
+        timeout_us: session timeout, if the transaction opens a session.
+        before: data before the change, if the transaction sets data; not logged.
+        note: note of the operation; not logged.
     """
 
     zxid: int
@@ -138,7 +161,13 @@ class Transaction:
 
 @dataclass(slots=True)
 class Znode:
-    """version: how often the data was set     czxid: the transaction that made it     owner: of an ephemeral file"""
+    """A node of the registry's tree.
+
+    Attributes:
+        version: how often the data was set after the creation.
+        czxid: transaction that created the znode.
+        owner: session that owns the znode, if ephemeral.
+    """
 
     data: str
     czxid: int
@@ -154,7 +183,7 @@ class Session:
 
 
 class Registry:
-    """Apply operations one at a time; `transactions` and `events` grow until they are taken."""
+    """The state of the registry. Operations are applied one at a time; they add to `transactions` and `events`."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {}
@@ -170,7 +199,7 @@ class Registry:
     # ------------------------------------------------------------------------------------------------------ sessions
 
     def open_session(self, client: str, timeout_us: int, now_us: int) -> SessionId:
-        """returns: its number; `sessions` has the granted timeout"""
+        """Open a session and return its number. Its entry in `sessions` has the granted timeout."""
         granted_us = min(max(timeout_us, MIN_SESSION_TICKS * TICK_US), MAX_SESSION_TICKS * TICK_US)
         session = self.zxid + 1
         opened = Transaction(zxid=session, kind="open", data=client, session=session, timeout_us=granted_us)
@@ -179,15 +208,17 @@ class Registry:
         return session
 
     def touch(self, session: SessionId, now_us: int) -> None:
-        """The client was heard: the session lives on for its timeout, rounded up to the next tick."""
+        """Extend a session whose client was heard: it expires after its timeout, rounded up to the next tick."""
         known = self.sessions[session]
         known.expires_us = ((now_us + known.timeout_us) // TICK_US + 1) * TICK_US
 
     def renew_watches(
         self, session: SessionId, zxid: int, data_watches: Sequence[str], child_watches: Sequence[str]
     ) -> None:
-        """A client is back over a new connection: what it watched and what has changed since `zxid` it hears now, the
-        rest it goes on watching. source: DataTree.setWatches"""
+        """Renew the watches of a reconnected client. Watches on znodes that changed since `zxid` fire immediately.
+
+        Source: DataTree.setWatches
+        """
         self._forget_watches(session)
         for path in data_watches:
             if self._changed_at.get(path, 0) > zxid:
@@ -205,7 +236,7 @@ class Registry:
             watches.pop(session, None)
 
     def close_session(self, session: SessionId) -> None:
-        """Its ephemeral files go first, then the session itself. Its watches are forgotten."""
+        """Delete the ephemeral znodes of a session, then its watches and the session itself."""
         for path in [path for path, node in self.nodes.items() if node.owner == session]:
             self._commit(Transaction(zxid=self.zxid + 1, kind="delete", path=path, session=session))
         self._commit(Transaction(zxid=self.zxid + 1, kind="close", session=session))
@@ -215,7 +246,7 @@ class Registry:
         return min((session.expires_us for session in self.sessions.values()), default=None)
 
     def expire(self, now_us: int) -> list[str]:
-        """Close every session that was not heard of in time.     returns: whose, in the order of their opening"""
+        """Close every expired session. Return the names of their clients, earliest session first."""
         expired = [(number, session) for number, session in self.sessions.items() if session.expires_us <= now_us]
         for number, _ in expired:
             self.close_session(number)
@@ -226,12 +257,12 @@ class Registry:
         return taken
 
     def take_events(self) -> list[WatchEvent]:
-        """Watches that have fired, in the order of the changes; of sessions that still live."""
+        """Return the watches that have fired for open sessions, in the order of the changes."""
         taken, self.events = self.events, []
         return [event for event in taken if event.session in self.sessions]
 
     def replay(self, transactions: Iterator[Transaction], now_us: int) -> None:
-        """Take over a log, as a server that starts: every session gets its full timeout again."""
+        """Replay the log when the server starts. Every session gets its full timeout again."""
         for transaction in transactions:
             self._commit(transaction)
         for session in self.sessions:
@@ -242,7 +273,11 @@ class Registry:
     # ---------------------------------------------------------------------------------------------------- operations
 
     def apply(self, session: SessionId, operation: Operation) -> list[Result]:
-        """returns: one result, or of a Multi one per operation (a failed one: the error of the first that failed)"""
+        """Apply an operation.
+
+        Returns:
+            One result, or one per operation of a Multi. A failed Multi has a single result, with the first error.
+        """
         match operation:
             case GetData():
                 return [self._get(session, operation)]
@@ -268,12 +303,12 @@ class Registry:
         return Result(children=tuple(self.children(operation.path)))
 
     def children(self, path: str) -> list[str]:
-        """Names below `path`. Simplified: the directories of the tree need not be made before their files."""
+        """Return the sorted names of the children of `path`. Simplified: parents need not be created first."""
         start = f"{path}/"
         return sorted({other[len(start) :].split("/", 1)[0] for other in self.nodes if other.startswith(start)})
 
     def _multi(self, session: SessionId, operation: Multi) -> list[Result]:
-        """Simplified: all operations are checked against the tree before the first; ours never build on each other."""
+        # Simplified: all operations are checked before the first, since no operation depends on an earlier one.
         for one in operation.ops:
             error = self._refusal(one)
             if error is not None:
@@ -293,7 +328,7 @@ class Registry:
         zxid = self.zxid + 1
         match operation:
             case Create():
-                # Simplified: numbered by transaction; ZooKeeper counts per parent. Both only rise.
+                # Simplified: numbered by transaction; ZooKeeper counts per parent. Both numbers only rise.
                 path = f"{operation.path}{zxid:010d}" if operation.sequential else operation.path
                 owner = session if operation.ephemeral else NO_SESSION
                 transaction = Transaction(zxid=zxid, kind="create", path=path, data=operation.data, session=owner)

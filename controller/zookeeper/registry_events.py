@@ -1,6 +1,6 @@
-"""Changes of the registry as events of the cluster: the registry decides the order.
+"""Trace events for transactions of the registry (the simulated ZooKeeper), in the order of the transactions.
 
-A writer puts the cause beside its write (`note`); the event bears the writer's name and the time of the write.
+The node that writes attaches the cause to its write (`note`). The event has the node's name and the time of the write.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from replica.trace import events as trace
 
 
 class RegistryTeller:
-    """node: the registry's own name"""
+    """A translator of registry transactions into trace events. `node` is the registry's name."""
 
     def __init__(self, registry: Registry, node: str, names: Names) -> None:
         self._registry = registry
@@ -35,7 +35,7 @@ class RegistryTeller:
         self._names = names
 
     def events(self, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
-        """writer: the node whose request it was"""
+        """Yield the events of a transaction that the node `writer` requested."""
         path = transaction.path
         name = znodes.partition_of(path)
         if transaction.kind == "create" and path.startswith(f"{znodes.BROKER_IDS}/"):
@@ -87,8 +87,11 @@ class RegistryTeller:
                 )
 
     def _changed(self, name: TopicPartition, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
-        """Kafka's ZooKeeper controller also raises the leader epoch when it takes a member out of the ISR: that is no
-        election, unless it takes the leader."""
+        """Yield the events of a changed partition.
+
+        A ZooKeeper-era controller also raises the leader epoch when it removes a member from the ISR. Only a removal of
+        the leader counts as an election.
+        """
         version = self._registry.nodes[transaction.path].version
         before = self._registration(name, transaction.before, version - 1)
         after = self._registration(name, transaction.data, version)

@@ -1,7 +1,7 @@
-"""Messages between the registry and its clients, and the records in the registry's log.
+"""Messages between the registry (the simulated ZooKeeper) and its clients, and the records in the registry's log.
 
-Differs from Kafka: JSON instead of ZooKeeper's jute records, so that frames and log can be read by eye. The order of a
-connection is ZooKeeper's: requests are answered in turn, and a watch event never overtakes an answer made before it.
+Differs from Kafka: JSON instead of ZooKeeper's jute records, so that people can read frames and log. The order within
+a connection is ZooKeeper's: requests are answered in turn, and a watch event does not overtake an earlier answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from controller.zookeeper.registry import (
 from replica.errors import PeerViolation
 
 WATCH_XID: Final = -1
-"""xid of an unsolicited frame: a watch has fired."""
+"""The xid of a frame that reports a fired watch."""
 
 _CHANGES: Final[Mapping[str, Callable[..., Change]]] = {
     kind.__name__: kind for kind in (Create, SetData, Delete, CheckVersion)
@@ -39,19 +39,23 @@ _READS: Final[Mapping[str, Callable[..., GetData | GetChildren]]] = {
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """A whole frame, size prefix included; the same message is the same bytes in every process."""
+    """Return a message as a whole frame with its size prefix. Equal messages have equal bytes."""
     body = json.dumps(message, sort_keys=True, separators=(",", ":")).encode()
     return len(body).to_bytes(4, "big") + body
 
 
 def decode(frame: bytes | bytearray) -> dict[str, Any]:
-    """raises: PeerViolation unless the frame (without size prefix) is an object"""
+    """Decode a frame without its size prefix.
+
+    Raises:
+        PeerViolation: if the frame is not a JSON object.
+    """
     try:
         message = json.loads(bytes(frame))
     except ValueError as error:
-        raise PeerViolation(f"not a message of the registry: {bytes(frame[:80])!r} ({error})") from error
+        raise PeerViolation(f"the registry got an invalid message: {bytes(frame[:80])!r} ({error})") from error
     if not isinstance(message, dict):
-        raise PeerViolation(f"not a message of the registry: {bytes(frame[:80])!r}")
+        raise PeerViolation(f"the registry got an invalid message: {bytes(frame[:80])!r}")
     return message
 
 
@@ -62,7 +66,11 @@ def operation_fields(operation: Operation) -> dict[str, Any]:
 
 
 def operation_of(fields: Mapping[str, Any]) -> Operation:
-    """raises: PeerViolation"""
+    """Return the operation of a request.
+
+    Raises:
+        PeerViolation: if the request is malformed.
+    """
     try:
         if fields["op"] == "Multi":
             return Multi(ops=tuple(_change_of(one) for one in fields["ops"]))
@@ -70,7 +78,9 @@ def operation_of(fields: Mapping[str, Any]) -> Operation:
             return _READS[fields["op"]](**_given(fields))
         return _change_of(fields)
     except (KeyError, TypeError) as error:
-        raise PeerViolation(f"not an operation of the registry: {str(fields)[:80]} ({error})") from error
+        raise PeerViolation(
+            f"the simulated ZooKeeper got a malformed request: {str(fields)[:80]}; unknown or missing: {error}"
+        ) from error
 
 
 def _change_of(fields: Mapping[str, Any]) -> Change:
@@ -99,7 +109,7 @@ def result_of(fields: Mapping[str, Any]) -> Result:
 
 
 def encode_transaction(transaction: Transaction) -> bytes:
-    """A record of the registry's log; why it was made is not kept."""
+    """Encode a transaction for the registry's log, without `note` and `before`."""
     fields = {name: value for name, value in asdict(transaction).items() if name not in ("note", "before") and value}
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 

@@ -1,4 +1,7 @@
-"""Where Kafka keeps what in the registry, and how it is written there. source: ZkData.scala"""
+"""The paths of Kafka's znodes in the registry (the simulated ZooKeeper), and the formats of their data.
+
+Source: ZkData.scala
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def state_path(name: TopicPartition) -> str:
 
 
 def partition_of(path: str) -> TopicPartition | None:
-    """The partition whose state stands at `path`."""
+    """Return the partition whose state is stored at `path`, or None."""
     parts = path.split("/")
     if len(parts) == 7 and path.startswith(f"{TOPICS}/") and parts[6] == "state":
         return TopicPartition(parts[3], int(parts[5]))
@@ -62,7 +65,7 @@ def controller_id(data: str) -> BrokerId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBroker:
-    """broker_epoch: the czxid of its file (KIP-380)"""
+    """A broker in the registry. `broker_epoch` is the czxid of the broker's znode (KIP-380)."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -91,14 +94,14 @@ def topic_data(topic_id: UUID, assignment: tuple[tuple[BrokerId, ...], ...]) -> 
 
 
 def topic_of(data: str) -> tuple[UUID, dict[int, tuple[BrokerId, ...]]]:
-    """Topic id, and the replicas of each partition."""
+    """Return the topic's id, and its replicas by partition, from the data of its znode."""
     fields = json.loads(data)
     replicas = {int(number): tuple(members) for number, members in fields["partitions"].items()}
     return UUID(fields["topic_id"]), dict(sorted(replicas.items()))
 
 
 def with_replicas(data: str, partition: int, replicas: tuple[BrokerId, ...]) -> str:
-    """The topic with another assignment of one partition."""
+    """Return the data of a topic's znode with new replicas of one partition."""
     fields = json.loads(data)
     fields["partitions"][str(partition)] = list(replicas)
     return _text(fields)
@@ -117,7 +120,7 @@ def config_of(data: str) -> dict[str, str]:
 
 
 def state_data(registration: PartitionRegistration, controller_epoch: int) -> str:
-    """LeaderAndIsr as the registry keeps it; the version of the file is the partition epoch. source: ZkData.encode"""
+    """Return the data of a partition's znode, whose version is the partition epoch. Source: ZkData.encode"""
     return _text(
         {
             "version": 1,
@@ -130,7 +133,7 @@ def state_data(registration: PartitionRegistration, controller_epoch: int) -> st
 
 
 def unborn(replicas: tuple[BrokerId, ...]) -> PartitionRegistration:
-    """A partition of which the controller has not said anything yet."""
+    """Return the registration of a partition for which the controller has not written a state yet."""
     return PartitionRegistration(
         replicas=replicas, in_sync_replicas=(), leader=NO_BROKER, leader_epoch=-1, partition_epoch=-1
     )
@@ -138,7 +141,7 @@ def unborn(replicas: tuple[BrokerId, ...]) -> PartitionRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """The state of one partition as its file says, without the replicas, which the topic's file says."""
+    """The state of one partition, as in its znode. The replicas are in the topic's znode."""
 
     leader: BrokerId
     leader_epoch: int

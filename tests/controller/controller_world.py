@@ -26,14 +26,13 @@ from controller.inputs import (
     CreateTopicReply,
     DeleteTopic,
     ElectLeader,
-    ElectReply,
     EmitNumbered,
     HeartbeatReply,
     IsrProposal,
+    PlainReply,
     ProducerIdsReply,
     RegisterBroker,
     RegistrationReply,
-    TopicReply,
 )
 from controller.metadata import encode_record
 from controller.state import ControllerLimits, ControllerState
@@ -308,7 +307,7 @@ def shown(action: Action) -> list[str]:
         case ProducerIdsReply(error=error, first=first, length=length, message=message):
             ids = "" if error else f" ids={first}..{first + length - 1}"
             return [f"-> {error.name}{ids}{_because(message)}"]
-        case CreateTopicReply() | TopicReply() | ElectReply():
+        case CreateTopicReply() | PlainReply():
             return [f"-> {action.error.name}{_because(action.message)}"]
     raise AssertionError(f"no transcript shows {action}")
 

@@ -5,12 +5,17 @@ Nothing here decides: it is the disk and the network of `controller.quorum.Quoru
 
 from __future__ import annotations
 
+import bisect
+import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from controller.quorum.messages import (
+    AddVoter,
     AnyAnswer,
+    AskVersions,
     ElectionState,
     FetchAnswer,
     FetchLog,
@@ -18,11 +23,17 @@ from controller.quorum.messages import (
     LeadershipChanged,
     LogCommitted,
     OffsetAndEpoch,
+    PlainAnswer,
+    RemoveVoter,
     Request,
     SendTo,
+    VoterChangeEnded,
+    VotersAppended,
 )
+from controller.quorum.messages import Voter as Replica
 from controller.quorum.quorum import Quorum
-from controller.quorum.roles import QuorumTimeouts
+from controller.quorum.roles import QuorumConfig
+from controller.quorum.voters import VoterSet
 from replica.errors import ErrorCode
 from replica.ids import Names
 from replica.trace.events import Emit
@@ -84,6 +95,20 @@ class MemoryLog:
             self.snapshots = [OffsetAndEpoch(self.entries[offset - 1][0], offset)]
             self.start_offset = offset
 
+    @property
+    def voters(self) -> VoterSet | None:
+        for offset in range(len(self.entries) - 1, -1, -1):
+            kind, _, those = self.entries[offset][1].partition(" ")
+            if kind == "voters":
+                pairs = [voter.split("/") for voter in those.split(",")]
+                return VoterSet(tuple(Replica(int(one), UUID(int=int(disk))) for one, disk in pairs), offset)
+        return None
+
+    def append_voters(self, epoch: int, voters: tuple[Replica, ...], now_us: int) -> None:
+        assert all(voter.directory_id is not None for voter in voters)
+        those = ",".join(f"{voter.voter_id}/{voter.directory_id.int}" for voter in voters if voter.directory_id)
+        self.entries.append((epoch, f"voters {those}"))
+
     def append_leader_change(self, epoch: int, leader_id: int, now_us: int) -> None:
         self.entries.append((epoch, f"leader {leader_id}"))
 
@@ -113,9 +138,10 @@ class MemoryLog:
 
 @dataclass
 class Voter:
-    """One controller: `quorum` is None while it is down."""
+    """One controller: `quorum` is None while it is down. `disk` counts its disks, which are its directory ids."""
 
     voter_id: int
+    disk: int = 1
     log: MemoryLog = field(default_factory=MemoryLog)
     quorum: Quorum | None = None
     lives: int = 0
@@ -125,12 +151,17 @@ class Voter:
 class QuorumWorld:
     """Virtual time, a queue of what happens, and the rules of Raft checked after every step of it.
 
+    observers: so many more controllers, which are no voters yet; the voters have directory ids then (kraft.version 1)
     passes(sender, receiver): whether a message gets through now     delay_us(): how long it takes
+    asks_first: see Quorum
     """
 
-    def __init__(self, voters: int, seed: int = 0) -> None:
+    def __init__(self, voters: int, seed: int = 0, *, asks_first: bool = False, observers: int | None = None) -> None:
         self.now_us = 0
-        self.ids = list(range(1, voters + 1))
+        self.asks_first = asks_first
+        directory_id = None if observers is None else UUID(int=1)
+        self.first_voters = tuple(Replica(voter, directory_id) for voter in range(1, voters + 1))
+        self.ids = list(range(1, voters + (observers or 0) + 1))
         self.names = Names({voter: f"c{voter}" for voter in self.ids})
         self.voters = {voter: Voter(voter) for voter in self.ids}
         self.random = random.Random(seed)
@@ -139,6 +170,7 @@ class QuorumWorld:
         self.story: list[str] = []
         self.leader_of_epoch: dict[int, int] = {}
         self.committed: list[Entry] = []
+        self.committed_in: list[int] = []
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._queued = 0
 
@@ -149,12 +181,14 @@ class QuorumWorld:
         voter.lives += 1
         stream = random.Random(f"{voter_id}/{voter.lives}/{self.random.random()}")
         voter.quorum = Quorum(
-            local_id=voter_id,
-            voters=self.ids,
+            local=self.replica(voter_id),
+            voters=self.first_voters if VoterSet(self.first_voters).find(self.replica(voter_id)) else (),
+            controllers=self.ids,
             names=self.names,
             log=voter.log,
-            timeouts=QuorumTimeouts(),
+            config=QuorumConfig(),
             draw=stream.randrange,
+            asks_first=self.asks_first,
         )
         voter.quorum.start(self.now_us)
         self._after(voter)
@@ -166,12 +200,45 @@ class QuorumWorld:
         for _, _, answer in waiting:
             answer(None)
 
+    def replica(self, voter_id: int) -> Replica:
+        return Replica(voter_id, UUID(int=self.voters[voter_id].disk))
+
+    def new_disk(self, voter_id: int) -> None:
+        """Kill a controller, and format a new disk for it with --no-initial-controllers."""
+        self.kill(voter_id)
+        voter = self.voters[voter_id]
+        voter.log, voter.disk = MemoryLog(), voter.disk + 1
+
+    def is_electable(self, voter_id: int) -> bool:
+        """Return True if a majority of the voters that a controller knows has its disks and would vote for it.
+
+        With lost disks there may be none for ever. So it is, as in Kafka, with a leader that was cut off when it had
+        removed itself: it does not stand, since it is no voter by its own log, and votes for no shorter one.
+        """
+        here = self.voters[voter_id].log
+        voters = (here.voters or VoterSet(self.first_voters)).voters
+        whole = [voter for voter in voters if self.replica(voter.voter_id) == voter]
+        votes = sum(self.voters[voter.voter_id].log.end <= here.end for voter in whole)
+        return self.replica(voter_id) in whole and 2 * votes > len(voters)
+
+    def change(self, leader_id: int, request: AddVoter | RemoveVoter) -> None:
+        leader = self.voters[leader_id]
+        assert leader.quorum is not None
+        answer = leader.quorum.change_voters(request, self.now_us)
+        if answer is not None:
+            self._tell_answer(leader, answer)
+        self._after(leader)
+
+    def _tell_answer(self, leader: Voter, answer: PlainAnswer) -> None:
+        said = f": {answer.message}" if answer.message else ""
+        self.story.append(f"{self.now_us // MS:>6} ms  c{leader.voter_id} answers {answer.error.name}{said}")
+
     def append(self, voter_id: int, payload: str) -> None:
         """The leader decides something."""
         voter = self.voters[voter_id]
         assert voter.quorum is not None and voter.quorum.is_leader
         voter.log.entries.append((voter.quorum.epoch, payload))
-        voter.quorum.appended()
+        voter.quorum.appended(self.now_us)
         self._after(voter)
 
     def take_snapshot(self, voter_id: int) -> None:
@@ -191,7 +258,7 @@ class QuorumWorld:
             if self._queue and self._queue[0][0] <= next_us:
                 if self._queue[0][0] > at_us:
                     break
-                due_us, _, act = self._queue.pop(0)
+                due_us, _, act = heapq.heappop(self._queue)
                 self.now_us = max(self.now_us, due_us)
                 act()
             elif next_us <= at_us:
@@ -211,9 +278,8 @@ class QuorumWorld:
     # ------------------------------------------------------------------------------------------------------ messages
 
     def _later(self, delay_us: int, act: Callable[[], None]) -> None:
-        self._queue.append((self.now_us + delay_us, self._queued, act))
+        heapq.heappush(self._queue, (self.now_us + delay_us, self._queued, act))
         self._queued += 1
-        self._queue.sort(key=lambda item: item[:2])
 
     def _send(self, sender: Voter, action: SendTo) -> None:
         """Over one connection: an answer, or after a while the knowledge that there is none."""
@@ -243,13 +309,16 @@ class QuorumWorld:
     def _asked(self, receiver: Voter, request: Request, answer: Callable[[AnyAnswer | None], None]) -> None:
         quorum = receiver.quorum
         assert quorum is not None
-        if isinstance(request, FetchSnapshot):
+        if isinstance(request, AskVersions):
+            answer(PlainAnswer(ErrorCode.NONE))
+        elif isinstance(request, FetchSnapshot):
             answer(quorum.snapshot_fetched(replace(request, max_bytes=SNAPSHOT_PIECE_BYTES), self.now_us))
         elif isinstance(request, FetchLog):
             receiver.waiting.append((self.now_us + FETCH_WAIT_US, request, answer))
             self._later(FETCH_WAIT_US, lambda: self._serve(receiver))
             self._serve(receiver)
         else:
+            assert not isinstance(request, AddVoter | RemoveVoter)
             found = quorum.asked(request, self.now_us)
             if found.vote_granted:
                 assert receiver.log.election.epoch == found.epoch, "a vote that is not on disk"
@@ -281,7 +350,9 @@ class QuorumWorld:
                         self._send(voter, action)
                     case Emit():
                         self.story.append(f"{self.now_us // MS:>6} ms  {action.event.sentence()}")
-                    case LogCommitted() | LeadershipChanged():
+                    case VoterChangeEnded():
+                        self._tell_answer(voter, action.answer)
+                    case LogCommitted() | LeadershipChanged() | VotersAppended():
                         pass
             self._serve(voter)
         self._judge(voter)
@@ -294,12 +365,16 @@ class QuorumWorld:
             return
         if quorum.is_leader:
             if quorum.epoch not in self.leader_of_epoch:
-                here = voter.log.entries[: len(self.committed)]
-                assert here == self.committed, f"the leader of epoch {quorum.epoch} lacks committed records"
+                # A candidate that hears of its votes late finds what leaders of later epochs have committed meanwhile.
+                owed = self.committed[: bisect.bisect_left(self.committed_in, quorum.epoch)]
+                here = voter.log.entries[: len(owed)]
+                assert here == owed, f"the leader of epoch {quorum.epoch} lacks committed records"
             known = self.leader_of_epoch.setdefault(quorum.epoch, voter.voter_id)
             assert known == voter.voter_id, f"epoch {quorum.epoch} has two leaders: {known} and {voter.voter_id}"
         here = voter.log.entries[: quorum.high_watermark]
         assert len(here) == quorum.high_watermark, "committed records are missing from the log"
         shared = min(len(here), len(self.committed))
         assert here[:shared] == self.committed[:shared], "what was committed has changed"
+        # The leader that commits an entry is the first to know of it, so this is the epoch of that leader.
+        self.committed_in += [quorum.epoch] * (len(here) - shared)
         self.committed += here[shared:]

@@ -11,7 +11,7 @@ from controller.access import EVERYBODY, Acl, AclFilter, Acls, Operation, Patter
 from controller.acl_control import AclControl
 from controller.changes import Journal
 from controller.image import MetadataImage
-from controller.inputs import CreateAcl, DeleteAcls, DeleteAclsReply, TopicReply
+from controller.inputs import CreateAcl, DeleteAcls, DeleteAclsReply, PlainReply
 from controller.metadata import AccessControlEntryRecord, MetadataRecord, decode_record, encode_record
 from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
@@ -138,10 +138,10 @@ def control() -> tuple[AclControl, Journal]:
     return AclControl(journal), journal
 
 
-def create(given: AclControl, journal: Journal, rule: Acl) -> TopicReply:
+def create(given: AclControl, journal: Journal, rule: Acl) -> PlainReply:
     given.create(CreateAcl(now_us=0, acl=rule))
     reply = journal.take()[-1]
-    assert isinstance(reply, TopicReply)
+    assert isinstance(reply, PlainReply)
     return reply
 
 

@@ -39,6 +39,7 @@ def change(
         is_acceptable=lambda broker_id: broker_id in live,
         election=election,
         target=Target(in_sync_replicas=isr, recovering=recovering),
+        reassignment_done="added-in-sync",
     )
 
 

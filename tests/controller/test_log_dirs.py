@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from controller_world import heartbeat, new_state, register
 
-from controller.inputs import AssignReplicas, AssignReplicasReply, CreateTopic, DeleteTopic, ElectLeader
+from controller.inputs import AssignReplicas, CreateTopic, DeleteTopic, ElectLeader, PlainReply
 from controller.metadata import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
@@ -15,6 +15,7 @@ from controller.metadata import (
 )
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER
+from replica.rules import PROFILES
 
 DIRS = ("dir-1", "dir-2")
 
@@ -35,7 +36,7 @@ def state():
 def assign(state, *places, epoch=None):
     broker_epoch = state.image.brokers[1].broker_epoch if epoch is None else epoch
     actions = state.step(AssignReplicas(now_us=0, broker_id=1, broker_epoch=broker_epoch, places=places))
-    (reply,) = [action for action in actions if isinstance(action, AssignReplicasReply)]
+    (reply,) = [action for action in actions if isinstance(action, PlainReply)]
     return reply.error
 
 
@@ -86,6 +87,33 @@ def test_an_earlier_life_cannot_place_replicas(state):
 def test_a_topic_that_is_created_again_begins_without_places(state):
     state.step(DeleteTopic(now_us=1, name="t"))
     assert [str(name) for _, name in state.image.directories] == ["solo-0"]
+
+
+@pytest.mark.parametrize(
+    ("era", "elr"), [("kafka-4.1", ()), ("kafka-4.2", ()), ("kafka-4.3", (2,)), ("kafka-4.4", (2,))]
+)
+def test_before_4_3_a_report_voids_the_elr(era, elr):
+    """ReplicationControlManager.handleAssignReplicasToDirs, also where the directory is the one it knows."""
+    state = new_state(rules=PROFILES[era])
+    for broker_id in (1, 2):
+        state.step(register(broker_id, log_dirs=DIRS))
+        heartbeat(state, broker_id)
+    state.step(CreateTopic(now_us=0, name="t", assignment=((1, 2),), config={"min.insync.replicas": "2"}))
+    heartbeat(state, 2, want_fence=True)
+    partition = state.image.topics["t"].partitions[0]
+    assert (partition.in_sync_replicas, partition.elr) == ((1,), (2,))
+    before = partition.partition_epoch
+    for _ in range(2):
+        assert assign(state, ("t", 0, "dir-1")) is ErrorCode.NONE
+    partition = state.image.topics["t"].partitions[0]
+    assert (partition.elr, partition.leader, partition.partition_epoch - before) == (elr, 1, 0 if elr else 1)
+
+
+def test_who_is_no_replica_reports_nothing(state):
+    state.step(CreateTopic(now_us=0, name="u", assignment=((2,),)))
+    before = state.next_offset
+    assert assign(state, ("u", 0, "dir-1")) is ErrorCode.NONE
+    assert state.next_offset == before
 
 
 @pytest.mark.parametrize(

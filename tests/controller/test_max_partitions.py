@@ -11,11 +11,11 @@ from controller_world import NAMES, new_state, start_brokers
 from cluster.config import BrokerConfig
 from cluster.messages.topic_files import creation
 from controller.image import MetadataImage
-from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, Several, SeveralReply, TopicReply
+from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, PlainReply, Several, SeveralReply
 from controller.state import ControllerState
 from replica.errors import ErrorCode, KafkaError
 
-REFUSAL = "{} more than the {} partitions there are would exceed max.partitions=5"
+REFUSAL = "{} new partitions and the existing {} would exceed max.partitions=5"
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def create(state: ControllerState, name: str, partitions: int, **fields: Any) ->
     return reply
 
 
-def grow(state: ControllerState, count: int, **fields: Any) -> TopicReply:
+def grow(state: ControllerState, count: int, **fields: Any) -> PlainReply:
     reply = state.step(CreatePartitions(now_us=0, topic="t", count=count, assignment=None, **fields))[-1]
-    assert isinstance(reply, TopicReply)
+    assert isinstance(reply, PlainReply)
     return reply
 
 
@@ -81,7 +81,9 @@ def test_in_the_zookeeper_era_what_is_written_already_counts(state: ControllerSt
 
     assert files(3) == files(2, under_way=1) == 2
     for partitions, under_way in ((4, 0), (2, 2)):
-        with pytest.raises(KafkaError, match=r"4 more than the 2 partitions .* max\.partitions=5") as refused:
+        with pytest.raises(
+            KafkaError, match=r"4 new partitions and the existing 2 would .* max\.partitions=5"
+        ) as refused:
             files(partitions, under_way)
         assert refused.value.code is ErrorCode.POLICY_VIOLATION
 

@@ -53,6 +53,7 @@ def test_nor_does_one_that_is_not_needed_beside_others_that_are(flows: list[Any]
     assert len(flows) < 10
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("racks", "fenced"),
     [

@@ -16,10 +16,11 @@ from controller.quorum.messages import (
     OffsetAndEpoch,
     SendTo,
     Vote,
+    Voter,
     VoterAnswer,
 )
-from controller.quorum.quorum import Quorum
-from controller.quorum.roles import Candidate, Follower, Leader, QuorumTimeouts, Resigned, Unattached
+from controller.quorum.quorum import EPOCH_MAX, Quorum
+from controller.quorum.roles import Candidate, Follower, Leader, Prospective, QuorumConfig, Resigned, Unattached
 from replica.errors import ErrorCode
 from replica.ids import Names
 
@@ -27,10 +28,21 @@ SECOND = 1000 * MS
 NAMES = Names({1: "c1", 2: "c2", 3: "c3"})
 
 
-def voter(log: MemoryLog | None = None, now_us: int = 0) -> tuple[Quorum, MemoryLog]:
-    """c1 of three, which draws the shortest timeouts."""
+def voter(
+    log: MemoryLog | None = None, now_us: int = 0, *, asks_first: bool = False, controllers: tuple[int, ...] = (1, 2, 3)
+) -> tuple[Quorum, MemoryLog]:
+    """c1 of three voters, which draws the shortest timeouts."""
     log = log or MemoryLog()
-    quorum = Quorum(local_id=1, voters=(1, 2, 3), names=NAMES, log=log, timeouts=QuorumTimeouts(), draw=lambda bound: 0)
+    quorum = Quorum(
+        local=Voter(1),
+        voters=(Voter(1), Voter(2), Voter(3)),
+        controllers=controllers,
+        names=NAMES,
+        log=log,
+        config=QuorumConfig(),
+        draw=lambda bound: 0,
+        asks_first=asks_first,
+    )
     quorum.start(now_us)
     return quorum, log
 
@@ -114,7 +126,7 @@ def test_a_diverging_fetch_is_told_where_the_logs_part_and_acknowledges_nothing(
     assert quorum.high_watermark == 3
     answer = quorum.fetched(FetchLog(2, 4, 9, 3), SECOND)
     assert answer.diverging == OffsetAndEpoch(1, 2) and answer.error is ErrorCode.NONE
-    assert isinstance(quorum.role, Leader) and quorum.role.end_offsets[2] is None
+    assert isinstance(quorum.role, Leader) and quorum.role.progress(Voter(2)).end_offset < 0
 
 
 def test_a_follower_cuts_its_log_where_it_parts_from_the_leaders():
@@ -171,9 +183,15 @@ def test_who_loses_an_election_waits_a_moment_and_stands_again():
     assert isinstance(quorum.role, Candidate) and quorum.epoch == 2, "the shortest backoff is none"
 
 
-def test_a_stranger_gets_no_vote():
+def test_a_candidate_that_is_no_voter_yet_as_far_as_this_log_goes_gets_a_vote():
+    quorum, _ = voter(controllers=(1, 2, 3, 4))
+    assert quorum.asked(Vote(4, 7, OffsetAndEpoch(6, 99)), 0).vote_granted
+
+
+def test_ids_of_no_controller_and_epochs_without_a_next_one_are_refused():
     quorum, _ = voter()
-    assert quorum.asked(Vote(9, 7, OffsetAndEpoch(6, 99)), 0).error is ErrorCode.INCONSISTENT_VOTER_SET
+    for request in (Vote(9, 7, OffsetAndEpoch(6, 99)), EndQuorumEpoch(-1, 7, ()), BeginQuorumEpoch(2, EPOCH_MAX + 1)):
+        assert quorum.asked(request, 0).error is ErrorCode.INVALID_REQUEST
     assert quorum.epoch == 0
 
 
@@ -204,3 +222,60 @@ def test_the_majority_goes_on_without_its_leader_and_takes_it_back():
     log = world.voters[first].log.entries
     assert log[: len(world.committed)] == world.committed
     assert not any(payload == "never committed" for _, payload in log)
+
+
+# ------------------------------------------------------------------------------------------------------------ pre-vote
+
+
+def follower_of_2(*, has_fetched: bool) -> tuple[Quorum, MemoryLog]:
+    quorum, log = voter(asks_first=True)
+    quorum.asked(BeginQuorumEpoch(2, 1), 0)
+    (_, fetch) = sent(quorum)[0]
+    if has_fetched:
+        quorum.answered(2, fetch, FetchAnswer(ErrorCode.NONE, 2, 1, 0), 10)
+        quorum.take()
+    return quorum, log
+
+
+def test_who_hears_its_leader_would_vote_for_no_other():
+    """FollowerState.canGrantVote. The question changes nothing."""
+    for has_fetched in (True, False):
+        quorum, log = follower_of_2(has_fetched=has_fetched)
+        answer = quorum.asked(Vote(3, 1, OffsetAndEpoch(0, 0), pre_vote=True), 20)
+        assert (answer.vote_granted, answer.leader_id) == (not has_fetched, 2)
+        assert (quorum.epoch, log.election) == (1, ElectionState(1, 2))
+
+
+def test_nobody_would_vote_for_a_shorter_log():
+    quorum, log = voter(asks_first=True)
+    log.entries += [(1, "a"), (2, "b")]
+    assert not quorum.asked(Vote(2, 2, OffsetAndEpoch(1, 1), pre_vote=True), 20).vote_granted
+    assert quorum.asked(Vote(2, 2, OffsetAndEpoch(2, 2), pre_vote=True), 20).vote_granted
+    assert log.election.voted_id is None, "it was asked, and has not voted"
+
+
+def test_who_misses_its_leader_asks_before_it_begins_an_epoch():
+    quorum, log = follower_of_2(has_fetched=True)
+    assert isinstance(quorum.role, Follower)
+    now_us = quorum.role.fetch_due_us
+    quorum.tick(now_us)
+    asked = sent(quorum)
+    assert asked == [(3, Vote(1, 1, OffsetAndEpoch(0, 0), pre_vote=True))], "the connection to c2 is busy"
+    assert (quorum.epoch, quorum.leader_id, log.election) == (1, 2, ElectionState(1, 2))
+    quorum.answered(3, asked[0][1], VoterAnswer(ErrorCode.NONE, 2, 1, True), now_us + 5)
+    assert isinstance(quorum.role, Candidate) and (quorum.epoch, log.election) == (2, ElectionState(2, None, 1))
+
+
+def test_who_would_not_be_elected_follows_its_leader_again():
+    quorum, log = follower_of_2(has_fetched=True)
+    assert isinstance(quorum.role, Follower)
+    now_us = quorum.role.fetch_due_us
+    quorum.tick(now_us)
+    assert isinstance(quorum.role, Prospective)
+    quorum.tick(quorum.role.election_due_us)
+    assert (
+        quorum.leader_id == 2
+        and not isinstance(quorum.role, Prospective)
+        and (quorum.epoch, quorum.leader_id) == (1, 2)
+    )
+    assert log.election == ElectionState(1, 2)

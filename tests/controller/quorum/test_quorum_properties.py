@@ -6,10 +6,11 @@ The rules themselves are asserted by `quorum_world.QuorumWorld` after every step
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from quorum_world import LATENCY_US, MS, QuorumWorld
 
+from controller.quorum.messages import AddVoter, RemoveVoter
 from tests.soak import examples
 
 SECOND = 1000 * MS
@@ -20,9 +21,13 @@ VERBS = (
 )
 
 
+CHANGES = (*VERBS, "add", "add", "add", "remove", "remove", "new disk")
+
+
 class Play:
-    def __init__(self, voters: int, seed: int) -> None:
-        self.world = QuorumWorld(voters, seed)
+    def __init__(self, voters: int, seed: int, asks_first: bool, observers: int | None = None) -> None:
+        self.world = QuorumWorld(voters, seed, asks_first=asks_first, observers=observers)
+        self.verbs = VERBS if observers is None else CHANGES
         self.island = 0
         self.loss_percent = 0
         self.slowest_ms = 1
@@ -38,7 +43,7 @@ class Play:
     def step(self) -> None:
         world, chance = self.world, self.world.random
         voter = chance.choice(world.ids)
-        match chance.choice(VERBS):
+        match chance.choice(self.verbs):
             case "run":
                 world.run_until(world.now_us + chance.randrange(3000 * MS))
             case "append":
@@ -62,6 +67,14 @@ class Play:
                 leader = chance.choice(world.leaders)
                 self.island = 1 << leader
                 world.append(leader, f"{world.now_us} by {leader}, alone")
+            case "add":
+                for leader in world.leaders:
+                    world.change(leader, AddVoter(world.replica(voter)))
+            case "remove":
+                for leader in world.leaders:
+                    world.change(leader, RemoveVoter(world.replica(voter)))
+            case "new disk" if chance.randrange(6) == 0:
+                world.new_disk(voter)
         world.run_until(world.now_us + chance.randrange(400 * MS))
 
     def heal(self) -> None:
@@ -69,14 +82,38 @@ class Play:
         self.slowest_ms = 1
 
 
+@pytest.mark.parametrize("asks_first", [False, True])
 @pytest.mark.parametrize("voters", [1, 3, 5])
 @settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_one_leader_per_epoch_and_no_committed_record_is_lost_or_changed(voters: int, seed: int) -> None:
-    play = Play(voters, seed)
+@example(seed=8085)  # with five voters a candidate hears of its votes when the next epoch has committed records
+def test_one_leader_per_epoch_and_no_committed_record_is_lost_or_changed(
+    voters: int, asks_first: bool, seed: int
+) -> None:
+    play = Play(voters, seed, asks_first)
+    for _ in range(60):
+        play.step()
+    ends_well(play)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("asks_first", [False, True])
+@pytest.mark.parametrize("voters", [1, 3])
+@settings(max_examples=examples(40), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_so_it_is_while_voters_are_added_and_removed_and_disks_are_lost(
+    voters: int, asks_first: bool, seed: int
+) -> None:
+    play = Play(voters, seed, asks_first, observers=2)
     world = play.world
     for _ in range(60):
         play.step()
+    if any(world.is_electable(voter) for voter in world.ids):
+        ends_well(play)
+
+
+def ends_well(play: Play) -> None:
+    world = play.world
     # When all is well again there is one leader soon, and its decisions reach every voter.
     play.heal()
     for voter in world.ids:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from quorum_world import QuorumWorld
 
+from controller.quorum.messages import AddVoter, RemoveVoter
+
 TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("quorum_*.txt"))
 
 
@@ -17,8 +19,8 @@ class QuorumVerbs:
     def __init__(self) -> None:
         self._world: QuorumWorld
 
-    def quorum(self, voters: int, seed: int = 0) -> None:
-        self._world = QuorumWorld(voters, seed)
+    def quorum(self, voters: int, seed: int = 0, observers: int | None = None) -> None:
+        self._world = QuorumWorld(voters, seed, asks_first=observers is not None, observers=observers)
         for voter in self._world.ids:
             self._world.start(voter)
 
@@ -46,6 +48,20 @@ class QuorumVerbs:
     def snapshot(self, name: str) -> None:
         """Of all that is committed; the log is cut behind it."""
         self._world.take_snapshot(int(name[1:]))
+
+    def add(self, leader: str, name: str) -> list[str]:
+        return self._change(leader, AddVoter(self._world.replica(int(name[1:]))))
+
+    def remove(self, leader: str, name: str) -> list[str]:
+        return self._change(leader, RemoveVoter(self._world.replica(int(name[1:]))))
+
+    def _change(self, leader: str, request: AddVoter | RemoveVoter) -> list[str]:
+        told = len(self._world.story)
+        self._world.change(int(leader[1:]), request)
+        return self._world.story[told:]
+
+    def disk(self, name: str) -> None:
+        self._world.new_disk(int(name[1:]))
 
     def logs(self) -> list[str]:
         lines = []

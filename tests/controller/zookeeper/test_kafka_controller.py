@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from controller.inputs import AlterPartition, IsrProposal
+from controller.inputs import AlterPartition, ElectLeader, IsrProposal
 from controller.zookeeper import znodes
 from controller.zookeeper.control_requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.zookeeper.controller_context import Process, Reply
@@ -79,6 +79,10 @@ class ControllerWorld:
     def told_of(self, kind: type) -> list[int]:
         """Brokers to which requests of one kind went."""
         return [request.broker.broker_id for request in self.sent if isinstance(request, kind)]
+
+
+def election_of(broker_id: int) -> ElectLeader:
+    return ElectLeader(now_us=0, topic=T0.topic, partition=T0.partition, desired=broker_id)
 
 
 def test_the_first_controls_and_the_others_follow_it() -> None:
@@ -174,7 +178,7 @@ def test_a_write_of_an_older_controller_is_refused_and_it_resigns() -> None:
     world.operate(Delete(path=znodes.CONTROLLER))
     world.run(2, world.controllers[2].elect())
     before = world.state
-    world.run(1, world.controllers[1].elect_leader(T0, 3, False, lambda reply: None))
+    world.run(1, world.controllers[1].elect_leader(election_of(3), lambda reply: None))
     assert world.state == before
     assert not world.controllers[1].is_active
     assert [type(event) for event in world.told][-1] is trace.ControllerResigned
@@ -184,10 +188,10 @@ def test_before_kafka_6082_only_what_the_newer_one_wrote_is_safe() -> None:
     world = ControllerWorld(V2_1)
     world.operate(Delete(path=znodes.CONTROLLER))
     world.run(2, world.controllers[2].elect())
-    world.run(1, world.controllers[1].elect_leader(T0, 3, False, lambda reply: None))
+    world.run(1, world.controllers[1].elect_leader(election_of(3), lambda reply: None))
     assert world.state[0] == 3, "the partition's state was still of the older one's epoch"
-    world.run(2, world.controllers[2].elect_leader(T0, 2, False, lambda reply: None))
-    world.run(1, world.controllers[1].elect_leader(T0, 1, False, lambda reply: None))
+    world.run(2, world.controllers[2].elect_leader(election_of(2), lambda reply: None))
+    world.run(1, world.controllers[1].elect_leader(election_of(1), lambda reply: None))
     assert world.state[0] == 2
 
 
