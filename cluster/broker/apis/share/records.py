@@ -1,0 +1,301 @@
+"""Records for members of share groups (KIP-932): ShareFetch (78), ShareAcknowledge (79).
+
+Source: KafkaApis.handleShareFetchRequest, handleShareAcknowledgeRequest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from cluster.broker.apis.api import ApiHandler, BrokerParts, Serve, Values
+from cluster.broker.apis.cluster_view import LeaderHints
+from cluster.broker.apis.share.groups import by_topic, where_shares_are_on
+from cluster.protocol import cold
+from cluster.protocol.entities import NO_ID, Entity
+from cluster.protocol.versions import SHARE_ACKNOWLEDGE, SHARE_FETCH
+from cluster.server.responder import Call
+from cluster.share.manager import Delivered, Deliveries, ShareFetch
+from cluster.share.partition import RENEW, Acknowledgement, AcquireParams
+from cluster.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SessionPartition
+from cluster.share.state import ShareKey
+from controller.access import Operation
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import TopicPartition
+
+FIRST_WITH_RENEWALS = 2
+RECORD_LIMIT = 1
+"""The value of ShareAcquireMode that limits the number of records strictly (KIP-1206)."""
+Settled = dict[ShareKey, tuple[ErrorCode, str | None]]
+"""The results of acknowledgements: error code and error message by partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InHand:
+    call: Call
+    request: Entity
+
+    @property
+    def session(self) -> SessionKey:
+        return SessionKey(str(self.request.group_id or ""), str(self.request.member_id or ""))
+
+    @property
+    def epoch(self) -> int:
+        return int(self.request.share_session_epoch)
+
+    @property
+    def partitions(self) -> list[SessionPartition]:
+        return [
+            SessionPartition(topic.topic_id or NO_ID, int(one.partition_index))
+            for topic in self.request.topics
+            for one in topic.partitions
+        ]
+
+    @property
+    def acknowledgements(self) -> dict[ShareKey, list[Acknowledgement]]:
+        return {
+            ShareKey(self.session.group_id, topic.topic_id or NO_ID, int(one.partition_index)): [
+                Acknowledgement(int(batch.first_offset), int(batch.last_offset), tuple(batch.acknowledge_types))
+                for batch in one.acknowledgement_batches
+            ]
+            for topic in self.request.topics
+            for one in topic.partitions
+            if one.acknowledgement_batches
+        }
+
+
+class _OfShares(ApiHandler):
+    """The base of the handlers of ShareFetch and ShareAcknowledge."""
+
+    def __init__(self, broker: BrokerParts) -> None:
+        super().__init__(broker)
+        self._shares = broker.coordinators.shares
+
+    def _check(self, given: _InHand) -> None:
+        if not given.session.group_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
+        if not given.session.member_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
+
+    def _may_read(self, given: _InHand, topic: str | None) -> bool:
+        """Return True if the client may read the topic, or if the topic is unknown."""
+        access = self._broker.access
+        return not access.is_on or topic is None or access.allows_topic(given.call.connection, Operation.READ, topic)
+
+    def _refuse(self, given: _InHand, error: KafkaError) -> None:
+        self._answer(given.call, error_code=error.code, error_message=error.message or None)
+
+    def _settle(self, given: _InHand, done: Callable[[Settled, int], None], now_us: int) -> None:
+        """Apply the acknowledgements in a request, and call `done` once with the results of all of them."""
+        asked = given.acknowledgements
+        settled: Settled = {}
+        renews = given.call.header.api_version >= FIRST_WITH_RENEWALS and given.request.is_renew_ack
+
+        def answered(key: ShareKey, error: ErrorCode, message: str | None, at_us: int) -> None:
+            settled[key] = error, message
+            if len(settled) == len(asked):
+                done(settled, at_us)
+
+        if not asked:
+            done(settled, now_us)
+        for key, batches in asked.items():
+            error = _wrong(batches, renews=renews)
+            if not self._may_read(given, self._cache.topic_name(key.topic_id)):
+                answered(key, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, now_us)
+            elif error:
+                answered(key, ErrorCode.INVALID_REQUEST, error, now_us)
+            else:
+                member = given.session.member_id
+                self._shares.acknowledge(key, member, batches, partial(answered, key), now_us)
+
+    def _end_if_final(self, given: _InHand, now_us: int) -> None:
+        if given.epoch == FINAL_EPOCH:
+            self._shares.end_session(self._shares.sessions.end(given.session), now_us)
+
+    def _lock_ms(self, given: _InHand) -> int:
+        return self._shares.limits(given.session.group_id).lock_us // 1000
+
+    def _answer_all(self, given: _InHand, topics: Mapping[object, list[Values]], hints: LeaderHints) -> None:
+        self._answer(
+            given.call,
+            acquisition_lock_timeout=self._lock_ms(given),
+            responses=by_topic(topics),
+            node_endpoints=[one._asdict() for one in hints.endpoints],
+        )
+
+    def _leader_values(self, hints: LeaderHints, key: ShareKey, error: ErrorCode) -> Values:
+        name = self._cache.topic_name(key.topic_id)
+        if error is not ErrorCode.NOT_LEADER_OR_FOLLOWER or name is None:
+            return {}
+        return {"current_leader": hints.leader_of(TopicPartition(name, key.partition))._asdict()}
+
+
+class ShareFetchHandler(_OfShares):
+    """ShareFetch (78): return records for a member, and apply acknowledgements of earlier records.
+
+    1  the first version that Kafka keeps: version 0 was for early access in 4.0
+    2  a strict limit of records (KIP-1206), renewed locks (KIP-1222)
+    """
+
+    def __call__(self, call: Call) -> None:
+        given = _InHand(call=call, request=call.decoded())
+        try:
+            self._check(given)
+            wanted = self._wanted(given)
+        except KafkaError as error:
+            self._refuse(given, error)
+            return
+        found: list[Deliveries] = []
+        settled: list[Settled] = []
+
+        def maybe_respond(at_us: int) -> None:
+            if found and settled:
+                self._respond(given, found[0], settled[0])
+                self._end_if_final(given, at_us)
+
+        def fetched(results: Deliveries, at_us: int) -> None:
+            found.append(results)
+            maybe_respond(at_us)
+
+        def acknowledged(results: Settled, at_us: int) -> None:
+            settled.append(results)
+            maybe_respond(at_us)
+
+        self._settle(given, acknowledged, call.now_us)
+        self._fetch(given, wanted, fetched, call.now_us)
+
+    def _wanted(self, given: _InHand) -> list[SessionPartition]:
+        """Begin, continue or end the member's session, and return its partitions (SharePartitionManager.newContext)."""
+        sessions, request = self._shares.sessions, given.request
+        if given.epoch == INITIAL_EPOCH:
+            if given.acknowledgements:
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
+            return list(sessions.begin(given.session, given.call.connection, given.partitions).partitions)
+        session = sessions.go_on(given.session, given.epoch)
+        if given.epoch == FINAL_EPOCH:
+            return []
+        session.partitions |= dict.fromkeys(given.partitions)
+        for topic in request.forgotten_topics_data:
+            for number in topic.partitions:
+                session.partitions.pop(SessionPartition(topic.topic_id or NO_ID, int(number)), None)
+        return list(session.partitions)
+
+    def _fetch(
+        self,
+        given: _InHand,
+        wanted: Iterable[SessionPartition],
+        respond: Callable[[Deliveries, int], None],
+        now_us: int,
+    ) -> None:
+        request = given.request
+        refused: Deliveries = {}
+        known: dict[ShareKey, TopicPartition] = {}
+        for topic_id, number in wanted:
+            key, topic = ShareKey(given.session.group_id, topic_id, number), self._cache.topic_name(topic_id)
+            if topic is None:
+                refused[key] = Delivered(ErrorCode.UNKNOWN_TOPIC_ID)
+            elif not self._may_read(given, topic):
+                refused[key] = Delivered(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif self._cache.image.partition(topic, number) is None:
+                refused[key] = Delivered(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                known[key] = TopicPartition(topic, number)
+        fetch = ShareFetch(
+            acquire=AcquireParams(
+                member=given.session.member_id,
+                max_records=int(request.max_records),
+                batch_size=int(request.batch_size),
+                is_record_limit=getattr(request, "share_acquire_mode", 0) == RECORD_LIMIT,
+            ),
+            peer=given.call.peer,
+            connection=given.call.connection,
+            max_wait_us=cold.milliseconds(request.max_wait) * 1000,
+            min_bytes=min(int(request.min_bytes), int(request.max_bytes)),
+            max_bytes=int(request.max_bytes),
+            wanted=known,
+            respond=lambda found, at_us: respond({**refused, **found}, at_us),
+        )
+        renews = given.call.header.api_version >= FIRST_WITH_RENEWALS and request.is_renew_ack
+        if renews:
+            respond({}, now_us)  # The renewed locks would expire before the response.
+        else:
+            self._shares.fetch(fetch, now_us)
+
+    def _respond(self, given: _InHand, found: Deliveries, settled: Settled) -> None:
+        is_first = given.epoch == INITIAL_EPOCH
+        hints = LeaderHints(self._cache, self._broker.connections.listener(given.call.connection))
+        topics: dict[object, list[Values]] = {}
+        for key in dict.fromkeys((*found, *settled)):
+            delivered = found.get(key, Delivered())
+            error, message = settled.get(key, (ErrorCode.NONE, None))
+            if not (is_first or delivered.acquired or delivered.error is not ErrorCode.NONE or key in settled):
+                continue
+            values: Values = {
+                "partition_index": key.partition,
+                "error_code": delivered.error,
+                "error_message": delivered.message,
+                "acknowledge_error_code": int(error),
+                "acknowledge_error_message": message,
+                "records": delivered.records,
+                "acquired_records": [
+                    {"first_offset": one.first, "last_offset": one.last, "delivery_count": one.delivery_count}
+                    for one in delivered.acquired
+                ],
+            }
+            worse = delivered.error if delivered.error is not ErrorCode.NONE else error
+            topics.setdefault(key.topic_id, []).append(values | self._leader_values(hints, key, worse))
+        self._answer_all(given, topics, hints)
+
+
+class ShareAcknowledgeHandler(_OfShares):
+    """ShareAcknowledge (79): accept, release, reject or renew records that a member acquired.
+
+    1  the first version that Kafka keeps: version 0 was for early access in 4.0
+    2  renewed locks (KIP-1222)
+    """
+
+    def __call__(self, call: Call) -> None:
+        given = _InHand(call=call, request=call.decoded())
+        try:
+            self._check(given)
+            if given.epoch == INITIAL_EPOCH:
+                raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+            self._shares.sessions.go_on(given.session, given.epoch)
+        except KafkaError as error:
+            self._refuse(given, error)
+            return
+
+        def acknowledged(settled: Settled, at_us: int) -> None:
+            self._respond(given, settled)
+            self._end_if_final(given, at_us)
+
+        self._settle(given, acknowledged, call.now_us)
+
+    def _respond(self, given: _InHand, settled: Settled) -> None:
+        hints = LeaderHints(self._cache, self._broker.connections.listener(given.call.connection))
+        topics: dict[object, list[Values]] = {}
+        for key, (error, message) in settled.items():
+            values: Values = {"partition_index": key.partition, "error_code": error, "error_message": message}
+            topics.setdefault(key.topic_id, []).append(values | self._leader_values(hints, key, error))
+        self._answer_all(given, topics, hints)
+
+
+def _wrong(batches: Sequence[Acknowledgement], *, renews: bool) -> str:
+    """Return the error message for acknowledgements, empty if valid. Source: validateAcknowledgementBatches"""
+    previous = -1
+    for one in batches:
+        if one.first > one.last or one.first <= previous or not one.types:
+            return "The offsets of the acknowledgement batches are not in order."
+        if len(one.types) not in (1, one.last - one.first + 1):
+            return "The number of acknowledge types is neither one nor that of the offsets."
+        if RENEW in one.types and not renews:
+            return "Renew acknowledgements need isRenewAck."
+        previous = one.last
+    return ""
+
+
+APIS: Final[Mapping[int, Serve]] = where_shares_are_on(
+    {SHARE_FETCH: ShareFetchHandler, SHARE_ACKNOWLEDGE: ShareAcknowledgeHandler}
+)

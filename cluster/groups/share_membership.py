@@ -1,0 +1,291 @@
+"""Heartbeats of members of share groups (KIP-932), by which they join, learn their partitions, and leave.
+
+A heartbeat has four parts: the member is created or changed, which may raise the group epoch; for a new group epoch, a
+target assignment is computed; the member gets its target immediately; and the share coordinator initializes partitions
+of its topics that have no state yet. These are assigned with the first heartbeat after that.
+
+Simplified: targets are computed with each new group epoch; since 4.3 Kafka computes them at most once in
+group.share.assignment.interval.ms.
+Source: GroupMetadataManager.shareGroupHeartbeat, initializeShareGroupState, uninitializeShareGroupState
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypedDict
+
+from cluster.groups.consumer_change import Change
+from cluster.groups.consumer_steps import TIMER_RETRY_MS, fenced, hear, note_emptied, remove, unknown
+from cluster.groups.desk import GroupConfigs, GroupDesk
+from cluster.groups.inputs import ConsumerHeartbeatResult, InitializeShares, ShareHeartbeat, SharesInitialized
+from cluster.groups.state.assignors import Partitions, TopicIdPartition
+from cluster.groups.state.consumer_group import stop
+from cluster.groups.state.consumer_member import JOINS, LEAVES, ConsumerMember
+from cluster.groups.state.consumer_records import (
+    GroupEpochRecord,
+    MemberRecord,
+    ShareTopics,
+    TargetEpochRecord,
+    TargetRecord,
+    current_record,
+)
+from cluster.groups.state.index import GroupIndex
+from cluster.groups.state.share_group import ShareGroup, assign_simply
+from cluster.groups.topic_directory import TopicDirectory
+from replica.causes import LeaveCause
+from replica.errors import ErrorCode, KafkaError
+from replica.trace.events import ShareMemberAssigned, ShareMemberJoined, ShareMemberLeft
+from replica.wording import shown
+
+SIMPLE = "simple"
+"""The only assignor of share groups (group.share.assignors)."""
+
+
+class _About(TypedDict):
+    node: str
+    group: str
+    member: str
+    client_id: str
+    epoch: int
+
+
+class ShareMembership:
+    """The members of all share groups of one coordinator."""
+
+    def __init__(self, index: GroupIndex, desk: GroupDesk, topics: TopicDirectory, configs: GroupConfigs) -> None:
+        self._index = index
+        self._desk = desk
+        self._topics = topics
+        self._configs = configs
+
+    def heartbeat(self, given: ShareHeartbeat) -> None:
+        """Handle a heartbeat, which is answered when all in-sync replicas have its changes."""
+        hear(self._index, self._desk, given, _check, self._stay, self._leave)
+
+    def _stay(self, given: ShareHeartbeat) -> None:
+        joins = given.member_epoch == JOINS
+        group = self._group(given.group_id, may_begin=joins)
+        self._configs.check_room(group, given.member_id)
+        known = group.members.get(given.member_id)
+        if known is None and not joins:
+            raise unknown(group, given.member_id)
+        before = ConsumerMember(member_id=given.member_id) if known is None else known
+        _check_epoch(before, given)
+        self._index.share_groups[group.group_id] = group
+        change, kept_shares = Change(group), group.shares
+        change.take_back_with(lambda now_us: setattr(group, "shares", kept_shares))
+        raised = self._subscribe(change, group, before, given)
+        if group.epoch > group.target_epoch:
+            self._assign(change, group)
+        after = self._reconcile(change, group, given.member_id, forced=raised)
+        self._begin_session(group, after.member_id, given.now_us)
+        wanted = self._initialize(change, group, given.now_us)
+        is_told = joins or given.topics is not None or after.assigned != before.assigned
+        interval_ms = self._configs.heartbeat_interval_ms(group)
+
+        def answer(error: ErrorCode, now_us: int) -> None:
+            result = ConsumerHeartbeatResult(error)
+            if error is ErrorCode.NONE:
+                assigned = after.assigned if is_told else None
+                result = ConsumerHeartbeatResult(error, after.member_id, after.epoch, interval_ms, assigned)
+                if wanted:
+                    self._desk.want(InitializeShares(group.group_id, group.epoch, wanted))
+            self._desk.answer(given.request, result)
+
+        change.write(self._desk, answer, given.now_us)
+
+    def _group(self, group_id: str, *, may_begin: bool) -> ShareGroup:
+        group = self._index.share_groups.get(group_id)
+        if group is not None:
+            return group
+        if self._index.find(group_id) is not None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {shown(group_id)} is not a share group.")
+        if not may_begin:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {shown(group_id)} not found.")
+        return ShareGroup(group_id, self._desk.settings.first_epoch)
+
+    def _subscribe(self, change: Change, group: ShareGroup, before: ConsumerMember, given: ShareHeartbeat) -> bool:
+        """Apply a member's new fields, and return True if that raised the group epoch."""
+        is_new = before.member_id not in group.members
+        after = replace(
+            before,
+            rack_id=before.rack_id if given.rack_id is None else given.rack_id,
+            topics=before.topics if given.topics is None else tuple(sorted(set(given.topics))),
+            client_id=given.client_id,
+            client_host=given.client_host,
+        )
+        raised = after.topics != before.topics or is_new
+        if after != before or is_new:
+            change.add(MemberRecord(after.member_id, after))
+        raised |= group.target_epoch >= group.epoch and group.needs_assignment
+        metadata_hash = self._topics.hash_of(group.subscribed)
+        raised |= metadata_hash != group.metadata_hash
+        if raised:
+            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))
+        if is_new:
+            change.say(ShareMemberJoined(**self._about(group, after), topics=tuple(map(shown, after.topics))))
+        return raised
+
+    def _assign(self, change: Change, group: ShareGroup) -> None:
+        known = {topic: found.topic_id for topic in group.subscribed if (found := self._topics.find(topic)) is not None}
+        topics_of = {
+            member.member_id: [known[topic] for topic in member.topics if topic in known]
+            for member in group.members.values()
+        }
+        targets = assign_simply(topics_of, group.targets, group.shares.initialized)
+        for member_id, target in targets.items():
+            if group.targets.get(member_id) != target:
+                change.add(TargetRecord(member_id, target))
+        change.add(TargetEpochRecord(group.epoch))
+
+    def _reconcile(self, change: Change, group: ShareGroup, member_id: str, *, forced: bool) -> ConsumerMember:
+        """Assign a member its target, which no other member must release first. Source: ShareGroupAssignmentBuilder"""
+        member = group.members[member_id]
+        if member.epoch == group.target_epoch and not forced:
+            return member
+        names = self._topics.with_names
+        target = tuple(
+            one
+            for one in group.targets.get(member_id, ())
+            if any(name.topic in member.topics for name in names((one,)))
+        )
+        after = replace(member, epoch=group.target_epoch, previous_epoch=member.epoch, assigned=target)
+        if after != member:
+            change.add(current_record(after))
+            partitions = tuple(map(str, names(target)))
+            change.say(ShareMemberAssigned(**self._about(group, after), partitions=partitions))
+        return after
+
+    def _about(self, group: ShareGroup, member: ConsumerMember) -> _About:
+        return {
+            "node": self._desk.node,
+            "group": shown(group.group_id),
+            "member": shown(member.member_id),
+            "client_id": shown(member.client_id),
+            "epoch": group.epoch,
+        }
+
+    # --------------------------------------------------------------------------------------------------- initialization
+
+    def _initialize(self, change: Change, group: ShareGroup, now_us: int) -> Partitions:
+        """Return the partitions to initialize, and mark them as being initialized. Source: subscribedTopicsChangeMap"""
+        now_ms, shares = self._desk.wall_ms(now_us), group.shares
+        is_recent = now_ms - group.initializing_since_ms < self._desk.settings.share_initialize_retry_interval_ms
+        known = {*shares.initialized, *(shares.initializing if is_recent else ())}
+        wanted, names = [], dict(shares.names or {})
+        for name in group.subscribed:
+            topic = self._topics.find(name)
+            for number in range(0 if topic is None else topic.partitions):
+                assert topic is not None
+                names[topic.topic_id] = name
+                if (one := TopicIdPartition(topic.topic_id, number)) not in known:
+                    wanted.append(one)
+        if wanted:
+            group.initializing_since_ms = now_ms
+            initializing = tuple(sorted({*shares.initializing, *wanted}))
+            change.add(ShareTopics(initializing, shares.initialized, names))
+        return tuple(wanted)
+
+    def initialized(self, given: SharesInitialized) -> None:
+        """Record that the share coordinator has initialized partitions, or that it has to try again."""
+        group = self._index.share_groups.get(given.group_id)
+        if group is None:
+            return
+        change, shares = Change(group), group.shares
+        change.take_back_with(lambda now_us: setattr(group, "shares", shares))
+        left_over = tuple(one for one in shares.initializing if one not in given.partitions)
+        done = shares.initialized
+        if given.error is ErrorCode.NONE:
+            done = tuple(sorted({*done, *given.partitions}))
+        change.add(ShareTopics(left_over, done, shares.names))
+        change.write(self._desk, lambda error, now_us: None, given.now_us)
+
+    def topics_deleted(self, topics: Iterable[str], now_us: int) -> None:
+        """Remove the partitions of deleted topics from share groups. Source: maybeCleanupShareGroupState"""
+        gone = frozenset(topics)
+        for group in self._index.share_groups.values():
+            names = group.shares.names or {}
+            if any(name in gone for name in names.values()):
+                stays = {topic_id: name for topic_id, name in names.items() if name not in gone}
+                initializing = tuple(one for one in group.shares.initializing if one.topic_id in stays)
+                initialized = tuple(one for one in group.shares.initialized if one.topic_id in stays)
+                change = Change(group)
+                change.add(ShareTopics(initializing, initialized, stays))
+                change.write(self._desk, lambda error, at_us: None, now_us)
+
+    # --------------------------------------------------------------------------------------------------------- leaving
+
+    def _leave(self, given: ShareHeartbeat) -> None:
+        group = self._group(given.group_id, may_begin=False)
+        member = group.members.get(given.member_id)
+        if member is None:
+            raise unknown(group, given.member_id)
+        change = self._removal(group, member, LeaveCause.LEAVE_REQUEST)
+
+        def answer(error: ErrorCode, now_us: int) -> None:
+            self._desk.answer(given.request, ConsumerHeartbeatResult(error, given.member_id, given.member_epoch))
+
+        change.write(self._desk, answer, given.now_us)
+
+    def _removal(self, group: ShareGroup, member: ConsumerMember, cause: LeaveCause) -> Change:
+        """Return the change that removes a member. Source: shareGroupFenceMember"""
+        change = Change(group)
+        change.say(ShareMemberLeft(**self._about(group, member), cause=cause))
+        remove(change, member.member_id)
+        change.add(GroupEpochRecord(group.epoch + 1, self._topics.hash_of(group.subscribed)))
+        note_emptied(change, self._desk.settings)
+        group.stop_timers_of(member.member_id)
+        return change
+
+    def begin(self, group: ShareGroup, now_us: int) -> None:
+        """Start a session for every member of a loaded group."""
+        for member_id in group.members:
+            self._begin_session(group, member_id, now_us)
+
+    def _begin_session(self, group: ShareGroup, member_id: str, now_us: int) -> None:
+        timeout_ms = self._configs.session_timeout_ms(group).value
+        stop(group.sessions, member_id)
+        end = self._desk.after(timeout_ms, lambda at_us: self._end(group, member_id, at_us), now_us)
+        group.sessions[member_id] = end
+
+    def _end(self, group: ShareGroup, member_id: str, now_us: int) -> None:
+        """Remove a member after its session timeout, and retry if the removal cannot be written."""
+        member = group.members.get(member_id)
+        if member is None:
+            return
+
+        def written(error: ErrorCode, at_us: int) -> None:
+            if error is not ErrorCode.NONE and self._index.share_groups.get(group.group_id) is group:
+                again = self._desk.after(TIMER_RETRY_MS, lambda due_us: self._end(group, member_id, due_us), at_us)
+                group.sessions[member_id] = again
+
+        self._removal(group, member, LeaveCause.SESSION_TIMEOUT).write(self._desk, written, now_us)
+
+
+def _check(given: ShareHeartbeat) -> None:
+    """Check the fields of a heartbeat. Source: throwIfShareGroupHeartbeatRequestIsInvalid"""
+    wrong = ""
+    if not given.member_id.strip():
+        wrong = "MemberId can't be empty."
+    elif not given.group_id.strip():
+        wrong = "GroupId can't be empty."
+    elif given.rack_id is not None and not given.rack_id.strip():
+        wrong = "RackId can't be empty."
+    elif given.member_epoch == JOINS and not given.topics:
+        wrong = "SubscribedTopicNames must be set in first request."
+    elif given.member_epoch < LEAVES:
+        wrong = "MemberEpoch is invalid."
+    if wrong:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
+
+
+def _check_epoch(member: ConsumerMember, given: ShareHeartbeat) -> None:
+    """Raise FENCED_MEMBER_EPOCH if a heartbeat has a wrong member epoch.
+
+    The previous epoch is accepted, since the response with the new one may have been lost.
+    Source: throwIfShareGroupMemberEpochIsInvalid
+    """
+    said, known = given.member_epoch, member.epoch
+    if said not in (JOINS, known, member.previous_epoch) or said > known:
+        raise fenced(ShareGroup.TYPE, said, known)

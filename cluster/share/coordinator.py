@@ -1,0 +1,352 @@
+"""The share coordinator of one broker: inputs in, actions out. It keeps the state of share partitions (KIP-932).
+
+1. Each share partition is kept in one partition of `__share_group_state` and coordinated by that partition's leader.
+2. The group coordinator initializes it; the leader of the topic's partition reads it, and writes the changes of its
+   records.
+3. A read with a newer leader epoch fences the writes of older leaders; a newer state epoch fences those that began
+   before the group's offsets were altered.
+4. A write adds an update to the log, and a snapshot after share.coordinator.snapshot.update.records.per.snapshot of
+   them.
+
+Simplified: obsolete records are not deleted from the log, and partitions without writes are not written again
+(share.coordinator.state.topic.prune.interval.ms, share.coordinator.cold.partition.snapshot.interval.ms).
+
+Source: ShareCoordinatorShard.java, ShareCoordinatorService.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple, NoReturn
+from uuid import UUID
+
+from cluster.clocks import WallClock
+from cluster.coordinators.core import (
+    CHANGE_ERRORS,
+    IN_THE_LOG,
+    CommonAction,
+    CommonInput,
+    Desk,
+    Elected,
+    LeadershipResigned,
+    LedPartitions,
+    Load,
+    RequestId,
+    Written,
+)
+from cluster.share.state import (
+    NO_COUNT,
+    NO_LEADER_EPOCH,
+    UNINITIALIZED,
+    ShareKey,
+    ShareState,
+    ShareUpdate,
+    StateBatch,
+    combined,
+    encode,
+)
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import SHARE_STATE_TOPIC, LeaderEpoch, Offset
+from replica.trace.events import ShareStatesLoaded
+
+NO_EPOCH = -1
+NOT_INITIALIZED = "The share partition is not initialized."
+
+
+# -------------------------------------------------------------------------------------------------------------- inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitializeState:
+    now_us: int
+    request: RequestId
+    key: ShareKey
+    state_epoch: int
+    start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadState:
+    now_us: int
+    request: RequestId
+    key: ShareKey
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteState:
+    now_us: int
+    request: RequestId
+    key: ShareKey
+    state_epoch: int
+    leader_epoch: LeaderEpoch
+    start_offset: Offset
+    delivery_complete: int
+    batches: tuple[StateBatch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSummary:
+    now_us: int
+    request: RequestId
+    key: ShareKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteState:
+    now_us: int
+    request: RequestId
+    key: ShareKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsDeleted:
+    """The deletion of topics, whose ids the metadata no longer has."""
+
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatesLoaded:
+    """The contents of a partition of `__share_group_state`. `unreadable` counts skipped records."""
+
+    now_us: int
+    partition: int
+    leader_epoch: LeaderEpoch
+    states: Mapping[ShareKey, ShareState]
+    unreadable: int
+
+
+ShareRequest = InitializeState | ReadState | WriteState | ReadSummary | DeleteState
+ShareInput = ShareRequest | TopicsDeleted | StatesLoaded
+
+
+class ShareResult(NamedTuple):
+    """The result of a request about one share partition. `state` is the state after the request."""
+
+    error: ErrorCode
+    message: str | None = None
+    state: ShareState = ShareState()
+
+
+ShareAction = CommonAction[ShareResult]
+
+
+class ShareSettings(NamedTuple):
+    updates_per_snapshot: int
+    write_timeout_ms: int
+
+
+class ShareCoordinator:
+    """The share coordinator of one broker. `led` has the partitions of `__share_group_state` that it coordinates.
+
+    Args:
+        partition_count: returns the number of partitions of a topic, None if it does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        settings: ShareSettings,
+        clock: WallClock,
+        partition_of: Callable[[str], int],
+        partition_count: Callable[[UUID], int | None],
+    ) -> None:
+        self.led = LedPartitions(partition_of)
+        self._states: dict[ShareKey, ShareState] = {}
+        self._settings = settings
+        self._partition_count = partition_count
+        self._desk: Desk[NoReturn, ShareResult] = Desk(node, clock)
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        return self._desk.timers.next_deadline_us
+
+    def tick(self, now_us: int) -> list[ShareAction]:
+        """Handle due deadlines."""
+        self._desk.timers.run_due(now_us)
+        return self._desk.take()
+
+    def step(self, given: CommonInput | ShareInput) -> list[ShareAction]:
+        match given:
+            case Elected():
+                self._elected(given)
+            case LeadershipResigned():
+                self._resigned(given)
+            case StatesLoaded():
+                self._loaded(given)
+            case TopicsDeleted():
+                self._forget_deleted(given.now_us)
+            case Written():
+                self._desk.written(given)
+            case _:
+                self._requested(given)
+        return self._desk.take()
+
+    # ------------------------------------------------------------------------------------------------------- requests
+
+    def _requested(self, given: ShareRequest) -> None:
+        try:
+            self._check(given)
+            match given:
+                case InitializeState():
+                    self._initialize(given)
+                case ReadState():
+                    self._read(given)
+                case WriteState():
+                    self._write(given)
+                case ReadSummary():
+                    state = self._states.get(given.key, ShareState())
+                    self._desk.answer(given.request, ShareResult(ErrorCode.NONE, None, state))
+                case DeleteState():
+                    self._delete(given)
+        except KafkaError as refusal:
+            self._desk.answer(given.request, ShareResult(refusal.code, refusal.message or None))
+
+    def _check(self, given: ShareRequest) -> None:
+        """Refuse a request for an unknown partition, with a fenced epoch, or for another coordinator.
+
+        Raises:
+            KafkaError: if the request is refused.
+
+        Source: maybeGetWriteStateError, maybeGetReadStateError, maybeGetInitializeStateError
+        """
+        error = self.led.status(str(given.key))
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error)
+        if given.key.partition < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+        known = self._states.get(given.key)
+        if known is None and isinstance(given, ReadState | WriteState):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, NOT_INITIALIZED)
+        if known is not None:
+            if isinstance(given, ReadState | WriteState) and NO_EPOCH < given.leader_epoch < known.leader_epoch:
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+            if isinstance(given, InitializeState | WriteState) and NO_EPOCH < given.state_epoch < known.state_epoch:
+                raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
+        count = self._partition_count(given.key.topic_id)
+        if count is None or count <= given.key.partition:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _initialize(self, given: InitializeState) -> None:
+        known = self._states.get(given.key)
+        now_ms = self._desk.wall_ms(given.now_us)
+        fresh = ShareState(
+            snapshot_epoch=0 if known is None else known.snapshot_epoch + 1,
+            state_epoch=given.state_epoch,
+            start_offset=given.start_offset,
+            delivery_complete=NO_COUNT if given.start_offset == UNINITIALIZED else 0,
+            created_ms=now_ms,
+            written_ms=now_ms,
+        )
+        self._put(given.key, fresh, fresh, given.request, given.now_us)
+
+    def _read(self, given: ReadState) -> None:
+        """Answer with the state, and store the epoch of a new leader. Source: readStateAndMaybeUpdateLeaderEpoch"""
+        known = self._states[given.key]
+        if given.leader_epoch in (NO_LEADER_EPOCH, known.leader_epoch):
+            self._desk.answer(given.request, ShareResult(ErrorCode.NONE, None, known))
+            return
+        led = ShareUpdate(
+            snapshot_epoch=known.snapshot_epoch,
+            leader_epoch=given.leader_epoch,
+            start_offset=known.start_offset,
+            delivery_complete=known.delivery_complete,
+            batches=(),
+        )
+        self._update(given.key, led, given.request, given.now_us)
+
+    def _write(self, given: WriteState) -> None:
+        known = self._states[given.key]
+        update = ShareUpdate(
+            snapshot_epoch=known.snapshot_epoch,
+            leader_epoch=known.leader_epoch,
+            start_offset=given.start_offset,
+            delivery_complete=given.delivery_complete,
+            batches=combined((), given.batches, given.start_offset),
+        )
+        self._update(given.key, update, given.request, given.now_us)
+
+    def _update(self, key: ShareKey, update: ShareUpdate, request: RequestId, now_us: int) -> None:
+        """Write an update, or a snapshot if the last one is many updates old. Source: generateShareStateRecord"""
+        known = self._states[key]
+        after = update.applied_to(known)
+        if known.updates < self._settings.updates_per_snapshot:
+            self._put(key, after, update, request, now_us)
+            return
+        now_ms = self._desk.wall_ms(now_us)
+        snapshot = replace(
+            after, snapshot_epoch=known.snapshot_epoch + 1, created_ms=now_ms, written_ms=now_ms, updates=0
+        )
+        self._put(key, snapshot, snapshot, request, now_us)
+
+    def _delete(self, given: DeleteState) -> None:
+        if given.key in self._states:
+            self._put(given.key, None, None, given.request, given.now_us)
+        else:
+            self._desk.answer(given.request, ShareResult(ErrorCode.NONE))
+
+    def _put(
+        self,
+        key: ShareKey,
+        after: ShareState | None,
+        record: ShareState | ShareUpdate | None,
+        request: RequestId | None,
+        now_us: int,
+    ) -> None:
+        """Apply a change, write it, and answer when all in-sync replicas have it."""
+        before = self._states.get(key)
+        self._set(key, after)
+
+        def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
+            is_in_log = error in IN_THE_LOG
+            if not is_in_log and self._states.get(key) is after:
+                self._set(key, before)
+            if request is not None:
+                state = ShareState() if after is None else after
+                self._desk.answer(request, ShareResult(CHANGE_ERRORS.get(error, error), None, state))
+
+        partition, timeout_ms = self.led.partition_of(str(key)), self._settings.write_timeout_ms
+        self._desk.append(partition, (encode(key, record),), written, now_us, timeout_ms=timeout_ms)
+
+    def _set(self, key: ShareKey, state: ShareState | None) -> None:
+        if state is None:
+            self._states.pop(key, None)
+        else:
+            self._states[key] = state
+
+    def _forget_deleted(self, now_us: int) -> None:
+        """Delete the states of deleted topics. Source: maybeCleanupShareState"""
+        for key in [one for one in self._states if self._partition_count(one.topic_id) is None]:
+            self._put(key, None, None, None, now_us)
+
+    # ------------------------------------------------------------------------------------------------------ leadership
+
+    def _elected(self, given: Elected) -> None:
+        if self.led.is_news(given) and given.partition not in self.led.owned:
+            self.led.loading[given.partition] = given.leader_epoch
+            self._desk.want(Load(partition=given.partition, leader_epoch=given.leader_epoch))
+
+    def _loaded(self, given: StatesLoaded) -> None:
+        if not self.led.loaded(given.partition, given.leader_epoch):
+            return
+        self._states.update(given.states)
+        if given.states or given.unreadable:
+            self._desk.tell(
+                ShareStatesLoaded(
+                    self._desk.node,
+                    SHARE_STATE_TOPIC,
+                    given.partition,
+                    leader_epoch=given.leader_epoch,
+                    share_partitions=len(given.states),
+                    unreadable=given.unreadable,
+                )
+            )
+
+    def _resigned(self, given: LeadershipResigned) -> None:
+        if self.led.is_news(given):
+            self.led.lost(given.partition)
+            for key in [one for one in self._states if self.led.partition_of(str(one)) == given.partition]:
+                del self._states[key]

@@ -1,0 +1,504 @@
+"""The share partitions of the partitions that a broker leads, and the fetches that wait for their records.
+
+A share partition is loaded from its share coordinator when a member first fetches from it, and forgotten when the
+broker stops leading the partition, when the coordinator fences it, and when the last session of its group ends.
+
+Simplified: records pass through the process and no quota counts them; partitions are read in the order of the session,
+where Kafka rotates them; `share.auto.offset.reset=by_duration` begins at the earliest record.
+
+Source: SharePartitionManager.java, DelayedShareFetch.java, ShareFetchUtils.java
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cluster.broker.metadata.lifecycle import BrokerBase
+from cluster.broker.replicas.delayed import FetchParams
+from cluster.broker.replicas.manager import ReplicaManager
+from cluster.clocks import Timer
+from cluster.node import ConnectionId, Segment
+from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
+from cluster.protocol.entities import Entity
+from cluster.protocol.versions import READ_SHARE_GROUP_STATE, WRITE_SHARE_GROUP_STATE
+from cluster.share.partition import (
+    Acknowledgement,
+    Acquired,
+    AcquireParams,
+    FetchedBatch,
+    ShareLimits,
+    SharePartition,
+    Transition,
+)
+from cluster.share.persister import RETRIED, Persister, StateRequest
+from cluster.share.sessions import ShareSession, ShareSessions
+from cluster.share.state import UNINITIALIZED, ShareKey, ShareState, batches_from, batches_to_send
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import NO_BROKER, NO_BROKER_EPOCH, LeaderEpoch, Offset, TopicPartition
+from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
+from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader, read_header
+from replica.log.files.open_files import FileSlice
+from replica.trace.events import SharePartitionLoaded, ShareRecordsAcquired, ShareRecordsSettled
+from replica.wording import shown
+
+LATEST, READ_COMMITTED = "latest", "read_committed"
+FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH)
+FORGETTING = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+"""Errors of a write after which the share partition is loaded again. Source: fencedSharePartitionHandler"""
+
+
+class Delivered(NamedTuple):
+    """The result of a fetch in one share partition."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    records: bytes = b""
+    acquired: tuple[Acquired, ...] = ()
+
+
+Deliveries = dict[ShareKey, Delivered]
+OnSettled = Callable[[ErrorCode, str | None, int], None]
+"""Called with the error, its message and the current time."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ShareFetch:
+    """A member's request for records, which waits up to `max_wait_us` for `min_bytes`."""
+
+    acquire: AcquireParams
+    peer: str
+    connection: ConnectionId
+    max_wait_us: int
+    min_bytes: int
+    max_bytes: int
+    wanted: Mapping[ShareKey, TopicPartition]
+    respond: Callable[[Deliveries, int], None]
+    timer: Timer | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Led:
+    """One share partition of this broker; `shared` is None while its state is being read."""
+
+    key: ShareKey
+    name: TopicPartition
+    leader_epoch: LeaderEpoch
+    shared: SharePartition | None = None
+    error: tuple[ErrorCode, str | None] | None = None
+    timer: Timer | None = None
+    timer_us: int = 0
+
+
+class ShareManager:
+    """The share partitions and sessions of one broker."""
+
+    def __init__(self, base: BrokerBase, *, replicas: ReplicaManager, persister: Persister) -> None:
+        self.sessions = ShareSessions(base.config.group_share_max_share_sessions)
+        self._base = base
+        self._recorder = base.recorder
+        self._timers = base.outbox.timers
+        self._replicas = replicas
+        self._persister = persister
+        self._led: dict[ShareKey, _Led] = {}
+        self._waiting: dict[TopicPartition, list[ShareFetch]] = {}
+        replicas.fetches.on_wake = self._wake
+
+    def setting(self, group_id: str, key: str, otherwise: str | int) -> str:
+        """Return a group's own setting, or the broker's. Source: GroupConfigManager"""
+        return str(self._base.cache.image.group_config.get(group_id, {}).get(key, otherwise))
+
+    def limits(self, group_id: str) -> ShareLimits:
+        config = self._base.config
+        lock_ms = self.setting(group_id, "share.record.lock.duration.ms", config.group_share_record_lock_duration_ms)
+        return ShareLimits(
+            delivery_limit=config.group_share_delivery_count_limit,
+            max_record_locks=config.group_share_partition_max_record_locks,
+            lock_us=int(lock_ms) * 1000,
+        )
+
+    # -------------------------------------------------------------------------------------------------------- fetching
+
+    def fetch(self, fetch: ShareFetch, now_us: int) -> None:
+        """Acquire records and respond, or wait for some. Source: processShareFetch"""
+        if not fetch.wanted or not fetch.acquire.max_records or not fetch.max_bytes:
+            fetch.respond({}, now_us)
+            return
+        if self._try(fetch, now_us, is_last=fetch.max_wait_us <= 0):
+            return
+        for name in dict.fromkeys(fetch.wanted.values()):
+            self._waiting.setdefault(name, []).append(fetch)
+        fetch.timer = self._timers.at(now_us + fetch.max_wait_us, lambda at_us: self._give_up(fetch, at_us))
+
+    def _give_up(self, fetch: ShareFetch, now_us: int) -> None:
+        self._try(fetch, now_us, is_last=True)
+
+    def _try(self, fetch: ShareFetch, now_us: int, *, is_last: bool) -> bool:
+        """Respond if there is enough. Return False if the fetch has to wait. Source: DelayedShareFetch.tryComplete"""
+        found: Deliveries = {}
+        readable: list[tuple[_Led, SharePartition, Offset, FetchPartitionResponse]] = []
+        fails = False
+        for key, name in fetch.wanted.items():
+            try:
+                led = self._get(key, name, now_us)
+                if led.error is not None:
+                    found[key] = Delivered(*led.error)
+                    del self._led[key]
+                elif led.shared is not None and led.shared.can_acquire:
+                    offset = led.shared.next_fetch_offset
+                    readable.append((led, led.shared, offset, self._read(fetch, led, offset, now_us)))
+            except KafkaError as error:
+                fails |= key in self._led and error.code is not ErrorCode.OFFSET_OUT_OF_RANGE
+                found[key] = self._unreadable(key, name, error)
+        available = sum(size_of(one.slice) for *_, one in readable)
+        if not (is_last or fails or len(found) == len(fetch.wanted)) and available < max(fetch.min_bytes, 1):
+            return False
+        self._end_wait(fetch)
+        left = fetch.acquire.max_records
+        for led, shared, offset, read in readable:
+            delivered, count = self._acquire(fetch, led, shared, (offset, read, left), now_us)
+            found[led.key] = delivered
+            left -= count
+            if left <= 0:
+                break
+        fetch.respond(found, now_us)
+        return True
+
+    def _read(self, fetch: ShareFetch, led: _Led, offset: Offset, now_us: int) -> FetchPartitionResponse:
+        isolation = self.setting(led.key.group_id, "share.isolation.level", "read_uncommitted")
+        params = FetchParams(
+            replica_id=NO_BROKER,
+            replica_epoch=NO_BROKER_EPOCH,
+            peer=fetch.peer,
+            connection=fetch.connection,
+            max_wait_us=0,
+            min_bytes=0,
+            max_bytes=fetch.max_bytes,
+            leader_only=True,
+            from_follower=False,
+            read_committed=isolation == READ_COMMITTED,
+        )
+        max_bytes = max(1, fetch.max_bytes // len(fetch.wanted))
+        entry = FetchPartition(led.name.partition, fetch_offset=offset, max_bytes=max_bytes)
+        return self._replicas.hosted(led.name).fetch(params, entry, max_bytes, True, True, now_us)
+
+    def _unreadable(self, key: ShareKey, name: TopicPartition, error: KafkaError) -> Delivered:
+        led = self._led.get(key)
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and led is not None and led.shared is not None:
+            led.shared.log_start_moved(self._replicas.hosted(name).log.log_start_offset)
+            return Delivered()
+        return Delivered(error.code, error.message or None)
+
+    def _acquire(
+        self,
+        fetch: ShareFetch,
+        led: _Led,
+        shared: SharePartition,
+        found: tuple[Offset, FetchPartitionResponse, int],
+        now_us: int,
+    ) -> tuple[Delivered, int]:
+        """Acquire the records that were read for the member; return them and their number."""
+        offset, read, room = found
+        data = _bytes_of(read.slice)
+        batches = list(_batches(data))
+        wanted = fetch.acquire._replace(max_records=room)
+        spans = [FetchedBatch(one.base_offset, one.last_offset) for _, one in batches]
+        acquired = shared.acquire(wanted, spans, offset, now_us)
+        acquired = _without_aborted(shared, acquired, data, batches, read.aborted_transactions or ())
+        for one in acquired:
+            self._recorder.emit(
+                ShareRecordsAcquired(
+                    self._base.node,
+                    *led.name,
+                    group=shown(led.key.group_id),
+                    member=shown(wanted.member),
+                    first=one.first,
+                    last=one.last,
+                    delivery_count=one.delivery_count,
+                )
+            )
+        if not acquired:
+            return Delivered(), 0
+        self._arm(led, shared, now_us)
+        first, last = acquired[0].first, acquired[-1].last
+        kept = [at for at, one in batches if one.last_offset >= first and one.base_offset <= last]
+        end = next((at for at, one in batches if one.base_offset > last), len(data))
+        count = sum(one.last - one.first + 1 for one in acquired)
+        return Delivered(records=data[kept[0] : end], acquired=tuple(acquired)), count
+
+    def _wake(self, name: TopicPartition, now_us: int) -> None:
+        for fetch in list(self._waiting.get(name, ())):
+            if fetch.timer is not None:
+                self._try(fetch, now_us, is_last=False)
+
+    def _end_wait(self, fetch: ShareFetch) -> None:
+        if fetch.timer is None:
+            return
+        fetch.timer.cancel()
+        fetch.timer = None
+        for name in dict.fromkeys(fetch.wanted.values()):
+            self._waiting[name].remove(fetch)
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+    # --------------------------------------------------------------------------------------------------------- loading
+
+    def _get(self, key: ShareKey, name: TopicPartition, now_us: int) -> _Led:
+        """Return a share partition, which is loaded if it is new.
+
+        Raises:
+            KafkaError: if this broker does not lead the partition.
+        """
+        led = self._led.get(key)
+        if led is not None:
+            return led
+        partition = self._replicas.hosted(name)
+        if partition.leader is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        led = self._led[key] = _Led(key, name, partition.leader_epoch)
+        self._persister.ask(
+            StateRequest(
+                api=READ_SHARE_GROUP_STATE,
+                key=key,
+                fields={"leader_epoch": led.leader_epoch},
+                answered=lambda error, message, result, at_us: self._loaded(led, error, message, result, at_us),
+            ),
+            now_us,
+        )
+        return led
+
+    def _loaded(self, led: _Led, error: ErrorCode, message: str | None, result: Entity | None, now_us: int) -> None:
+        if self._led.get(led.key) is not led:
+            return
+        if error is not ErrorCode.NONE or result is None:
+            led.error = as_client_error(error), message
+        else:
+            try:
+                led.shared = self._shared(led, result)
+            except KafkaError as refusal:
+                led.error = refusal.code, refusal.message or None
+            else:
+                self._recorder.emit(
+                    SharePartitionLoaded(
+                        self._base.node,
+                        *led.name,
+                        group=shown(led.key.group_id),
+                        leader_epoch=led.leader_epoch,
+                        start_offset=led.shared.start,
+                        next_offset=led.shared.next_fetch_offset,
+                        reset=self._reset(led) if int(result.start_offset) == UNINITIALIZED else None,
+                    )
+                )
+        self._wake(led.name, now_us)
+
+    def _shared(self, led: _Led, result: Entity) -> SharePartition:
+        start, batches = int(result.start_offset), batches_from(result.state_batches)
+        if start == UNINITIALIZED:
+            partition = self._replicas.hosted(led.name)
+            is_latest = self._reset(led) == LATEST
+            start = partition.consumer_limit if is_latest else partition.log.log_start_offset
+        state = ShareState(state_epoch=result.state_epoch, start_offset=start, batches=batches)
+        return SharePartition(state, start, lambda: self.limits(led.key.group_id))
+
+    def _reset(self, led: _Led) -> str:
+        return self.setting(led.key.group_id, "share.auto.offset.reset", LATEST).lower()
+
+    # -------------------------------------------------------------------------------------------------------- settling
+
+    def acknowledge(
+        self, key: ShareKey, member: str, given: Sequence[Acknowledgement], done: OnSettled, now_us: int
+    ) -> None:
+        """Apply acknowledgements; `done` is called when the share coordinator has stored the result."""
+        led = self._led.get(key)
+        if led is None or led.shared is None:
+            done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, now_us)
+            return
+        try:
+            transition = led.shared.acknowledge(member, given, now_us)
+        except KafkaError as refusal:
+            done(refusal.code, refusal.message or None, now_us)
+            return
+        self._write(led, led.shared, transition, done, now_us)
+
+    def end_session(self, session: ShareSession | None, now_us: int) -> None:
+        """Release the records that the member of an ended session has acquired. Source: releaseSession"""
+        if session is None:
+            return
+        group_id, member_id = session.key
+        for topic_id, partition in session.partitions:
+            led = self._led.get(ShareKey(group_id, topic_id, partition))
+            if led is not None and led.shared is not None:
+                self._write(led, led.shared, led.shared.release(member_id), _ignore, now_us)
+
+    def gone(self, connection: ConnectionId, now_us: int) -> None:
+        """End the session of a closed connection; drop the share partitions of a group without sessions.
+
+        Source: onDisconnect
+        """
+        session = self.sessions.gone(connection)
+        self.end_session(session, now_us)
+        if session is not None and not self.sessions.has_members(session.key.group_id):
+            for key in [one for one in self._led if one.group_id == session.key.group_id]:
+                self._forget(self._led[key])
+
+    def not_led(self, name: TopicPartition, now_us: int) -> None:
+        """Forget the share partitions of a partition that another broker leads, or that is gone."""
+        for led in [one for one in self._led.values() if one.name == name]:
+            self._forget(led)
+        self._wake(name, now_us)
+
+    def _forget(self, led: _Led) -> None:
+        if self._led.get(led.key) is led:
+            del self._led[led.key]
+        if led.timer is not None:
+            led.timer.cancel()
+            led.timer = None
+
+    def _arm(self, led: _Led, shared: SharePartition, now_us: int) -> None:
+        """Set the timer for the first lock that expires, which may be an earlier one after a failed write."""
+        due_us = shared.next_lock_us
+        if due_us is None or (led.timer is not None and led.timer_us <= due_us):
+            return
+        if led.timer is not None:
+            led.timer.cancel()
+        led.timer_us = due_us
+        led.timer = self._timers.at(max(due_us, now_us), lambda at_us: self._expire(led, shared, at_us))
+
+    def _expire(self, led: _Led, shared: SharePartition, now_us: int) -> None:
+        led.timer = None
+        expired = shared.expire(now_us)
+        if expired.changed:
+            self._state(led, expired)
+            self._persist(led, shared, expired, lambda error, message, at_us: shared.move_start(), now_us)
+            self._wake(led.name, now_us)
+        self._arm(led, shared, now_us)
+
+    def _write(self, led: _Led, shared: SharePartition, transition: Transition, done: OnSettled, now_us: int) -> None:
+        if not transition.changed:
+            done(ErrorCode.NONE, None, now_us)
+            return
+
+        def written(error: ErrorCode, message: str | None, at_us: int) -> None:
+            is_written = error is ErrorCode.NONE
+            if is_written:
+                self._state(led, transition)
+            shared.complete(transition, at_us, is_written=is_written)
+            self._arm(led, shared, at_us)
+            found = as_client_error(error)
+            if found in FORGETTING:
+                self._forget(led)
+            done(found, message, at_us)
+            self._wake(led.name, at_us)
+
+        self._persist(led, shared, transition, written, now_us)
+
+    def _persist(
+        self, led: _Led, shared: SharePartition, transition: Transition, written: OnSettled, now_us: int
+    ) -> None:
+        """Write a change to the share coordinator. Source: writeShareGroupState"""
+        self._persister.ask(
+            StateRequest(
+                api=WRITE_SHARE_GROUP_STATE,
+                key=led.key,
+                fields={
+                    "state_epoch": shared.state_epoch,
+                    "leader_epoch": led.leader_epoch,
+                    "start_offset": shared.start,
+                    "delivery_complete_count": shared.delivery_complete,
+                    "state_batches": batches_to_send(transition.batches),
+                },
+                answered=lambda error, message, result, at_us: written(error, message, at_us),
+            ),
+            now_us,
+        )
+
+    def _state(self, led: _Led, transition: Transition) -> None:
+        limit = self.limits(led.key.group_id).delivery_limit
+        for one in transition.settled():
+            self._recorder.emit(
+                ShareRecordsSettled(
+                    self._base.node,
+                    *led.name,
+                    group=shown(led.key.group_id),
+                    member=shown(one.member),
+                    first=one.first,
+                    last=one.last,
+                    delivery_count=one.delivery_count,
+                    delivery_limit=limit,
+                    state=one.state.name.lower(),
+                    share_cause=one.cause,
+                )
+            )
+
+
+def as_client_error(error: ErrorCode) -> ErrorCode:
+    """Return the error of a share coordinator as members get it. Source: fetchPersisterError"""
+    if error in RETRIED:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in FENCED:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if error in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        return error
+    return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _ignore(error: ErrorCode, message: str | None, now_us: int) -> None:
+    """Do nothing, because no request waits for the result."""
+
+
+# ------------------------------------------------------------------------------------------------------------- batches
+
+
+def _bytes_of(found: Segment) -> bytes:
+    if not isinstance(found, FileSlice):
+        return bytes(found)
+    return os.pread(found.fd, found.length, found.position) if found.length else b""
+
+
+def _batches(data: bytes) -> list[tuple[int, BatchHeader]]:
+    """Return the whole batches in `data`, with their positions."""
+    found, position = [], 0
+    while len(data) - position >= BATCH_HEADER_BYTES:
+        header = read_header(data, position)
+        if position + header.size_bytes > len(data):
+            break
+        found.append((position, header))
+        position += header.size_bytes
+    return found
+
+
+def _without_aborted(
+    shared: SharePartition,
+    acquired: list[Acquired],
+    data: bytes,
+    batches: Sequence[tuple[int, BatchHeader]],
+    aborted: Sequence[tuple[int, Offset]],
+) -> list[Acquired]:
+    """Archive the acquired batches of aborted transactions, and return the other records.
+
+    Source: filterAbortedTransactionalAcquiredRecords
+    """
+    waiting = sorted(aborted, key=lambda one: one[1])
+    open_ids: dict[int, None] = {}
+    for position, header in batches:
+        while waiting and waiting[0][1] <= header.last_offset:
+            open_ids[waiting.pop(0)[0]] = None
+        if header.is_control:
+            marker = read_end_transaction_marker(data[position : position + header.size_bytes])
+            if marker is not None and marker.control_type is ControlRecordType.ABORT:
+                open_ids.pop(header.producer_id, None)
+        elif header.is_transactional and header.producer_id in open_ids:
+            shared.archive_acquired(header.base_offset, header.last_offset)
+            acquired = [piece for one in acquired for piece in _outside(one, header.base_offset, header.last_offset)]
+    return acquired
+
+
+def _outside(one: Acquired, first: Offset, last: Offset) -> list[Acquired]:
+    pieces = (one._replace(last=min(one.last, first - 1)), one._replace(first=max(one.first, last + 1)))
+    return [piece for piece in pieces if piece.first <= piece.last]

@@ -1,0 +1,533 @@
+"""One share partition on the leader of its topic's partition: which member of the group may read which record.
+
+1. A record in flight is AVAILABLE, ACQUIRED by one member, ACKNOWLEDGED or ARCHIVED; all in flight lie in
+   [start, end]. Below `start` everything is settled, above `end` nothing was read yet.
+2. Acquiring a record adds one to its delivery count and locks it for share.record.lock.duration.ms.
+3. The member accepts it (ACKNOWLEDGED), releases it (AVAILABLE) or rejects it (ARCHIVED). A lock that expires and a
+   session that ends release it too. A released record with `delivery_limit` deliveries is ARCHIVED.
+4. A member's change is tentative until the share coordinator has written it: `Transition`, then `complete`. A failed
+   write puts the record back, unless its lock has expired meanwhile. An expired lock waits for no write.
+5. `start` moves over settled records. Offsets in between that are in no batch were acquired under another leader, which
+   wrote nothing about them: they are read again, and their delivery counts start again.
+
+Simplified: each record has its own state; Kafka keeps a batch as one until its records differ. Members see the same.
+
+Source: SharePartition.java, InFlightBatch.java, InFlightState.java
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from cluster.share.state import RecordState, ShareState, StateBatch, joined
+from replica.causes import ShareCause
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import Offset
+
+NO_MEMBER = ""
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+"""The types of acknowledgements. Source: AcknowledgeType.java"""
+OUTCOMES = {
+    GAP: (RecordState.ARCHIVED, ShareCause.GAP),
+    ACCEPT: (RecordState.ACKNOWLEDGED, ShareCause.ACCEPTED),
+    RELEASE: (RecordState.AVAILABLE, ShareCause.RELEASED),
+    REJECT: (RecordState.ARCHIVED, ShareCause.REJECTED),
+}
+LEAST_THROTTLED = 2
+"""The lowest delivery count from which fewer records are delivered together.
+
+Source: MINIMUM_THROTTLE_RECORDS_DELIVERY_LIMIT
+"""
+
+
+class ShareLimits(NamedTuple):
+    """The settings of a share group that apply to its partitions. Source: ShareGroupConfigProvider"""
+
+    delivery_limit: int = 5
+    max_record_locks: int = 2000
+    lock_us: int = 30_000_000
+    may_renew: bool = True
+
+    @property
+    def throttled_from(self) -> int:
+        """The delivery count from which a record is delivered with fewer others, since members may be failing on it."""
+        return max(LEAST_THROTTLED, -(-self.delivery_limit // 2))
+
+
+class FetchedBatch(NamedTuple):
+    """The offsets of a batch in the log."""
+
+    base: Offset
+    last: Offset
+
+
+class Acquired(NamedTuple):
+    """Adjacent records that a member has acquired."""
+
+    first: Offset
+    last: Offset
+    delivery_count: int
+
+
+class Acknowledgement(NamedTuple):
+    """A member's acknowledgement of the records [first, last], with one type for all of them or one for each."""
+
+    first: Offset
+    last: Offset
+    types: tuple[int, ...]
+
+
+class Settled(NamedTuple):
+    """Adjacent records whose delivery has ended, and how."""
+
+    first: Offset
+    last: Offset
+    state: RecordState
+    delivery_count: int
+    member: str
+    cause: ShareCause
+
+
+class AcquireParams(NamedTuple):
+    """A member's request for records.
+
+    Attributes:
+        batch_size: number of records from which acquired records are split at the batches of the log.
+        is_record_limit: True if `max_records` may not be exceeded to reach the end of a batch (KIP-1206).
+    """
+
+    member: str
+    max_records: int
+    batch_size: int
+    is_record_limit: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Record:
+    """The state of one record. `before` is the state to go back to if the write in progress fails."""
+
+    state: RecordState
+    delivery_count: int
+    member: str = NO_MEMBER
+    lock_us: int | None = None
+    before: tuple[RecordState, str] | None = None
+
+    @property
+    def is_free(self) -> bool:
+        return self.state is RecordState.AVAILABLE and self.before is None
+
+    @property
+    def is_done(self) -> bool:
+        return self.state.is_terminal and self.before is None
+
+    def acquire(self, member: str, lock_us: int) -> None:
+        self.state, self.member, self.lock_us = RecordState.ACQUIRED, member, lock_us
+        self.delivery_count += 1
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """Records that were acquired together for the first time."""
+
+    first: Offset
+    records: list[_Record]
+
+    @property
+    def last(self) -> Offset:
+        return self.first + len(self.records) - 1
+
+    def between(self, first: Offset, last: Offset) -> Iterator[tuple[Offset, _Record]]:
+        low = max(first, self.first)
+        for offset in range(low, min(last, self.last) + 1):
+            yield offset, self.records[offset - self.first]
+
+
+@dataclass(slots=True, eq=False)
+class Transition:
+    """A change of records that waits for the share coordinator."""
+
+    changed: list[tuple[Offset, _Record, str, ShareCause]] = field(default_factory=list)
+
+    @property
+    def batches(self) -> tuple[StateBatch, ...]:
+        return joined(
+            StateBatch(offset, offset, record.state, record.delivery_count) for offset, record, *_ in self.changed
+        )
+
+    def settled(self) -> tuple[Settled, ...]:
+        """Return the change as ranges of records."""
+        return joined(
+            Settled(offset, offset, record.state, record.delivery_count, member, cause)
+            for offset, record, member, cause in self.changed
+        )
+
+
+class SharePartition:
+    """One share partition, as loaded from its state.
+
+    Args:
+        limits: returns the group's settings.
+        start: offset of the first record if the state has none yet.
+    """
+
+    def __init__(self, state: ShareState, start: Offset, limits: Callable[[], ShareLimits]) -> None:
+        self.start = self.end = start
+        self.state_epoch = state.state_epoch
+        self._limits = limits
+        self._batches: list[_Batch] = [
+            _Batch(one.first, [_Record(one.state, one.delivery_count) for _ in range(one.first, one.last + 1)])
+            for one in state.batches
+        ]
+        if self._batches:
+            self.end = self._batches[-1].last
+            self.move_start()
+
+    # ------------------------------------------------------------------------------------------------------ questions
+
+    @property
+    def in_flight(self) -> int:
+        """The number of offsets between start and end. Source: numInFlightRecords"""
+        return self.end - self.start + 1 if self._batches else 0
+
+    @property
+    def delivery_complete(self) -> int:
+        """The number of records in flight that are acknowledged or archived."""
+        records = (record for one in self._batches for _, record in one.between(self.start, one.last))
+        return sum(record.state.is_terminal for record in records)
+
+    @property
+    def next_fetch_offset(self) -> Offset:
+        """The first offset that may be acquired."""
+        position = self.start
+        for batch in self._batches:
+            if batch.first > position:
+                return position
+            for offset, record in batch.between(position, batch.last):
+                if record.is_free:
+                    return offset
+            position = max(position, batch.last + 1)
+        return max(position, self.end if not self._batches else self.end + 1)
+
+    @property
+    def can_acquire(self) -> bool:
+        """True if there are records to deliver again, or room for new ones."""
+        return self.next_fetch_offset != self.end + 1 or self.in_flight < self._limits().max_record_locks
+
+    @property
+    def next_lock_us(self) -> int | None:
+        """The time at which the next lock expires, None if no record is locked."""
+        locks = (
+            record.lock_us
+            for batch in self._batches
+            for record in batch.records
+            if record.state is RecordState.ACQUIRED and record.lock_us is not None
+        )
+        return min(locks, default=None)
+
+    def _overlapping(self, first: Offset, last: Offset) -> list[_Batch]:
+        place = bisect_right(self._batches, first, key=lambda one: one.first)
+        low = place - 1 if place and self._batches[place - 1].last >= first else place
+        high = bisect_right(self._batches, last, key=lambda one: one.first)
+        return self._batches[low:high]
+
+    # ------------------------------------------------------------------------------------------------------ acquiring
+
+    def acquire(
+        self, wanted: AcquireParams, fetched: Sequence[FetchedBatch], fetch_offset: Offset, now_us: int
+    ) -> list[Acquired]:
+        """Acquire records for a member. Source: SharePartition.acquire
+
+        Args:
+            fetched: batches of the log from `fetch_offset` on, in order.
+        """
+        last = fetched[-1].last if fetched else -1
+        if last < self.start:
+            return []
+        room = min(wanted.max_records, self._limits().max_record_locks - self.in_flight)
+        if room <= 0:
+            if fetch_offset > self.end:
+                return []
+            room, last = min(wanted.max_records, self.end - fetch_offset + 1), min(last, self.end)
+        self._skip_missing(fetch_offset, fetched[0].base)
+        position = max(fetched[0].base, fetch_offset, self.start)
+        found: list[Acquired] = []
+        count = 0
+        for batch in self._overlapping(position, last):
+            if count < room and batch.first > position:
+                count += self._acquire_new(wanted, fetched, (position, batch.first - 1), room - count, found, now_us)
+            if count >= room:
+                return found
+            limit = room - count if wanted.is_record_limit else None
+            is_throttled = self._is_throttled(batch, position, last)
+            if is_throttled and count:
+                return found
+            acquired = self._acquire_again(batch, (position, last), limit, wanted.member, found, now_us)
+            count += acquired
+            if is_throttled and acquired:
+                return found
+            position = max(position, batch.last + 1)
+        if count < room and position <= last:
+            self._acquire_new(wanted, fetched, (position, last), room - count, found, now_us)
+        return found
+
+    def _is_throttled(self, batch: _Batch, first: Offset, last: Offset) -> bool:
+        """Return True if one of the records was delivered so often that members may be failing on it.
+
+        Source: shouldThrottleRecordsDelivery
+        """
+        free = (record.delivery_count for _, record in batch.between(first, last) if record.is_free)
+        return max(free, default=0) >= self._limits().throttled_from
+
+    def _acquire_again(
+        self,
+        batch: _Batch,
+        within: tuple[Offset, Offset],
+        limit: int | None,
+        member: str,
+        found: list[Acquired],
+        now_us: int,
+    ) -> int:
+        """Acquire available records of a batch, add them to `found`, and return their number.
+
+        A batch that was delivered several times is acquired in ever smaller parts, so that a bad record is isolated.
+
+        Source: acquireSubsetBatchRecords
+        """
+        limits = self._limits()
+        count, throttled_to = 0, None
+        for offset, record in batch.between(*within):
+            if not record.is_free:
+                continue
+            if limits.delivery_limit > LEAST_THROTTLED and record.delivery_count == limits.delivery_limit - 1 and count:
+                break  # The last delivery of a record includes no other.
+            if record.delivery_count >= limits.throttled_from and throttled_to is None:
+                halvings = record.delivery_count - limits.throttled_from + 1
+                throttled_to = max(1, len(batch.records) >> halvings)
+            record.acquire(member, now_us + limits.lock_us)
+            _add(found, offset, record.delivery_count)
+            count += 1
+            is_last = limits.delivery_limit > LEAST_THROTTLED and record.delivery_count == limits.delivery_limit
+            if is_last or count in (limit, throttled_to):
+                break
+        return count
+
+    def _acquire_new(
+        self,
+        wanted: AcquireParams,
+        fetched: Sequence[FetchedBatch],
+        within: tuple[Offset, Offset],
+        room: int,
+        found: list[Acquired],
+        now_us: int,
+    ) -> int:
+        """Acquire records for the first time, up to the end of a batch of the log. Return their number.
+
+        Source: acquireNewBatchRecords, createBatches
+        """
+        first, last = within
+        if not self._batches:
+            first = max(first, self.end)
+            self.start = first
+        if room < last - first + 1:
+            wish = first + room - 1
+            last = min(last, next((one.last for one in fetched if one.base <= wish <= one.last), wish))
+        borders = [first]
+        if not wanted.is_record_limit and last - first + 1 > wanted.batch_size:
+            for one in fetched:
+                if one.base <= last and one.base - borders[-1] >= wanted.batch_size:
+                    borders.append(one.base)
+        borders.append(last + 1)
+        limit = room if wanted.is_record_limit else last - first + 1
+        lock_us = now_us + self._limits().lock_us
+        for low, high in pairwise(borders):
+            records = [_Record(RecordState.AVAILABLE, 0) for _ in range(low, high)]
+            for record in records[:limit]:
+                record.acquire(wanted.member, lock_us)
+            place = bisect_right(self._batches, low, key=lambda one: one.first)
+            self._batches.insert(place, _Batch(low, records))
+            found.append(Acquired(low, low + len(records[:limit]) - 1, 1))
+        self.end = max(self.end, last)
+        return min(limit, last - first + 1)
+
+    def _skip_missing(self, first: Offset, end: Offset) -> None:
+        """Archive offsets below `end` that the log no longer has, such as those removed by compaction.
+
+        Source: maybeArchiveStaleBatches
+        """
+        position = first
+        for batch in self._overlapping(first, end - 1):
+            self._fill(position, batch.first)
+            for _, record in batch.between(first, end - 1):
+                if record.is_free:
+                    record.state = RecordState.ARCHIVED
+            position = max(position, batch.last + 1)
+        if self._batches and position <= self.end:
+            self._fill(position, min(end, self.end + 1))
+
+    def _fill(self, first: Offset, end: Offset) -> None:
+        if first < end:
+            place = bisect_right(self._batches, first, key=lambda one: one.first)
+            records = [_Record(RecordState.ARCHIVED, 0) for _ in range(first, end)]
+            self._batches.insert(place, _Batch(first, records))
+
+    def archive_acquired(self, first: Offset, last: Offset) -> None:
+        """Archive the records of an aborted transaction, which no member gets. Source: archiveRecords"""
+        for batch in self._overlapping(first, last):
+            for _, record in batch.between(first, last):
+                if record.state is RecordState.ACQUIRED:
+                    record.state, record.member, record.lock_us = RecordState.ARCHIVED, NO_MEMBER, None
+
+    # ------------------------------------------------------------------------------------------------------- settling
+
+    def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement], now_us: int) -> Transition:
+        """Begin to apply acknowledgements; renewed locks need no write. Source: SharePartition.acknowledge
+
+        Raises:
+            KafkaError: if the member has not acquired a record; no state has changed then.
+        """
+        transition = Transition()
+        try:
+            for one in acknowledgements:
+                if any(not GAP <= kind <= RENEW for kind in one.types):
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(one.types)}")
+                if one.last >= self.start:
+                    self._acknowledge(member, one, transition, now_us)
+        except KafkaError:
+            self.complete(transition, now_us, is_written=False)
+            raise
+        return transition
+
+    def _acknowledge(self, member: str, given: Acknowledgement, transition: Transition, now_us: int) -> None:
+        batches = self._overlapping(max(given.first, self.start), given.last)
+        if not batches:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD_STATE,
+                "Batch record not found. The request batch offsets are not found in the cache.",
+            )
+        if given.last > batches[-1].last:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "Batch record not found. The last offset in request is past acquired records.",
+            )
+        for batch in batches:
+            for offset, record in batch.between(max(given.first, self.start), given.last):
+                if record.state is not RecordState.ACQUIRED:
+                    raise KafkaError(
+                        ErrorCode.INVALID_RECORD_STATE,
+                        "The offset cannot be acknowledged. The offset is not acquired.",
+                    )
+                if record.member != member:
+                    raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of offset")
+                kind = given.types[offset - given.first] if len(given.types) > 1 else given.types[0]
+                if kind == RENEW:
+                    self._renew(record, now_us)
+                else:
+                    self._begin(offset, record, *OUTCOMES[kind], transition)
+
+    def _renew(self, record: _Record, now_us: int) -> None:
+        """Extend a lock (KIP-1222)."""
+        if not self._limits().may_renew:
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group.")
+        record.lock_us = now_us + self._limits().lock_us
+
+    def _begin(
+        self, offset: Offset, record: _Record, state: RecordState, cause: ShareCause, transition: Transition
+    ) -> None:
+        record.before = record.state, record.member
+        transition.changed.append((offset, record, record.member, cause))
+        record.state, record.member = self._after_release(record, state), NO_MEMBER
+
+    def _after_release(self, record: _Record, state: RecordState) -> RecordState:
+        is_spent = state is RecordState.AVAILABLE and record.delivery_count >= self._limits().delivery_limit
+        return RecordState.ARCHIVED if is_spent else state
+
+    def release(self, member: str) -> Transition:
+        """Begin the release of all records of a member whose session has ended. Source: releaseAcquiredRecords"""
+        transition = Transition()
+        for batch in self._batches:
+            for offset, record in batch.between(batch.first, batch.last):
+                if record.state is RecordState.ACQUIRED and record.member == member:
+                    is_gone = offset < self.start
+                    state = RecordState.ARCHIVED if is_gone else RecordState.AVAILABLE
+                    cause = ShareCause.GAP if is_gone else ShareCause.SESSION_ENDED
+                    self._begin(offset, record, state, cause, transition)
+        return transition
+
+    def complete(self, transition: Transition, now_us: int, *, is_written: bool) -> None:
+        """End a change: keep it, or put the records back. Source: InFlightState.completeStateTransition"""
+        for _, record, _, _ in transition.changed:
+            before, record.before = record.before, None
+            if before is None or is_written:
+                record.lock_us = None
+            elif record.lock_us is not None and record.lock_us <= now_us:
+                record.state = self._after_release(record, RecordState.AVAILABLE)
+                record.lock_us = None
+            else:
+                record.state, record.member = before
+        if is_written:
+            self.move_start()
+
+    def expire(self, now_us: int) -> Transition:
+        """Release the records whose locks have expired, without waiting for a write.
+
+        Source: releaseAcquisitionLockOnTimeout
+        """
+        expired = Transition()
+        for batch in self._batches:
+            for offset, record in batch.between(batch.first, batch.last):
+                if record.state is RecordState.ACQUIRED and record.lock_us is not None and record.lock_us <= now_us:
+                    is_gone = offset < self.start
+                    cause = ShareCause.GAP if is_gone else ShareCause.LOCK_EXPIRED
+                    expired.changed.append((offset, record, record.member, cause))
+                    state = RecordState.ARCHIVED if is_gone else RecordState.AVAILABLE
+                    record.state = self._after_release(record, state)
+                    record.member, record.lock_us = NO_MEMBER, None
+        return expired
+
+    def log_start_moved(self, log_start: Offset) -> None:
+        """Move to the new start of the log; records below it are gone. Source: updateCacheAndOffsets"""
+        if log_start <= self.start:
+            return
+        for batch in self._overlapping(self.start, log_start - 1):
+            for _, record in batch.between(self.start, log_start - 1):
+                if record.is_free:
+                    record.state = RecordState.ARCHIVED
+        self.start = log_start
+        self._batches = [one for one in self._batches if one.last >= log_start or self._has_acquired(one)]
+        if not self._batches or self.end < self.start:
+            self.end = self.start
+
+    @staticmethod
+    def _has_acquired(batch: _Batch) -> bool:
+        return any(record.state is RecordState.ACQUIRED or record.before is not None for record in batch.records)
+
+    def move_start(self) -> None:
+        """Move the start over adjacent settled records, after they were written.
+
+        Source: maybeUpdateCachedStateAndOffsets
+        """
+        while self._batches:
+            batch = self._batches[0]
+            if batch.first > self.start:
+                return
+            for offset, record in batch.between(self.start, batch.last):
+                if not record.is_done:
+                    self.start = offset
+                    return
+            if any(record.before is not None for record in batch.records):
+                return
+            self.start = max(self.start, batch.last + 1)
+            self._batches.pop(0)
+        self.end = self.start
+
+
+def _add(found: list[Acquired], offset: Offset, delivery_count: int) -> None:
+    """Add a record to acquired ones, joined with its neighbour. Source: ShareFetchUtils.accumulateAcquiredRecords"""
+    if found and found[-1].last + 1 == offset and found[-1].delivery_count == delivery_count:
+        found[-1] = found[-1]._replace(last=offset)
+    else:
+        found.append(Acquired(offset, offset, delivery_count))

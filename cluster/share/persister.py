@@ -1,0 +1,157 @@
+"""The requests of leaders and group coordinators to share coordinators, which keep the state of share partitions.
+
+There is one connection to each broker that coordinates share partitions, with one request in flight.
+
+Simplified: a request is about one share partition, where Kafka joins those that wait for the same broker; the
+coordinator is found in the broker's own metadata, where Kafka asks another broker; delays do not vary at random.
+
+Source: PersisterStateManager.java, DefaultStatePersister.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from cluster.channel import Channel
+from cluster.node import Outbox
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.versions import DELETE_SHARE_GROUP_STATE, INITIALIZE_SHARE_GROUP_STATE, VERSIONS
+from cluster.share.state import UNINITIALIZED, ShareKey
+from controller.image import BrokerRegistration
+from replica.errors import ErrorCode, PeerViolation
+
+BACKOFF_US, BACKOFF_MAX_US, MAX_ATTEMPTS = 1_000_000, 30_000_000, 5
+RETRIED = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+FindCoordinator = Callable[[str, int], BrokerRegistration | None]
+"""Returns the broker that coordinates a share partition, or None if there is none now."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class StateRequest:
+    """A request about one share partition.
+
+    Attributes:
+        fields: fields of the request's partition, besides its number.
+        answered: called once with (error, message, result of the partition or None, now_us).
+    """
+
+    api: int
+    key: ShareKey
+    answered: Callable[[ErrorCode, str | None, Entity | None, int], None]
+    fields: Mapping[str, object] = field(default_factory=dict)
+    attempts: int = 0
+
+
+class Persister:
+    """Sends requests to share coordinators, and retries a few times, with growing delays, if no coordinator answers."""
+
+    def __init__(self, *, node: str, outbox: Outbox, find: FindCoordinator, request_timeout_us: int) -> None:
+        self._node = node
+        self._outbox = outbox
+        self._find = find
+        self._request_timeout_us = request_timeout_us
+        self._channels: dict[tuple[str, int], Channel] = {}
+        self._waiting: dict[tuple[str, int], list[StateRequest]] = {}
+
+    def ask(self, request: StateRequest, now_us: int) -> None:
+        broker = self._find(str(request.key), now_us)
+        request.attempts += 1
+        if broker is None:
+            self._again(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None, now_us)
+            return
+        address = broker.host, broker.port
+        self._waiting.setdefault(address, []).append(request)
+        self._go_on(address, now_us)
+
+    def _go_on(self, address: tuple[str, int], now_us: int) -> None:
+        channel = self._channels.setdefault(address, Channel(self._outbox, *address))
+        waiting = self._waiting[address]
+        if channel.busy or not waiting:
+            return
+        request = waiting.pop(0)
+        version = VERSIONS[request.api][1]
+        partition = {"partition": request.key.partition, **request.fields}
+        entity = cold.request(
+            request.api,
+            version,
+            group_id=request.key.group_id,
+            topics=[{"topic_id": request.key.topic_id, "partitions": [partition]}],
+        )
+
+        def encode(correlation_id: int) -> bytes:
+            return cold.encode_request(request.api, version, correlation_id, self._node, entity)
+
+        def answered(frame: bytearray | None, answered_us: int) -> None:
+            self._answered(request, _result_in(request.api, version, frame), answered_us)
+            self._go_on(address, answered_us)
+
+        channel.request(request.api, encode, answered, self._request_timeout_us, now_us)
+
+    def _answered(self, request: StateRequest, result: Entity | None, now_us: int) -> None:
+        if result is None:
+            self._again(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None, now_us)
+        elif result.error_code in RETRIED:
+            self._again(request, result.error_code, result.error_message, now_us)
+        else:
+            request.answered(result.error_code, result.error_message, result, now_us)
+
+    def later(self, what: Callable[[int], None], now_us: int) -> None:
+        """Call `what` at the current time, but after the current step."""
+        self._outbox.timers.at(now_us, what)
+
+    def _again(self, request: StateRequest, error: ErrorCode, message: str | None, now_us: int) -> None:
+        if request.attempts >= MAX_ATTEMPTS:
+            self.later(lambda at_us: request.answered(error, message, None, at_us), now_us)
+            return
+        backoff_us = min(BACKOFF_US << (request.attempts - 1), BACKOFF_MAX_US)
+        self._outbox.timers.at(now_us + backoff_us, lambda at_us: self.ask(request, at_us))
+
+
+def _result_in(api: int, version: int, frame: bytearray | None) -> Entity | None:
+    """Return the result of the only partition; None if there is no readable response."""
+    if frame is None:
+        return None
+    try:
+        answer = cold.decode_response(api, version, frame)
+    except PeerViolation:
+        return None
+    partitions = [one for topic in answer.results for one in topic.partitions]
+    return partitions[0] if partitions else None
+
+
+def change_states(
+    persister: Persister,
+    which: tuple[str, Sequence[tuple[UUID, int]]],
+    state_epoch: int | None,
+    done: Callable[[ErrorCode, int], None],
+    now_us: int,
+) -> None:
+    """Initialize or delete the states of share partitions. Source: persisterInitialize, deleteShareGroup
+
+    Args:
+        which: group id, and (topic id, partition) of each.
+        state_epoch: None to delete them.
+        done: called once, with the first error or NONE.
+    """
+    group_id, partitions = which
+    errors: list[ErrorCode] = []
+
+    def answered(error: ErrorCode, message: str | None, result: Entity | None, at_us: int) -> None:
+        errors.append(error)
+        if len(errors) == len(partitions):
+            done(next((one for one in errors if one is not ErrorCode.NONE), ErrorCode.NONE), at_us)
+
+    if not partitions:
+        persister.later(lambda at_us: done(ErrorCode.NONE, at_us), now_us)
+    api = DELETE_SHARE_GROUP_STATE if state_epoch is None else INITIALIZE_SHARE_GROUP_STATE
+    fields = {} if state_epoch is None else {"state_epoch": state_epoch, "start_offset": UNINITIALIZED}
+    for topic_id, number in partitions:
+        key = ShareKey(group_id, topic_id, number)
+        persister.ask(StateRequest(api=api, key=key, answered=answered, fields=fields), now_us)

@@ -1,0 +1,91 @@
+"""Share sessions: which partitions a member of a share group reads from this broker, and the epoch of its next request.
+
+Source: ShareSession.java, ShareSessionCache.java, SharePartitionManager.newContext, acknowledgeSessionUpdate
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from cluster.node import ConnectionId
+from cluster.protocol.primitives import MAX_INT32
+from replica.errors import ErrorCode, KafkaError
+
+INITIAL_EPOCH, FINAL_EPOCH = 0, -1
+
+
+class SessionKey(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class SessionPartition(NamedTuple):
+    topic_id: UUID
+    partition: int
+
+
+@dataclass(slots=True, eq=False)
+class ShareSession:
+    """The session of one member. `epoch` is the epoch of the next request."""
+
+    key: SessionKey
+    connection: ConnectionId
+    partitions: dict[SessionPartition, None] = field(default_factory=dict)
+    epoch: int = INITIAL_EPOCH + 1
+
+
+class ShareSessions:
+    """The sessions of one broker."""
+
+    def __init__(self, max_sessions: int) -> None:
+        self._max_sessions = max_sessions
+        self._sessions: dict[SessionKey, ShareSession] = {}
+        self._of_connection: dict[ConnectionId, SessionKey] = {}
+
+    def begin(self, key: SessionKey, connection: ConnectionId, partitions: Iterable[SessionPartition]) -> ShareSession:
+        """Begin a session, which replaces an earlier session of the member.
+
+        Raises:
+            KafkaError: SHARE_SESSION_LIMIT_REACHED.
+        """
+        self._sessions.pop(key, None)
+        if len(self._sessions) >= self._max_sessions:
+            raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        session = self._sessions[key] = ShareSession(key, connection, dict.fromkeys(partitions))
+        self._of_connection[connection] = key
+        return session
+
+    def go_on(self, key: SessionKey, epoch: int) -> ShareSession:
+        """Return the session of a request, after checking and advancing the epoch.
+
+        Raises:
+            KafkaError: if there is no session, or the session expects another epoch.
+        """
+        session = self._sessions.get(key)
+        if session is None:
+            raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if epoch != FINAL_EPOCH:
+            if session.epoch != epoch:
+                raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+            session.epoch = 1 if epoch == MAX_INT32 else epoch + 1
+        return session
+
+    def end(self, key: SessionKey) -> ShareSession | None:
+        return self._sessions.pop(key, None)
+
+    def gone(self, connection: ConnectionId) -> ShareSession | None:
+        """End and return the session of a closed connection; None if the session has moved to another connection.
+
+        Source: onDisconnect
+        """
+        key = self._of_connection.pop(connection, None)
+        session = None if key is None else self._sessions.get(key)
+        if key is None or session is None or session.connection != connection:
+            return None
+        return self._sessions.pop(key)
+
+    def has_members(self, group_id: str) -> bool:
+        return any(key.group_id == group_id for key in self._sessions)

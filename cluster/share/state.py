@@ -1,0 +1,325 @@
+"""The state of share partitions as the share coordinator keeps it, and its records in `__share_group_state`.
+
+Key version 0 is a snapshot of one share partition and key version 1 an update of the last snapshot; a null snapshot is
+a tombstone. Offsets that no batch covers were never acknowledged, released or archived.
+
+Source: ShareSnapshotKey.json, ShareSnapshotValue.json, ShareUpdateKey.json, ShareUpdateValue.json,
+ShareCoordinatorRecordHelpers.java, PersisterStateBatchCombiner.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from itertools import pairwise
+from struct import Struct
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from uuid import UUID
+
+from cluster.protocol.primitives import (
+    INT16,
+    INT32,
+    decodes,
+    length,
+    read_count,
+    read_tagged,
+    read_text,
+    read_uuid,
+    skip_tagged,
+    string,
+    tagged,
+)
+from replica.errors import PeerViolation
+from replica.ids import LeaderEpoch, Offset
+from replica.log.files.checkpoints import as_kafka_spells
+
+UNINITIALIZED = -1
+"""The start offset of a share partition that no leader has loaded yet: the group's reset policy decides."""
+UNCHANGED = -1
+"""The start offset of an update that does not change the start offset."""
+NO_COUNT = -1
+NO_LEADER_EPOCH = -1
+SNAPSHOT_KEY, UPDATE_KEY = 0, 1
+VALUE_VERSION = 0
+COUNT_TAG = 0
+NO_TAGS = b"\0"
+_SNAPSHOT = Struct(">hiiiqqq")  # version, snapshot epoch, state epoch, leader epoch, start, created, written
+_UPDATE = Struct(">hiiq")  # version, snapshot epoch, leader epoch, start offset
+_BATCH = Struct(">qqbh")
+
+
+class RecordState(IntEnum):
+    """The state of a record in a share group. ARCHIVED records were not accepted and are no longer delivered."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+
+
+class StateBatch(NamedTuple):
+    """The state of adjacent records [first, last], all with the same delivery count."""
+
+    first: Offset
+    last: Offset
+    state: RecordState
+    delivery_count: int
+
+
+class ShareKey(NamedTuple):
+    """A share partition: one partition as one share group reads it."""
+
+    group_id: str
+    topic_id: UUID
+    partition: int
+
+    def __str__(self) -> str:
+        """Return the key by which FindCoordinator finds its share coordinator. Source: SharePartitionKey"""
+        return f"{self.group_id}:{as_kafka_spells(self.topic_id)}:{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareState:
+    """The state of one share partition.
+
+    Attributes:
+        state_epoch: grows when the group's offsets are altered.
+        leader_epoch: epoch of the leader that last read the state; requests of older leaders are fenced.
+        delivery_complete: number of records from the start offset on that are acknowledged or archived.
+        updates: number of update records since the last snapshot.
+    """
+
+    snapshot_epoch: int = 0
+    state_epoch: int = 0
+    leader_epoch: LeaderEpoch = 0
+    start_offset: Offset = UNINITIALIZED
+    delivery_complete: int = NO_COUNT
+    batches: tuple[StateBatch, ...] = ()
+    created_ms: int = 0
+    written_ms: int = 0
+    updates: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareUpdate:
+    """A change of a share partition's state since its last snapshot."""
+
+    snapshot_epoch: int
+    leader_epoch: LeaderEpoch
+    start_offset: Offset
+    delivery_complete: int
+    batches: tuple[StateBatch, ...]
+
+    def applied_to(self, state: ShareState) -> ShareState:
+        """Return the state after the update. Source: ShareCoordinatorShard.merge"""
+        start = state.start_offset if self.start_offset == UNCHANGED else self.start_offset
+        return replace(
+            state,
+            leader_epoch=state.leader_epoch if self.leader_epoch == NO_LEADER_EPOCH else self.leader_epoch,
+            start_offset=start,
+            delivery_complete=self.delivery_complete,
+            batches=combined(state.batches, self.batches, start),
+            updates=state.updates + 1,
+        )
+
+
+def combined(known: Sequence[StateBatch], new: Sequence[StateBatch], start: Offset) -> tuple[StateBatch, ...]:
+    """Merge the batches from `start` on. Where two overlap, the one with more deliveries and the later state counts.
+
+    Source: PersisterStateBatchCombiner
+    """
+    pieces = sorted(one._replace(first=max(one.first, start)) for one in (*known, *new) if one.last >= start)
+    cuts = sorted({one.first for one in pieces} | {one.last + 1 for one in pieces})
+    merged: list[StateBatch] = []
+    covering: list[StateBatch] = []
+    begun = 0
+    for low, high in pairwise(cuts):
+        while begun < len(pieces) and pieces[begun].first == low:
+            covering.append(pieces[begun])
+            begun += 1
+        covering = [one for one in covering if one.last >= low]
+        if covering:
+            best = max(covering, key=lambda one: (one.delivery_count, one.state))
+            merged.append(best._replace(first=low, last=high - 1))
+    return joined(merged)
+
+
+class Records(Protocol):
+    """A named tuple that begins with the fields `first` and `last`, the ends of a range of records."""
+
+    @property
+    def first(self) -> Offset: ...
+
+    @property
+    def last(self) -> Offset: ...
+
+    def __getitem__(self, fields: slice, /) -> tuple[object, ...]: ...
+
+    def _replace(self, *, last: Offset) -> Self: ...
+
+
+R = TypeVar("R", bound=Records)
+
+
+def joined(ranges: Iterable[R]) -> tuple[R, ...]:
+    """Join adjacent ranges whose other fields are equal; `ranges` is in ascending order."""
+    found: list[R] = []
+    for one in ranges:
+        if found and found[-1].last + 1 == one.first and found[-1][2:] == one[2:]:
+            found[-1] = found[-1]._replace(last=one.last)
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------------------------------------- records
+
+
+def encode(key: ShareKey, change: ShareState | ShareUpdate | None) -> tuple[bytes, bytes | None]:
+    """Return the key and value of a snapshot, of an update, or of a tombstone (None)."""
+    version = UPDATE_KEY if isinstance(change, ShareUpdate) else SNAPSHOT_KEY
+    written = INT16.pack(version) + string(key.group_id, False) + key.topic_id.bytes + INT32.pack(key.partition)
+    if change is None:
+        return written, None
+    if isinstance(change, ShareUpdate):
+        head = _UPDATE.pack(VALUE_VERSION, change.snapshot_epoch, change.leader_epoch, change.start_offset)
+    else:
+        head = _SNAPSHOT.pack(
+            VALUE_VERSION,
+            change.snapshot_epoch,
+            change.state_epoch,
+            change.leader_epoch,
+            change.start_offset,
+            change.created_ms,
+            change.written_ms,
+        )
+    batches = b"".join(_BATCH.pack(*one) + NO_TAGS for one in change.batches)
+    count = change.delivery_complete
+    tags = NO_TAGS if count == NO_COUNT else tagged({COUNT_TAG: INT32.pack(count)})
+    return written, head + length(len(change.batches), True) + batches + tags
+
+
+class ShareReplay:
+    """Rebuilds the states of share partitions from records in the order of the log.
+
+    Attributes:
+        unreadable: number of skipped records, damaged or of an unknown version.
+    """
+
+    def __init__(self) -> None:
+        self.states: dict[ShareKey, ShareState] = {}
+        self.unreadable = 0
+
+    def record(self, key: bytes | None, value: bytes | None) -> None:
+        try:
+            self._take(key or b"", value)
+        except PeerViolation:
+            self.unreadable += 1
+
+    def _take(self, key: bytes, value: bytes | None) -> None:
+        version, whose = _read_key(key)
+        if value is None:
+            self.states.pop(whose, None)
+        elif version == SNAPSHOT_KEY:
+            self.states[whose] = _read_snapshot(value)
+        elif whose in self.states:
+            self.states[whose] = _read_update(value).applied_to(self.states[whose])
+
+
+@decodes("the key of a share partition's record")
+def _read_key(key: bytes) -> tuple[int, ShareKey]:
+    (version,) = INT16.unpack_from(key, 0)
+    if version not in (SNAPSHOT_KEY, UPDATE_KEY):
+        raise PeerViolation(f"version {version} of a share partition's key is not supported")
+    group_id, position = read_text(key, 2, False)
+    topic_id, position = read_uuid(key, position)
+    return version, ShareKey(group_id, topic_id, INT32.unpack_from(key, position)[0])
+
+
+@decodes("the snapshot of a share partition")
+def _read_snapshot(value: bytes) -> ShareState:
+    version, snapshot_epoch, state_epoch, leader_epoch, start, created_ms, written_ms = _SNAPSHOT.unpack_from(value, 0)
+    _check_version(version)
+    batches, count = _read_batches(value, _SNAPSHOT.size)
+    return ShareState(
+        snapshot_epoch=snapshot_epoch,
+        state_epoch=state_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=start,
+        delivery_complete=count,
+        batches=batches,
+        created_ms=created_ms,
+        written_ms=written_ms,
+    )
+
+
+@decodes("the update of a share partition")
+def _read_update(value: bytes) -> ShareUpdate:
+    version, snapshot_epoch, leader_epoch, start = _UPDATE.unpack_from(value, 0)
+    _check_version(version)
+    batches, count = _read_batches(value, _UPDATE.size)
+    return ShareUpdate(
+        snapshot_epoch=snapshot_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=start,
+        delivery_complete=count,
+        batches=batches,
+    )
+
+
+def _check_version(version: int) -> None:
+    if version != VALUE_VERSION:
+        raise PeerViolation(f"version {version} of a share partition's record is not supported")
+
+
+def _read_batches(value: bytes, position: int) -> tuple[tuple[StateBatch, ...], int]:
+    count, position = read_count(value, position, True, _BATCH.size + 1)
+    batches = []
+    for _ in range(count):
+        first, last, state, delivery_count = _BATCH.unpack_from(value, position)
+        batches.append(StateBatch(first, last, state_of(state), delivery_count))
+        position = skip_tagged(value, position + _BATCH.size)
+    tags, _ = read_tagged(value, position)
+    said = tags.get(COUNT_TAG)
+    return tuple(batches), NO_COUNT if said is None else INT32.unpack_from(said, 0)[0]
+
+
+def batches_from(sent: Iterable[Any]) -> tuple[StateBatch, ...]:
+    """Return the batches in a message's `state_batches`.
+
+    Raises:
+        PeerViolation: if a state is unknown.
+    """
+    return tuple(
+        StateBatch(one.first_offset, one.last_offset, state_of(one.delivery_state), one.delivery_count) for one in sent
+    )
+
+
+def batches_to_send(batches: Iterable[StateBatch]) -> list[dict[str, int]]:
+    """Return batches as the `state_batches` of a message."""
+    return [
+        {
+            "first_offset": one.first,
+            "last_offset": one.last,
+            "delivery_state": int(one.state),
+            "delivery_count": one.delivery_count,
+        }
+        for one in batches
+    ]
+
+
+def state_of(number: int) -> RecordState:
+    """Return the state with this number.
+
+    Raises:
+        PeerViolation: if no state has this number.
+    """
+    try:
+        return RecordState(number)
+    except ValueError:
+        raise PeerViolation(f"a share partition has the unknown record state {number}") from None
