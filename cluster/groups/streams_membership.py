@@ -1,0 +1,322 @@
+"""Heartbeats of members of streams groups (KIP-1071), by which they join, learn their tasks, and leave.
+
+A heartbeat has five parts: the member is created or changed; the first member's topology becomes the group's; the
+topics of the topology are looked up, and missing internal topics are created; for a new group epoch, the target
+assignment is computed; the member moves one step towards its target.
+
+Simplified: there are no static members, which came with 4.4, and the endpoints of other members, for interactive
+queries, are not told.
+Source: GroupMetadataManager.streamsGroupHeartbeat
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cluster.groups.consumer_change import Change
+from cluster.groups.consumer_membership import NOT_SAID_MS, check_epoch
+from cluster.groups.consumer_steps import ConsumerSteps, hear, note_emptied, remove, unknown
+from cluster.groups.desk import Departure, left, of_member
+from cluster.groups.inputs import ConsumerHeartbeatResult, CreateTopics, StreamsHeartbeat
+from cluster.groups.state.consumer_member import JOINS, LEAVES_FOR_A_WHILE, ConsumerMember
+from cluster.groups.state.consumer_records import (
+    MemberRecord,
+    TopologyRecord,
+)
+from cluster.groups.state.group import State
+from cluster.groups.state.streams_group import (
+    NOT_VALIDATED,
+    StreamsEpochRecord,
+    StreamsGroup,
+    StreamsMember,
+)
+from cluster.groups.state.tasks import Tasks, assign_sticky
+from cluster.groups.state.topology import (
+    ASSIGNMENT_DELAYED,
+    SHUTDOWN_APPLICATION,
+    STALE_TOPOLOGY,
+    Configured,
+    Status,
+    configure,
+    required_topics,
+    subtopologies,
+)
+from cluster.protocol.entities import Entity
+from cluster.protocol.versions import STREAMS_GROUP_HEARTBEAT, api_name
+from replica.causes import JoinCause, LeaveCause
+from replica.errors import ErrorCode, KafkaError
+from replica.trace.events import GroupMemberJoined
+from replica.wording import shown
+
+STICKY = "sticky"
+"""The only assignor of streams groups (group.streams.assignors)."""
+
+
+class StreamsMembership(ConsumerSteps):
+    """The members of all streams groups of one coordinator."""
+
+    def heartbeat(self, given: StreamsHeartbeat) -> None:
+        """Handle a heartbeat, which is answered when all in-sync replicas have its changes."""
+        hear(self._index, self._desk, given, _check, self._stay, self._leave)
+
+    def _stay(self, given: StreamsHeartbeat) -> None:
+        joins = given.member_epoch == JOINS
+        change, group = self._change_of(given.group_id, may_begin=joins)
+        self._configs.check_room(group, given.member_id)
+        known = group.members.get(given.member_id)
+        if known is None and not joins:
+            raise unknown(group, given.member_id)
+        before = known or StreamsMember(member_id=given.member_id)
+        owned = _owned(given)
+        if not joins:
+            check_epoch(before, given.member_epoch, owned, group.TYPE)
+        topology = _topology(group, given)
+        configured = configure(topology, self._topics.partitions_of)
+        _check_tasks(configured, owned or ())
+        # All that may be refused is checked, so the group changes from here on.
+        classic = self._index.groups.get(group.group_id)
+        if classic is not None:
+            self._migration.take_over(change, classic)
+        self._index.consumer_groups[group.group_id] = group
+        is_first = not group.members
+        self._subscribe(change, group, before, given, topology, configured)
+        statuses = _statuses(group, group.members[before.member_id], topology)
+        settings = self._desk.settings
+        delay_ms, interval_ms = settings.streams_initial_rebalance_delay_ms, settings.streams_assignment_interval_ms
+        if is_first and delay_ms and group.delay is None:
+            group.delay = self._desk.after(delay_ms, lambda at_us: self._assign_late(group, at_us), given.now_us)
+        if group.delay is not None:
+            statuses.append((ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay."))
+        elif group.epoch > group.target_epoch and not self.is_due(group, interval_ms, given.now_us):
+            statuses.append((ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval."))
+        elif group.epoch > group.target_epoch:
+            self._assign_tasks(change, group, configured, given.now_us)
+        self.reconcile(change, before.member_id, owned, given.now_us)
+        after = group.members[before.member_id]
+        self.begin_session(group, after.member_id, given.now_us)
+        if given.shuts_down and group.shutdown_by is None:
+            group.shutdown_by = after.member_id
+        if configured.status is not None:
+            statuses.append(configured.status)
+        if group.shutdown_by is not None:
+            who = f"Streams group member {shown(group.shutdown_by)} encountered a fatal error"
+            statuses.append((SHUTDOWN_APPLICATION, f"{who} and requested a shutdown for the entire application."))
+        assigned = after.assigned if joins or after.assigned != before.assigned else None
+        heartbeat_ms = self._configs.heartbeat_interval_ms(group)
+
+        def answer(error: ErrorCode, now_us: int) -> None:
+            result = ConsumerHeartbeatResult(error)
+            if error is ErrorCode.NONE:
+                result = ConsumerHeartbeatResult(
+                    error, after.member_id, after.epoch, heartbeat_ms, assigned, statuses=tuple(statuses)
+                )
+                if configured.missing:
+                    self._desk.want(CreateTopics(configured.missing))
+            self._desk.answer(given.request, result)
+
+        change.write(self._desk, answer, given.now_us)
+
+    def _change_of(self, group_id: str, *, may_begin: bool) -> tuple[Change, StreamsGroup]:
+        """Return the group and a change of it; the group is created if allowed. Source: getOrCreateStreamsGroup"""
+        known, classic = self._index.find(group_id), self._index.groups.get(group_id)
+        if known is None and not may_begin:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {shown(group_id)} not found.")
+        if classic is not None and classic.state is State.EMPTY and may_begin:
+            fresh = StreamsGroup(group_id)
+            return self._migration.emptied(classic, fresh), fresh
+        group = StreamsGroup(group_id) if known is None else known
+        if not isinstance(group, StreamsGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {shown(group_id)} is not a streams group.")
+        topology, validated, configs = group.topology, group.validated_epoch, group.configs
+
+        def take_back(now_us: int) -> None:
+            group.topology, group.validated_epoch, group.configs = topology, validated, configs
+
+        change = Change(group)
+        change.take_back_with(take_back)
+        return change, group
+
+    def _subscribe(
+        self,
+        change: Change,
+        group: StreamsGroup,
+        before: StreamsMember,
+        given: StreamsHeartbeat,
+        topology: Entity,
+        configured: Configured,
+    ) -> None:
+        """Apply a member's new fields and the topology, which may raise the group epoch."""
+        is_new = before.member_id not in group.members
+        after = _as_it_says(before, given)
+        if is_new or after != before:
+            change.add(MemberRecord(after.member_id, after))
+        if group.topology is None:
+            change.add(TopologyRecord(topology))
+        metadata_hash = self._topics.hash_of(required_topics(topology))
+        validated = int(topology.epoch) if configured.status is None else NOT_VALIDATED
+        configs = (("num.standby.replicas", str(self._configs.standby_replicas(group))),)
+        now, then = (metadata_hash, validated, configs), (group.metadata_hash, group.validated_epoch, group.configs)
+        if is_new or after != before or now != then:
+            change.add(StreamsEpochRecord(group.epoch + 1, *now))
+        if is_new:
+            change.say(
+                GroupMemberJoined(
+                    *of_member(self._desk.node, group, after),
+                    generation=group.epoch,
+                    cause=JoinCause.NEW,
+                    group_type=group.TYPE,
+                    api=api_name(STREAMS_GROUP_HEARTBEAT),
+                    topics=tuple(map(shown, group.subscribed)),
+                )
+            )
+
+    # ------------------------------------------------------------------------------------------------------ assignment
+
+    def _assign_tasks(self, change: Change, group: StreamsGroup, configured: Configured, now_us: int) -> None:
+        """Compute the targets of all members for the group epoch. Source: streams/TargetAssignmentBuilder"""
+        targets: dict[str, Tasks] = dict.fromkeys(group.members, ())
+        if configured.status is None:
+            targets = assign_sticky(
+                {member.member_id: member.process_id for member in group.members.values()},
+                group.targets,
+                configured.counts,
+                frozenset(one.subtopology_id for one in subtopologies(group.topology) if one.state_changelog_topics),
+                self._configs.standby_replicas(group),
+            )
+        self.set_targets(change, targets, STICKY, self._desk.settings.streams_assignment_interval_ms, now_us)
+
+    def _assign_late(self, group: StreamsGroup, now_us: int) -> None:
+        """Compute the first targets of a group, after its initial delay. Source: computeDelayedTargetAssignment"""
+        group.delay = None
+        if group.members and group.epoch > group.target_epoch:
+            change = Change(group)
+            self._assign_tasks(change, group, configure(group.topology, self._topics.partitions_of), now_us)
+            # What cannot be written is computed again by a later heartbeat.
+            change.write(self._desk, lambda error, written_us: None, now_us)
+
+    # --------------------------------------------------------------------------------------------------------- leaving
+
+    def _leave(self, given: StreamsHeartbeat) -> None:
+        """Remove a member that leaves. Source: streamsGroupLeave"""
+        change, group = self._change_of(given.group_id, may_begin=False)
+        member = group.members.get(given.member_id)
+        if member is None:
+            raise unknown(group, given.member_id)
+        if given.shuts_down and group.shutdown_by is None:
+            group.shutdown_by = member.member_id
+        self.fence(change, [member], Departure(LeaveCause.LEAVE_REQUEST), given.now_us)
+
+        def answer(error: ErrorCode, now_us: int) -> None:
+            self._desk.answer(given.request, ConsumerHeartbeatResult(error, given.member_id, given.member_epoch))
+
+        change.write(self._desk, answer, given.now_us)
+
+    def fence(self, change: Change, members: Sequence[ConsumerMember], why: Departure, now_us: int) -> None:
+        """Remove these members. Source: streamsGroupFenceMember"""
+        group = change.group
+        assert isinstance(group, StreamsGroup), "only streams groups are here"
+        for member in members:
+            change.say(left(self._desk.node, group, member, why))
+            remove(change, member.member_id)
+            group.stop_timers_of(member.member_id)
+        change.add(StreamsEpochRecord(group.epoch + 1, group.metadata_hash, group.validated_epoch, group.configs))
+        note_emptied(change, self._desk.settings)
+
+
+def _topology(group: StreamsGroup, given: StreamsHeartbeat) -> Entity:
+    """Return the topology of the group, which is the member's if the group has none. Source: maybeUpdateTopology"""
+    known, said = group.topology, given.topology
+    if known is None and said is None:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The topology is null and the group topology is also null.")
+    if known is None or said is None or known.epoch > said.epoch:
+        return said if known is None else known
+    if (known.epoch, subtopologies(known)) != (said.epoch, subtopologies(said)):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+    return known
+
+
+def _statuses(group: StreamsGroup, member: StreamsMember, topology: Entity) -> list[Status]:
+    if member.topology_epoch >= topology.epoch:
+        return []
+    epochs = f"topology epoch {member.topology_epoch} is behind the group's topology epoch {topology.epoch}."
+    return [(STALE_TOPOLOGY, f"The member's {epochs}")]
+
+
+def _as_it_says(member: StreamsMember, given: StreamsHeartbeat) -> StreamsMember:
+    """Return the member with the fields of a heartbeat; fields that the heartbeat leaves out stay as they are."""
+    timeout_ms = given.rebalance_timeout_ms
+    return replace(
+        member,
+        rack_id=member.rack_id if given.rack_id is None else given.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NOT_SAID_MS else timeout_ms,
+        topology_epoch=member.topology_epoch if given.topology is None else int(given.topology.epoch),
+        process_id=member.process_id if given.process_id is None else given.process_id,
+        user_endpoint=member.user_endpoint if given.user_endpoint is None else given.user_endpoint,
+        client_tags=member.client_tags if given.client_tags is None else given.client_tags,
+        client_id=given.client_id,
+        client_host=given.client_host,
+    )
+
+
+def _owned(given: StreamsHeartbeat) -> Tasks | None:
+    lists = [one for one in given.owned if one is not None]
+    return tuple(task for one in lists for task in one) if lists else None
+
+
+def _check_tasks(configured: Configured, owned: Tasks) -> None:
+    """Check that the tasks of a member exist. Source: throwIfRequestContainsInvalidTasks"""
+    for _, name, number in owned if configured.status is None else ():
+        count = configured.counts.get(name)
+        if count is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Subtopology {shown(name)} does not exist in the topology.")
+        if not 0 <= number < count:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Task {number} for subtopology {shown(name)} is invalid. Number of tasks for this subtopology: "
+                f"{count}",
+            )
+
+
+def _check(given: StreamsHeartbeat) -> None:
+    """Check the fields of a heartbeat. Source: throwIfStreamsGroupHeartbeatRequestIsInvalid"""
+    wrong = ""
+    parts = () if given.topology is None else given.topology.subtopologies
+    active, standby, warmup = given.owned
+    if given.instance_id is not None:
+        wrong = "Static membership is not yet supported."
+    elif warmup:
+        wrong = "WarmupTasks are not supported yet."
+    elif any(one.source_topic_regex for one in parts):
+        wrong = "Regular expressions for source topics are not supported yet."
+    elif not given.member_id.strip():
+        wrong = "MemberId can't be empty."
+    elif not given.group_id.strip():
+        wrong = "GroupId can't be empty."
+    elif given.rack_id is not None and not given.rack_id.strip():
+        wrong = "RackId can't be empty."
+    elif given.member_epoch == JOINS and given.rebalance_timeout_ms == NOT_SAID_MS:
+        wrong = "RebalanceTimeoutMs must be provided in first request."
+    elif given.member_epoch == JOINS and (active or standby):
+        wrong = f"{'ActiveTasks' if active else 'StandbyTasks'} must be empty when (re-)joining."
+    elif given.member_epoch == JOINS and given.topology is None:
+        wrong = "Topology must be non-null when (re-)joining."
+    elif given.member_epoch == LEAVES_FOR_A_WHILE:
+        wrong = "InstanceId can't be null."
+    elif given.member_epoch < LEAVES_FOR_A_WHILE:
+        wrong = f"MemberEpoch is {given.member_epoch}, but must be greater than or equal to -2."
+    elif None in given.owned and any(one is not None for one in given.owned):
+        wrong = "If one task-type is non-null, all must be non-null."
+    elif given.member_epoch != JOINS and given.topology is not None:
+        wrong = "Topology can only be provided when (re-)joining."
+    if wrong:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
+    if given.topology is not None and given.topology.epoch < 0:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "Topology epoch must be non-negative.")
+    for topic in (topic for one in parts for topic in one.state_changelog_topics):
+        if topic.partitions:
+            raise KafkaError(
+                ErrorCode.STREAMS_INVALID_TOPOLOGY,
+                f"Changelog topic {shown(str(topic.name))} must have an undefined partition count, but it is set to "
+                f"{topic.partitions}.",
+            )
