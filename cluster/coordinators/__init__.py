@@ -1,6 +1,5 @@
-"""What the coordinators of a broker share: where a key is kept, requests that wait, deadlines, the log of an internal
-topic.
+"""The parts that coordinators share: partitions, waiting requests and writes, deadlines, service in a broker.
 
-May import: cluster, cluster.broker.replicas, cluster.protocol.
-Open first: topic_log.py.
+May import: cluster, cluster.broker.metadata, cluster.broker.replicas, cluster.protocol.
+Open first: core.py.
 """

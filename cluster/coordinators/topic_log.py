@@ -1,6 +1,9 @@
-"""The log of the internal topic in which a coordinator keeps what it knows: written like any produce with acks=all,
-that of groups from 4.0 on with any ISR, see ReplicaManager.append_records; read from its start when the broker is
-elected. source: GroupMetadataManager.scala, TransactionStateManager.scala
+"""The log of a coordinator's internal topic.
+
+Appends wait for every in-sync replica, as with acks=all. Since 4.0 appends for groups succeed with any size of the ISR
+(see ReplicaManager.append_records). After an election the log is read from its start.
+
+Source: GroupMetadataManager.scala, TransactionStateManager.scala
 """
 
 from __future__ import annotations
@@ -8,9 +11,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from cluster.broker.replicas.delayed import ProduceParams, ProduceResults
 from cluster.broker.replicas.manager import ReplicaManager
+from cluster.coordinators.core import WriteId
 from cluster.node import Outbox
 from cluster.protocol.versions import PRODUCE, VERSIONS
 from replica.errors import ErrorCode, KafkaError
@@ -20,13 +25,12 @@ from replica.log.log import Log
 from replica.log.producers.transaction_index import NOT_ASKED_FOR
 
 LOAD_BYTES_PER_STEP = 64 << 10
-"""A log is read in steps of this size, so that the broker does other things between them."""
-WriteId = int
+"""The size of one step in which a log is read, so that the broker can do other work between them."""
 Take = Callable[[BatchHeader, bytes], None]
 
 
 class TopicLog:
-    """written: writes that came to their end since the last step of the broker, each with its error and offset"""
+    """The log of an internal topic. `written` lists the writes finished in the broker's step, with error and offset."""
 
     def __init__(self, topic: str, *, node: str, outbox: Outbox, replicas: ReplicaManager) -> None:
         self.written: deque[tuple[WriteId, ErrorCode, Offset]] = deque()
@@ -44,10 +48,13 @@ class TopicLog:
         now_us: int,
         guard: int = NOT_ASKED_FOR,
     ) -> None:
-        """write: named in `written` once every in-sync replica has it; None: nothing waits (acks=0)
-        guard: of a batch that is part of a transaction, see VerificationStates
+        """Append a batch.
 
-        Simplified: these appends keep no handler waiting for a slow disk.
+        Simplified: these appends occupy no request handler while a slow disk writes.
+
+        Args:
+            write: reported in `written` when every in-sync replica has the batch; None for no report (acks=0).
+            guard: guard of the verification of a batch in a transaction, see VerificationStates.
         """
         name = TopicPartition(self._topic, partition)
 
@@ -76,9 +83,11 @@ class TopicLog:
         done: Callable[[int], None],
         now_us: int,
     ) -> None:
-        """Read the log from its start to its end, as far as it goes, committed or not.
+        """Read the log from its start to its end, committed or not.
 
-        take: is handed each batch     is_wanted: False once another broker leads
+        Args:
+            take: called with each batch.
+            is_wanted: returns False once another broker leads.
         """
         led = self._replicas.partitions.get(TopicPartition(self._topic, partition))
         if led is None:
@@ -104,7 +113,7 @@ class TopicLog:
             take(header, batch)
             left -= len(batch)
             if left <= 0:
-                # By its offset, not its place: between the steps the log may be compacted.
+                # By offset rather than position, because the log may be compacted between two steps.
                 rest = partial(self._read_on, log, header.last_offset + 1, take, is_wanted, done)
                 self._outbox.timers.at(now_us + 1, rest)
                 return
@@ -112,8 +121,29 @@ class TopicLog:
 
 
 def readable_records(header: BatchHeader, batch: bytes) -> list[Record] | None:
-    """None: damaged on the disk. Differs from Kafka: it gives up there, and then knows nothing of the partition."""
+    """Return the records of a batch; None if it is damaged on the disk.
+
+    Differs from Kafka: it stops loading at a damaged batch, and then keeps nothing of the partition.
+    """
     try:
         return read_records(batch) if check_crc(batch, 0, header) else None
     except KafkaError:
         return None
+
+
+class LogReplay(Protocol):
+    """The state that the records of a log make; `unreadable` counts the records in damaged batches."""
+
+    unreadable: int
+
+    def record(self, key: bytes | None, value: bytes | None) -> None: ...
+
+
+def replay_batch(replay: LogReplay, header: BatchHeader, batch: bytes) -> None:
+    """Replay a batch; records damaged on the disk are skipped."""
+    records = readable_records(header, batch)
+    if records is None:
+        replay.unreadable += header.last_offset - header.base_offset + 1
+        return
+    for record in records:
+        replay.record(record.key, record.value)

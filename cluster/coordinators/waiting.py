@@ -1,4 +1,4 @@
-"""Requests that wait for a coordinator's answer, and the one deadline of a broker that stands for all of its own."""
+"""Requests that wait for a coordinator, and the broker's timer for a coordinator's earliest deadline."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
 from cluster.clocks import Timer, Timers
+from cluster.coordinators.core import RequestId
 from cluster.node import Action, ConnectionId
 
-RequestId = int
-"""One request that waits for its answer, or is about to get it."""
 R = TypeVar("R")
 
 
@@ -26,7 +25,7 @@ class WaitingRequests(Generic[R]):
         self._in_progress: dict[ConnectionId, list[RequestId]] = {}
 
     def enter(self, connection: ConnectionId, respond: Callable[[R], None]) -> RequestId:
-        """respond: is called once, unless the client disconnects first"""
+        """Add a request and return its number. `respond` is called once, unless the client disconnects first."""
         request = next(self._numbers)
         self._waiting[request] = _Waiting(connection, respond)
         self._in_progress.setdefault(connection, []).append(request)
@@ -42,13 +41,13 @@ class WaitingRequests(Generic[R]):
             waiting.respond(result)
 
     def gone(self, connection: ConnectionId) -> None:
-        """No answer can reach the client there."""
+        """Forget the requests of a closed connection."""
         for request in self._in_progress.pop(connection, ()):
             del self._waiting[request]
 
 
 class EarliestDeadline:
-    """Rings when the earliest deadline of a coordinator comes."""
+    """A timer that calls a coordinator when its earliest deadline is reached."""
 
     def __init__(self, timers: Timers[Action], ring: Callable[[int], None]) -> None:
         self._timers = timers

@@ -1,7 +1,7 @@
-"""The group coordinator, pure: which members a group has, which generation or epoch, which offsets it has committed.
-Only service.py, its part in a broker, knows the replicas that the offsets are kept in.
+"""The group coordinator, without I/O: the members of groups, their generations or epochs, and their committed offsets.
 
-May import: cluster, cluster.broker.metadata, cluster.broker.replicas, cluster.coordinators, cluster.groups.assignors,
-    cluster.groups.state, cluster.protocol.
+Only service.py, which connects the coordinator to a broker, uses the replicas that store groups and offsets.
+May import: cluster, cluster.broker.metadata, cluster.broker.replicas, cluster.coordinators,
+ cluster.groups.state, cluster.protocol.
 Open first: coordinator.py.
 """

@@ -1,10 +1,10 @@
-"""Members of a consumer group that speak the classic protocol: they go on with JoinGroup, SyncGroup, Heartbeat and
-LeaveGroup, in a group that was a classic one before, or that they join.
+"""Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-A heartbeat says REBALANCE_IN_PROGRESS when the member is to take a step; with JoinGroup it takes it, says what it still
-has, and is answered at once; with SyncGroup it asks for what it has then. Its generation is its member epoch.
+Either the group was a classic group before, or the member joined it later. A heartbeat is answered with
+REBALANCE_IN_PROGRESS when the member has to act. The member then states its remaining partitions with JoinGroup, which
+is answered immediately, and requests its new ones with SyncGroup. Its generation is its member epoch.
 
-source: GroupMetadataManager.classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup,
+Source: GroupMetadataManager.classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup,
 classicGroupHeartbeatToConsumerGroup, classicGroupLeaveToConsumerGroup
 """
 
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_steps import ConsumerSteps, named
-from cluster.groups.desk import Departure, Desk
+from cluster.groups.desk import Departure, GroupConfigs, GroupDesk
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Heartbeat,
@@ -51,16 +51,23 @@ T = TypeVar("T")
 
 
 class ClassicMembers:
-    """Of all consumer groups of one coordinator."""
+    """The classic members in all consumer groups of one coordinator."""
 
     def __init__(
-        self, index: GroupIndex, desk: Desk, steps: ConsumerSteps, migration: Migration, topics: TopicDirectory
+        self,
+        index: GroupIndex,
+        desk: GroupDesk,
+        steps: ConsumerSteps,
+        migration: Migration,
+        topics: TopicDirectory,
+        configs: GroupConfigs,
     ) -> None:
         self._index = index
         self._desk = desk
         self._steps = steps
         self._migration = migration
         self._topics = topics
+        self._configs = configs
 
     # ------------------------------------------------------------------------------------------------------- joining
 
@@ -73,17 +80,17 @@ class ClassicMembers:
     def _join(self, group: ConsumerGroup, given: JoinGroup) -> None:
         is_new = given.member_id == NO_MEMBER_ID
         member_id = as_kafka_spells(self._desk.new_uuid()) if is_new else given.member_id
-        self._steps.check_room(group, member_id)
+        self._configs.check_room(group, member_id)
         if not group.supports(given.protocol_type, given.protocols):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if is_new and given.requires_member_id:
-            # Nothing is kept of it: any id may join.
+            # The new id is not stored, because any id may join.
             self._desk.answer(given.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
             return
-        # All its protocols say the same, so the first one is taken. source: deserializeSubscription
+        # All its protocols have the same subscription, so the first one is used. source: deserializeSubscription
         says = _readable(read_subscription, given.protocols[0][1])
         change = Change(group)
-        # By what the group is before the static member is replaced.
+        # Decided before the static member is replaced.
         known = None if given.instance_id is None else group.static_member(given.instance_id)
         replaced = known if self._migration.may_downgrade_by(group, known) else None
         may_join = is_new or given.instance_id is None
@@ -117,7 +124,7 @@ class ClassicMembers:
     # -------------------------------------------------------------------------------------------- staying and leaving
 
     def sync(self, group: ConsumerGroup, given: SyncGroup) -> None:
-        """What the member has now."""
+        """Answer with the member's current partitions."""
         try:
             member, classic = _classic_member(group, given)
             protocol = classic.protocols[0][0]
@@ -138,9 +145,7 @@ class ClassicMembers:
         self._desk.answer(given.request, result)
 
     def heartbeat(self, group: ConsumerGroup, given: Heartbeat) -> None:
-        """REBALANCE_IN_PROGRESS: the group epoch is a later one, as where it has to give up some, or it can have all it
-        is to have.
-        """
+        """Answer a heartbeat: REBALANCE_IN_PROGRESS if the member must join again, to revoke or to get partitions."""
         try:
             member, classic = _classic_member(group, given)
         except KafkaError as refusal:
@@ -156,7 +161,7 @@ class ClassicMembers:
         self._desk.answer(given.request, HeartbeatResult(error))
 
     def leave(self, group: ConsumerGroup, given: LeaveGroup) -> None:
-        """Members of KIP-848, too, where an operator removes them."""
+        """Remove members; with this request an operator can also remove members that use KIP-848's protocol."""
         leaving: dict[str, ConsumerMember] = {}
         results: list[tuple[Leaving, ErrorCode]] = []
         for one in given.members:
@@ -184,7 +189,11 @@ class ClassicMembers:
 
 
 def _readable(read: Callable[[bytes], T], metadata: bytes) -> T:
-    """raises: KafkaError"""
+    """Decode a member's metadata with `read`.
+
+    Raises:
+        KafkaError: UNKNOWN_SERVER_ERROR if the metadata is malformed.
+    """
     try:
         return read(metadata)
     except PeerViolation:
@@ -207,7 +216,11 @@ def _as_it_says(member: ConsumerMember, given: JoinGroup, says: Subscription) ->
 
 
 def _classic_member(group: ConsumerGroup, given: SyncGroup | Heartbeat) -> tuple[ConsumerMember, ClassicMetadata]:
-    """raises: KafkaError     source: validateConsumerGroupMember, throwIfMemberDoesNotUseClassicProtocol"""
+    """Return the member of a request. Source: validateConsumerGroupMember, throwIfMemberDoesNotUseClassicProtocol
+
+    Raises:
+        KafkaError: if the member is unknown, does not use the classic protocol, or has another generation.
+    """
     member = named(group, given.member_id, given.instance_id)
     if member.classic is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -217,7 +230,7 @@ def _classic_member(group: ConsumerGroup, given: SyncGroup | Heartbeat) -> tuple
 
 
 def _leaving_member(group: ConsumerGroup, leaving: Leaving) -> ConsumerMember:
-    """An operator removes a static member by its instance id alone."""
+    """Return the member to remove; an operator may name a static member by its instance id alone."""
     if leaving.instance_id is not None and leaving.member_id == NO_MEMBER_ID:
         member = group.static_member(leaving.instance_id)
         if member is None:

@@ -1,5 +1,7 @@
-"""Offsets that groups commit, delete and let expire. source: GroupCoordinator.doCommitOffsets,
-GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets
+"""The commit, deletion and expiry of groups' offsets.
+
+Source: GroupCoordinator.doCommitOffsets, GroupMetadataManager.storeOffsets, cleanupGroupMetadata;
+GroupMetadata.removeExpiredOffsets
 """
 
 from __future__ import annotations
@@ -7,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from cluster.groups.consumer_change import IN_THE_LOG
-from cluster.groups.desk import WRITE_ERRORS, Desk
+from cluster.coordinators.core import IN_THE_LOG
+from cluster.groups.desk import WRITE_ERRORS, GroupDesk
 from cluster.groups.inputs import CommitOffsets, CommitResult
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
-from cluster.groups.state.consumer_records import ConsumerRecord, encode
+from cluster.groups.state.consumer_records import ConsumerRecord
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.offsets import NO_EXPIRY, OffsetAndMetadata
 from cluster.groups.state.records import group_key, offset_key, offset_value
@@ -27,23 +29,25 @@ OFFSET_WRITE_ERRORS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 }
-"""The answer to a member whose commit could not be written, or whose transaction could not be asked about: a client
-asks this coordinator again then, without looking for another one. source: maybeConvertOffsetCommitError"""
+"""The error for a member, by the error of writing a commit or verifying its transaction.
+
+After COORDINATOR_LOAD_IN_PROGRESS a client retries at the same coordinator. Source: maybeConvertOffsetCommitError
+"""
 
 OnDeleted = Callable[[ErrorCode, bool], None]
-"""(error, whether it is in the log)"""
+"""Called with (error, True if the deletion is in the log)."""
 
 
 class Commits:
-    """Of all groups of one coordinator."""
+    """The commits of all groups of one coordinator."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: GroupDesk) -> None:
         self._desk = desk
 
     def commit(self, group: Group | ConsumerGroup, given: CommitOffsets) -> None:
-        """Write what may be written; it is answered, and counts, when every in-sync replica has it."""
+        """Write the allowed offsets of a request, and answer when every in-sync replica has them."""
         settings = self._desk.settings
-        # As in Kafka, which counts UTF-16 units here and calls them bytes.
+        # As in Kafka, the limit in bytes is compared with the number of UTF-16 code units.
         limit = settings.metadata_max_bytes
         fitting = {name: value for name, value in given.offsets.items() if _utf16_units(value.metadata) <= limit}
         if settings.versions.each_offset_expires:
@@ -82,6 +86,8 @@ class Commits:
         error: ErrorCode,
         offset: Offset,
     ) -> None:
+        # Simplified: an offset that was appended but not replicated in time is dropped until a coordinator reads the
+        # log. Kafka does the same before 4.0; since then the offset counts as soon as it is replicated.
         if given.transaction is None:
             if error is ErrorCode.NONE:
                 group.offsets.appended(fitting, offset)
@@ -93,7 +99,7 @@ class Commits:
             group.offsets.failed_in_transaction(given.transaction.producer_id, fitting)
 
     def transaction_ended(self, group: Group | ConsumerGroup, producer_id: int, *, committed: bool) -> None:
-        """The marker of the transaction is in the partition that keeps the group."""
+        """Apply the end of a transaction, whose marker has been written to the partition with the group's offsets."""
         node, group_id = self._desk.node, shown(group.group_id)
         event: Callable[..., trace.TraceEvent] = trace.HeldBackOffsetDropped
         if committed:
@@ -117,15 +123,16 @@ class Commits:
             self._desk.tell(event(self._desk.node, *name, generation=given.generation, offset=value.offset))
 
     def refuse(self, given: CommitOffsets, error: ErrorCode) -> None:
-        """All of it."""
+        """Refuse all offsets of a request."""
         self._desk.answer(given.request, CommitResult(dict.fromkeys(given.offsets, error)))
 
     # ------------------------------------------------------------------------------------------------------- removing
 
     def delete(self, group: Group, partitions: Iterable[TopicPartition], why: RemovalCause, now_us: int) -> bool:
-        """Returns whether the group, too, is gone now. Since 4.0 the next check of the retention takes it.
+        """Delete offsets of a classic group, and return True if the group is removed too.
 
-        source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted; before 4.0 cleanupGroupMetadata
+        Since 4.0 only the next retention check removes the group.
+        Source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted; before 4.0 cleanupGroupMetadata
         """
         stays = self._desk.settings.one_coordinator
         removed = group.offsets.remove(partitions, pending=stays)
@@ -140,15 +147,15 @@ class Commits:
         now_us: int,
         further: Iterable[ConsumerRecord] = (),
     ) -> None:
-        """Tombstones of these offsets and `further` records; the offsets are there again if they cannot be written.
+        """Write tombstones of these offsets and `further` records; a failed write restores the offsets.
 
-        source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted
+        Source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted
         """
         before, known = group.offsets.copy(), dict.fromkeys(group.offsets.names)
         removed = [name for name in partitions if name in known]
         group.offsets.remove(removed)
         records: list[tuple[bytes, bytes | None]] = [(offset_key(group.group_id, name), None) for name in removed]
-        records += [encode(group.group_id, record) for record in further]
+        records += [group.encoded(record) for record in further]
 
         def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
             is_in_log = error in IN_THE_LOG
@@ -166,7 +173,10 @@ class Commits:
             then(ErrorCode.NONE, True)
 
     def delete_consumer_group(self, group: ConsumerGroup, why: RemovalCause, then: OnDeleted, now_us: int) -> None:
-        """source: GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteAllOffsets"""
+        """Delete a consumer group with all its offsets.
+
+        Source: GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteAllOffsets
+        """
 
         def written(error: ErrorCode, is_in_log: bool) -> None:
             if is_in_log:
@@ -176,7 +186,10 @@ class Commits:
         self.delete_of_consumers(group, group.offsets.names, why, written, now_us, group.tombstones())
 
     def expire_of_consumers(self, group: ConsumerGroup, now_us: int) -> bool:
-        """Returns whether the group, too, is gone now. source: ConsumerGroup.offsetExpirationCondition"""
+        """Remove expired offsets of a consumer group, and return True if the group is removed too.
+
+        Source: ConsumerGroup.offsetExpirationCondition
+        """
         spared = frozenset(group.subscribed)
         retention_ms = self._desk.settings.retention_ms
         removed = group.offsets.remove_expired(self._desk.wall_ms(now_us), retention_ms, _committed_ms, spared)
@@ -187,23 +200,26 @@ class Commits:
         gone = group.state is ConsumerGroupState.EMPTY and not group.offsets.any
         if gone:
             self._tell_removed(group, RemovalCause.EMPTY)
-            tombstones += [encode(group.group_id, record) for record in group.tombstones()]
+            tombstones += [group.encoded(record) for record in group.tombstones()]
         if tombstones:
             self._desk.write(group.group_id, tombstones, None, now_us)
         return gone
 
     def expire(self, group: Group, now_us: int) -> bool:
-        """Returns whether the group, too, is gone now. source: GroupMetadata.removeExpiredOffsets"""
+        """Remove expired offsets of a classic group, and return True if the group is removed too.
+
+        Source: GroupMetadata.removeExpiredOffsets
+        """
         now_ms = self._desk.wall_ms(now_us)
         retention_ms = self._desk.settings.retention_ms
         state_since_ms = group.since_ms
         removed: list[TopicPartition] = []
         if self._desk.settings.versions.each_offset_expires:
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, frozenset())
-            # Before KIP-211, of a group with members, too.
+            # Before KIP-211 offsets expire even if the group has members.
             return self._clean_up(group, removed, RemovalCause.NOT_COMMITTED, now_us)
         if group.protocol_type is None:
-            # Offsets of consumers that assign their partitions themselves.
+            # The offsets are of consumers that assign their partitions themselves.
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, frozenset())
         elif group.state is State.EMPTY:
 
@@ -218,9 +234,10 @@ class Commits:
     def _clean_up(
         self, group: Group, removed: Iterable[TopicPartition], why: RemovalCause, now_us: int, *, stays: bool = False
     ) -> bool:
-        """Tombstones for what is removed, and for the group itself when it has neither members nor offsets.
+        """Write tombstones for removed offsets, and for a group that has neither members nor offsets.
 
-        stays: a group without offsets is not looked at yet
+        Args:
+            stays: True to keep a group without offsets for now.
         """
         why_removed = why
         if not stays and group.state is State.EMPTY and not group.offsets.any:
@@ -234,11 +251,11 @@ class Commits:
             for member_id in list(group.pending_members):
                 group.forget_pending(member_id)
             self._tell_removed(group, why_removed)
-            # Before 4.0 a group of generation 0 has none, as it has never been written (cleanupGroupMetadata).
+            # Before 4.0 a group of generation 0 gets no tombstone, since it was never written (cleanupGroupMetadata).
             if group.generation > 0 or self._desk.settings.one_coordinator:
                 tombstones.append((group_key(group.group_id), None))
         if tombstones:
-            # No request waits: the next check repeats tombstones that are lost.
+            # No request waits for this write; the next check repeats lost tombstones.
             self._desk.write(group.group_id, tombstones, None, now_us)
         return group.state is State.DEAD
 
@@ -255,7 +272,7 @@ def _committed_ms(value: OffsetAndMetadata) -> int:
 
 
 def _with_expiry(value: OffsetAndMetadata, retention_ms: int) -> OffsetAndMetadata:
-    """source: KafkaApis.handleOffsetCommitRequest, defaultExpireTimestamp (until 2.0)"""
+    """Set when an offset expires. Source: KafkaApis.handleOffsetCommitRequest, defaultExpireTimestamp (until 2.0)"""
     return value._replace(expires_ms=value.committed_ms + retention_ms) if value.expires_ms == NO_EXPIRY else value
 
 

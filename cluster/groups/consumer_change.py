@@ -1,57 +1,50 @@
-"""What one step changes in a consumer group: records, applied as they are made, written at the end.
+"""The changes of one step to a consumer group: records that are applied immediately and written at the end.
 
-source: CoordinatorRuntime.java: the state runs ahead of the log, and what cannot be written is taken back. What is in
-the log and was not replicated in time stays: the request alone fails.
+The state is ahead of the log until the write ends; a failed write is rolled back. If records are in the log but were
+not replicated in time, the state keeps them, and only the request fails.
+
+Source: CoordinatorRuntime.java
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from cluster.groups.assignors.specification import Partitions
-from cluster.groups.desk import WRITE_ERRORS, Desk
+from cluster.coordinators.core import CHANGE_ERRORS, IN_THE_LOG
+from cluster.groups.desk import GroupDesk, of_member
 from cluster.groups.state.consumer_group import ConsumerGroup, GroupContents
 from cluster.groups.state.consumer_member import ConsumerMember
-from cluster.groups.state.consumer_records import ConsumerRecord, encode
+from cluster.groups.state.consumer_records import ConsumerRecord
+from cluster.groups.state.streams_group import StreamsGroup
 from cluster.groups.topic_directory import TopicDirectory
 from replica.errors import ErrorCode
 from replica.ids import Offset
 from replica.trace.events import GroupMemberReconciled, TraceEvent
-from replica.wording import shown, shown_if_any
-
-CHANGE_ERRORS = {
-    **WRITE_ERRORS,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""The answer to a member whose change could not be written. source: CoordinatorOperationExceptionHelper"""
-IN_THE_LOG = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 def reconciliation(
     node: str, group: ConsumerGroup, member: ConsumerMember, topics: TopicDirectory
 ) -> GroupMemberReconciled:
-    """The event of a member that has come a step nearer to its target."""
+    """Return the event of a member whose partitions moved towards its target assignment."""
 
-    def names(partitions: Partitions) -> tuple[str, ...]:
+    def names(partitions: tuple[Any, ...]) -> tuple[str, ...]:
+        if isinstance(group, StreamsGroup):
+            return tuple(map(str, group.read_by(partitions, topics.partitions_of)))
         return tuple(f"{topics.name_of(one.topic_id) or 'a deleted topic'}-{one.partition}" for one in partitions)
 
     return GroupMemberReconciled(
-        node=node,
-        group=shown(group.group_id),
-        member=shown(member.member_id),
-        instance=shown_if_any(member.instance_id),
-        client_id=shown(member.client_id),
+        *of_member(node, group, member),
         generation=member.epoch,
         state=member.state.name,
         partitions=names(member.assigned),
         revoking=names(member.pending_revocation),
+        group_type=group.TYPE,
     )
 
 
 class Change:
-    """before: records that come first, as key and value"""
+    """The changes of one step to a group; `before` are encoded records that are written first."""
 
     def __init__(self, group: ConsumerGroup, before: list[tuple[bytes, bytes | None]] | None = None) -> None:
         self.group = group
@@ -62,27 +55,33 @@ class Change:
 
     @property
     def kept(self) -> GroupContents:
-        """What the group was before."""
+        """The group's contents before the change."""
         return self._kept
 
     def add(self, record: ConsumerRecord) -> None:
         self.group.replay(record)
-        self._records.append(encode(self.group.group_id, record))
+        self._records.append(self.group.encoded(record))
 
     def append(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Only to be written: the group is another one from here on. source: CoordinatorResult.replayRecords"""
+        """Add records that are written but not applied, because the group is replaced afterwards.
+
+        Source: CoordinatorResult.replayRecords
+        """
         self._records += records
 
     def take_back_with(self, undo: Callable[[int], None]) -> None:
-        """undo: what a failed write takes back beside the group's contents; it is given now_us"""
+        """Set a function that a failed write calls with now_us, to undo more than the group's contents."""
         self._undo = undo
 
     def say(self, event: TraceEvent) -> None:
-        """Once it is true."""
+        """Emit an event after the change is written."""
         self._events.append(event)
 
-    def write(self, desk: Desk, then: Callable[[ErrorCode, int], None], now_us: int) -> None:
-        """then: called with the error for the client, when every in-sync replica has the records, or none takes them"""
+    def write(self, desk: GroupDesk, then: Callable[[ErrorCode, int], None], now_us: int) -> None:
+        """Write the records, then call `then`, which gets the error for the client and now_us.
+
+        The write ends when all in-sync replicas have the records, or with an error.
+        """
         if not self._records:
             then(ErrorCode.NONE, now_us)
             return
@@ -95,7 +94,7 @@ class Change:
         def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
             is_in_log = error in IN_THE_LOG
             if not is_in_log and number > group.taken_back:
-                # Changes made since then stand on this one, and go with it.
+                # Later changes are based on this one, and are undone with it.
                 group.restore(kept)
                 group.taken_back = group.changes
                 for one in sorted((one for one in group.undo if one >= number), reverse=True):

@@ -1,17 +1,20 @@
-"""The heartbeats of members of KIP-848's consumer groups: they join, report what they read, and leave by them.
+"""Heartbeats of KIP-848 group members, by which they join, report their partitions, and leave.
 
-A heartbeat has three parts: the member is made or changed, which may raise the group epoch; a new group epoch gets a
-target assignment; the member comes a step nearer to its target. source: GroupMetadataManager.consumerGroupHeartbeat
+A heartbeat has three parts: the member is created or changed, which may raise the group epoch; for a new group epoch, a
+target assignment is computed; the member moves one step towards its target.
+
+Source: GroupMetadataManager.consumerGroupHeartbeat
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from cluster.groups.consumer_change import Change
-from cluster.groups.consumer_steps import ASSIGNORS, ConsumerSteps, named
-from cluster.groups.desk import Departure, Desk
-from cluster.groups.group_configs import GroupConfigs
+from cluster.groups.consumer_steps import ASSIGNORS, ConsumerSteps, fenced, hear, named
+from cluster.groups.desk import Departure, GroupConfigs, GroupDesk
 from cluster.groups.inputs import NO_MEMBER_ID, ConsumerHeartbeat, ConsumerHeartbeatResult
 from cluster.groups.migration import Migration
 from cluster.groups.state.consumer_group import ConsumerGroup
@@ -29,10 +32,10 @@ NOT_SAID_MS = -1
 
 
 class ConsumerMembership:
-    """Of all consumer groups of one coordinator."""
+    """The KIP-848 members of all consumer groups of one coordinator."""
 
     def __init__(
-        self, index: GroupIndex, desk: Desk, steps: ConsumerSteps, migration: Migration, configs: GroupConfigs
+        self, index: GroupIndex, desk: GroupDesk, steps: ConsumerSteps, migration: Migration, configs: GroupConfigs
     ) -> None:
         self._index = index
         self._desk = desk
@@ -41,19 +44,9 @@ class ConsumerMembership:
         self._configs = configs
 
     def heartbeat(self, given: ConsumerHeartbeat) -> None:
-        """Answers it, at once or when what it changes is on all in-sync replicas."""
-        try:
-            _check(given, takes_empty=self._desk.settings.one_coordinator)
-            error = self._index.status(given.group_id)
-            if error is not ErrorCode.NONE:
-                raise KafkaError(error)
-            if given.member_epoch in (LEAVES, LEAVES_FOR_A_WHILE):
-                self._leave(given)
-            else:
-                self._stay(given)
-        except KafkaError as refusal:
-            message = refusal.message or None
-            self._desk.answer(given.request, ConsumerHeartbeatResult(refusal.code, message=message))
+        """Handle a heartbeat, and answer it immediately, or when all in-sync replicas have its changes."""
+        check = partial(_check, takes_empty=self._desk.settings.one_coordinator)
+        hear(self._index, self._desk, given, check, self._stay, self._leave)
 
     def _stay(self, given: ConsumerHeartbeat) -> None:
         joins = given.member_epoch == JOINS
@@ -71,13 +64,13 @@ class ConsumerMembership:
         self._steps.subscribe(change, before, _as_it_says(before, given), given.now_us)
         after = self._steps.assign(change, before.member_id, given.owned, given.now_us)
         self._steps.begin_session(group, after.member_id, given.now_us)
-        is_full = (  # Who joins has to say all of it, see _wrong_at_joining.
+        is_full = (  # A member that joins sends all these fields, see _wrong_at_joining.
             given.rebalance_timeout_ms != NOT_SAID_MS
             and (given.topics is not None or given.topic_regex is not None)
             and given.owned is not None
         )
         assigned = after.assigned if is_full or before.assigned != after.assigned else None
-        interval_ms = self._configs.heartbeat_interval_ms(group.group_id).value
+        interval_ms = self._configs.heartbeat_interval_ms(group)
 
         def answer(error: ErrorCode, now_us: int) -> None:
             result = ConsumerHeartbeatResult(error)
@@ -88,39 +81,48 @@ class ConsumerMembership:
         change.write(self._desk, answer, given.now_us)
 
     def _change_of(self, group_id: str, classic: Group | None, *, may_begin: bool) -> Change:
-        """To the group, made if it may, or of the classic one. source: getOrMaybeCreateConsumerGroup"""
+        """Return a change of the group, which is created if allowed, or converted from a classic group.
+
+        Source: getOrMaybeCreateConsumerGroup
+        """
         group = self._index.consumer_groups.get(group_id)
-        if group is not None:
+        if group is not None and not group.HAS_TASKS:
             return Change(group)
+        if group is not None or group_id in self._index.share_groups:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {shown(group_id)} is not a consumer group.")
         if classic is None:
             if not may_begin:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {shown(group_id)} not found.")
-            return Change(ConsumerGroup(group_id))
+            return Change(ConsumerGroup(group_id, self._desk.settings.first_epoch))
         if not may_begin:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {shown(group_id)} is not a consumer group.")
-        return self._migration.emptied(classic) if classic.state is State.EMPTY else self._migration.upgraded(classic)
+        if classic.state is State.EMPTY:
+            return self._migration.emptied(classic, ConsumerGroup(group_id, self._desk.settings.first_epoch))
+        return self._migration.upgraded(classic)
 
     def _member(self, change: Change, given: ConsumerHeartbeat, joins: bool) -> ConsumerMember:
-        """The member as it was."""
-        self._steps.check_room(change.group, given.member_id)
+        """Return the member as it was before the heartbeat."""
+        self._configs.check_room(change.group, given.member_id)
         member_id = given.member_id
         if member_id == NO_MEMBER_ID:
             member_id = as_kafka_spells(self._desk.new_uuid())
         member = self._steps.member(change, member_id, given.instance_id, may_join=joins, is_classic=False)
         if given.instance_id is None or not joins:
-            _check_epoch(member, given)
+            check_epoch(member, given.member_epoch, given.owned)
         return member
 
     def _leave(self, given: ConsumerHeartbeat) -> None:
-        """source: consumerGroupLeave"""
+        """Remove a member that leaves. Source: consumerGroupLeave"""
         group = self._index.consumer_groups.get(given.group_id)
-        if group is None:
-            what = "is not a consumer group" if given.group_id in self._index.groups else "not found"
+        if group is None or group.HAS_TASKS:
+            what = "not found" if self._index.find(given.group_id) is None else "is not a consumer group"
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {shown(given.group_id)} {what}.")
         change = Change(group)
         member = named(group, given.member_id, given.instance_id)
         if given.member_epoch == LEAVES_FOR_A_WHILE:  # A static member, see _check.
-            change.add(current_record(replace(member, epoch=LEAVES_FOR_A_WHILE, pending_revocation=())))
+            since = dict.fromkeys(member.assigned, 0) if member.since else {}
+            gone = replace(member, epoch=LEAVES_FOR_A_WHILE, pending_revocation=(), since=since)
+            change.add(current_record(gone))
         else:
             self._steps.fence(change, [member], Departure(LeaveCause.LEAVE_REQUEST), given.now_us)
 
@@ -131,7 +133,7 @@ class ConsumerMembership:
 
 
 def _as_it_says(member: ConsumerMember, given: ConsumerHeartbeat) -> ConsumerMember:
-    """What a heartbeat leaves out stays as it was."""
+    """Return the member with the fields of a heartbeat; fields that the heartbeat leaves out stay as they are."""
     return replace(
         member,
         instance_id=member.instance_id if given.instance_id is None else given.instance_id,
@@ -149,9 +151,13 @@ def _as_it_says(member: ConsumerMember, given: ConsumerHeartbeat) -> ConsumerMem
 
 
 def _check(given: ConsumerHeartbeat, *, takes_empty: bool) -> None:
-    """takes_empty: a member may join that subscribes to no topic, as since 4.0
+    """Check the fields of a heartbeat. Source: throwIfConsumerGroupHeartbeatRequestIsInvalid
 
-    source: throwIfConsumerGroupHeartbeatRequestIsInvalid
+    Args:
+        takes_empty: True if a member may join without topics, as since 4.0.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, INVALID_REGULAR_EXPRESSION or UNSUPPORTED_ASSIGNOR.
     """
     wrong = ""
     needs_id = given.makes_its_id or given.member_epoch > JOINS or given.member_epoch == LEAVES
@@ -172,7 +178,7 @@ def _check(given: ConsumerHeartbeat, *, takes_empty: bool) -> None:
     if wrong:
         raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
     if given.topic_regex:
-        # Differs from Kafka: it looks at the member first, and at a pattern only where the group has not got it yet.
+        # Differs from Kafka: it checks the member first, and the pattern only if it is new in the group.
         described_by(given.topic_regex, "SubscribedTopicRegex")
     if given.assignor is not None and given.assignor not in ASSIGNORS:
         raise KafkaError(
@@ -192,21 +198,19 @@ def _wrong_at_joining(given: ConsumerHeartbeat, *, takes_empty: bool) -> str:
     return ""
 
 
-def _check_epoch(member: ConsumerMember, given: ConsumerHeartbeat) -> None:
-    """The epoch before counts, too, if the answer that raised it may have been lost.
+def check_epoch(
+    member: ConsumerMember, said: int, owned: tuple[Any, ...] | None, group_type: str = ConsumerGroup.TYPE
+) -> None:
+    """Raise FENCED_MEMBER_EPOCH if a heartbeat has a wrong member epoch.
 
-    source: throwIfConsumerGroupMemberEpochIsInvalid
+    The previous epoch is accepted if the response with the new one may have been lost.
+    Source: throwIfConsumerGroupMemberEpochIsInvalid
     """
-    said, known = given.member_epoch, member.epoch
+    known = member.epoch
     if said == known:
         return
     may_have_missed_it = (
-        said == member.previous_epoch and given.owned is not None and all(one in member.assigned for one in given.owned)
+        said == member.previous_epoch and owned is not None and all(one in member.assigned for one in owned)
     )
     if said > known or not may_have_missed_it:
-        size = "greater" if said > known else "smaller"
-        raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The consumer group member has a {size} member epoch ({said}) than the one known by the group coordinator "
-            f"({known}). The member must abandon all its partitions and rejoin.",
-        )
+        raise fenced(group_type, said, known)

@@ -1,29 +1,40 @@
-"""The steps that members of either protocol take in a consumer group: they are found or made, their topics counted, all
-are assigned to, one comes nearer to its target, and some are out. Each step is part of a `Change`.
+"""The steps of handling a member's request in a consumer group, for both protocols; each is a part of a `Change`.
 
-source: GroupMetadataManager.getOrMaybeSubscribe*, hasMemberSubscriptionChanged, updateTargetAssignment, maybeReconcile,
+A member is found or created, its topics are applied, targets are assigned, a member moves towards its target, and
+members are removed.
+Source: GroupMetadataManager.getOrMaybeSubscribe*, hasMemberSubscriptionChanged, updateTargetAssignment, maybeReconcile,
 consumerGroupFenceMembers, schedule*Timeout
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
 
-from cluster.groups.assignors import ranges, uniform
-from cluster.groups.assignors.specification import Assign, AssignableMember, GroupSpecification, Partitions
 from cluster.groups.consumer_change import Change, reconciliation
-from cluster.groups.desk import Departure, Desk, left
-from cluster.groups.group_configs import GroupConfigs
+from cluster.groups.desk import Departure, GroupConfigs, GroupDesk, GroupSettings, left, of_member
+from cluster.groups.inputs import ConsumerHeartbeatResult, MemberHeartbeat
 from cluster.groups.migration import Migration
-from cluster.groups.pattern_subscriptions import PatternSubscriptions
-from cluster.groups.state.consumer_group import ConsumerGroup, stop
+from cluster.groups.state.assignors import (
+    Assign,
+    AssignableMember,
+    GroupSpecification,
+    Partitions,
+    assign_ranges,
+    assign_uniformly,
+)
+from cluster.groups.state.consumer_group import ConsumerGroup, GroupContents, stop
 from cluster.groups.state.consumer_member import JOINS, LEAVES_FOR_A_WHILE, ConsumerMember, MemberState, reconciled
 from cluster.groups.state.consumer_records import (
+    NEVER_ASSIGNED,
     CurrentAssignmentRecord,
     GroupEpochRecord,
     GroupTopicsRecord,
     MemberRecord,
+    PatternRecord,
+    ResolvedPattern,
     TargetEpochRecord,
     TargetRecord,
     current_record,
@@ -31,25 +42,26 @@ from cluster.groups.state.consumer_records import (
 from cluster.groups.state.index import GroupIndex
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, api_name
+from cluster.topic_pattern import matching
 from replica.causes import JoinCause, LeaveCause
 from replica.errors import ErrorCode, KafkaError
 from replica.trace.events import GroupAssigned, GroupMemberJoined
-from replica.wording import shown, shown_if_any
+from replica.wording import shown
 
-ASSIGNORS: dict[str, Assign] = {uniform.NAME: uniform.assign, ranges.NAME: ranges.assign}
-"""The first one is taken where no member asks for one (group.consumer.assignors)."""
-DEFAULT_ASSIGNOR = uniform.NAME
+ASSIGNORS: dict[str, Assign] = {"uniform": assign_uniformly, "range": assign_ranges}
+"""Server-side assignors; the first is the default (group.consumer.assignors)."""
+DEFAULT_ASSIGNOR = "uniform"
 TIMER_RETRY_MS = 500
-"""How long after a session that ended and could not be written. source: EventBasedCoordinatorTimer.schedule"""
+"""The delay before the write of a member's removal is retried. Source: EventBasedCoordinatorTimer.schedule"""
 
 
 class ConsumerSteps:
-    """Of all consumer groups of one coordinator."""
+    """The steps in all consumer groups of one coordinator."""
 
     def __init__(
         self,
         index: GroupIndex,
-        desk: Desk,
+        desk: GroupDesk,
         topics: TopicDirectory,
         migration: Migration,
         configs: GroupConfigs,
@@ -63,20 +75,14 @@ class ConsumerSteps:
 
     # --------------------------------------------------------------------------------------------------------- members
 
-    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        """source: throwIfConsumerGroupIsFull"""
-        limit = self._desk.settings.consumer_max_size
-        if len(group.members) >= limit and member_id not in group.members:
-            raise KafkaError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The consumer group has reached its maximum capacity of {limit} members.",
-            )
-
     @staticmethod
     def member(
         change: Change, member_id: str, instance_id: str | None, *, may_join: bool, is_classic: bool
     ) -> ConsumerMember:
-        """The member as it was, new where it may be. source: getOrMaybeSubscribe*ConsumerGroupMember"""
+        """Return the member as it was before the request, created if it may join.
+
+        Source: getOrMaybeSubscribe*ConsumerGroupMember
+        """
         group = change.group
         if instance_id is None:
             known = group.members.get(member_id)
@@ -96,23 +102,28 @@ class ConsumerSteps:
             )
         returned = replace(before, member_id=member_id, epoch=JOINS, previous_epoch=JOINS)
         target = group.targets.get(before.member_id, ())
-        _remove(change, before.member_id)
+        remove(change, before.member_id)
         change.add(MemberRecord(member_id, returned))
         change.add(TargetRecord(member_id, target))
         change.add(current_record(returned))
         return returned
 
     def subscribe(self, change: Change, before: ConsumerMember, after: ConsumerMember, now_us: int) -> bool:
-        """Keep what the member says; other topics are a new group epoch. Returns whether the member reads others.
+        """Apply a member's new fields, and return True if its topics changed, which raises the group epoch.
 
-        source: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions, updateSubscriptionMetadata
+        Since 4.4 another assignor raises it, too.
+
+        Source: hasMemberSubscriptionChanged, hasPreferredServerAssignorChanged, maybeUpdateRegularExpressions,
+        updateSubscriptionMetadata
         """
         group, known = change.group, change.kept.members
-        # A new group leaves epoch 0, though it may know none of its topics yet.
+        assignor = assignor_of(group)
+        # Up to 4.2 a new group always leaves epoch 0, even if none of its topics exists yet.
         raised = group.epoch == 0
         if after != before:
             change.add(MemberRecord(after.member_id, after))
             raised |= after.topics != before.topics
+            raised |= self._desk.settings.assignor_raises_epoch and assignor_of(group) != assignor
         raised |= self._patterns.update(change, before.topic_regex, after.topic_regex, now_us)
         metadata_hash = self._topics.hash_of(group.subscribed)
         if raised or metadata_hash != group.metadata_hash:
@@ -124,11 +135,7 @@ class ConsumerSteps:
             replaced = next((one for one in of_instance if one.instance_id == after.instance_id), None)
             change.say(
                 GroupMemberJoined(
-                    node=self._desk.node,
-                    group=shown(group.group_id),
-                    member=shown(after.member_id),
-                    instance=shown_if_any(after.instance_id),
-                    client_id=shown(after.client_id),
+                    *of_member(self._desk.node, group, after),
                     generation=group.epoch,
                     cause=JoinCause.NEW if replaced is None else JoinCause.STATIC_RETURNED,
                     replaced=None if replaced is None else shown(replaced.member_id),
@@ -143,10 +150,13 @@ class ConsumerSteps:
 
     # ------------------------------------------------------------------------------------------------------ assignment
 
-    def _assign(self, change: Change) -> None:
-        """A target for every member, of the group's epoch. source: updateTargetAssignment, TargetAssignmentBuilder"""
+    def _assign(self, change: Change, now_us: int) -> None:
+        """Compute the targets of all members for the group epoch.
+
+        Source: updateTargetAssignment, TargetAssignmentBuilder
+        """
         group = change.group
-        name = group.preferred_assignor() or DEFAULT_ASSIGNOR
+        name = assignor_of(group)
         known = {topic: found for topic in group.subscribed if (found := self._topics.find(topic)) is not None}
         specification = GroupSpecification(
             members={
@@ -160,37 +170,61 @@ class ConsumerSteps:
             partition_counts={topic.topic_id: topic.partitions for topic in known.values()},
         )
         targets = ASSIGNORS[name](specification)
+        self.set_targets(change, targets, name, self._desk.settings.consumer_assignment_interval_ms, now_us)
+
+    def set_targets(
+        self, change: Change, targets: Mapping[str, tuple[Any, ...]], assignor: str, interval_ms: int, now_us: int
+    ) -> None:
+        """Make these the targets of all members for the group epoch; the time is noted if there is an interval."""
+        group = change.group
         for member_id in group.members:
             if group.targets.get(member_id) != targets[member_id]:
                 change.add(TargetRecord(member_id, targets[member_id]))
-        change.add(TargetEpochRecord(group.epoch))
+        change.add(TargetEpochRecord(group.epoch, self._desk.wall_ms(now_us) if interval_ms else NEVER_ASSIGNED))
         change.say(
             GroupAssigned(
                 node=self._desk.node,
                 group=shown(group.group_id),
                 generation=group.target_epoch,
                 members=tuple(map(shown, group.members)),
-                assignor=name,
+                assignor=assignor,
+                group_type=group.TYPE,
             )
         )
 
+    def is_due(self, group: ConsumerGroup, interval_ms: int, now_us: int) -> bool:
+        """Return True if the interval since the last assignment is over. Source: canComputeNextTargetAssignment"""
+        return group.assigned_ms == NEVER_ASSIGNED or self._desk.wall_ms(now_us) >= group.assigned_ms + interval_ms
+
     def assign(self, change: Change, member_id: str, owned: Partitions | None, now_us: int) -> ConsumerMember:
-        """A target for all where the group epoch is a new one, and the member one step nearer to its own; returned as
-        it is then. source: consumerGroupHeartbeat, 2 and 3
+        """Compute targets for a new group epoch, and return the member after one step towards its target.
+
+        Since 4.3 targets are computed at most once per interval; if it is too early, a later heartbeat computes them
+        (KIP-1263). Source: consumerGroupHeartbeat, 2 and 3
         """
-        if change.group.epoch > change.group.target_epoch:
-            self._assign(change)
+        group, interval_ms = change.group, self._desk.settings.consumer_assignment_interval_ms
+        if group.epoch > group.target_epoch and self.is_due(group, interval_ms, now_us):
+            self._assign(change, now_us)
         return self.reconcile(change, member_id, owned, now_us)
 
-    def reconcile(self, change: Change, member_id: str, owned: Partitions | None, now_us: int) -> ConsumerMember:
-        """source: maybeReconcile"""
+    def reconcile(self, change: Change, member_id: str, owned: tuple[Any, ...] | None, now_us: int) -> ConsumerMember:
+        """Move a member one step towards its target, and return it. Source: maybeReconcile"""
         group = change.group
         member = group.members[member_id]
         target = group.targets.get(member.member_id, ())
-        after = reconciled(member, group.target_epoch, target, lambda one: group.holder(one) is None, owned)
+        after = reconciled(
+            member,
+            group.target_epoch,
+            target,
+            partial(group.is_free, member),
+            owned,
+            revoking_raises_epoch=self._desk.settings.revoking_raises_epoch or group.HAS_TASKS,
+        )
         if after != member:
+            if self._desk.settings.older_epochs_count or group.HAS_TASKS:
+                after = after.with_epochs_of(member)
             change.add(current_record(after))
-            if replace(after, previous_epoch=member.previous_epoch) != member:
+            if replace(after, previous_epoch=member.previous_epoch, since=member.since) != member:
                 change.say(reconciliation(self._desk.node, group, after, self._topics))
             # Classic members have deadlines for their JoinGroup and SyncGroup instead.
             if after.classic is None:
@@ -202,9 +236,9 @@ class ConsumerSteps:
     # --------------------------------------------------------------------------------------------------------- leaving
 
     def fence(self, change: Change, members: Sequence[ConsumerMember], why: Departure, now_us: int) -> None:
-        """They are out, and the others get what they had; where only classic ones are left, it is a classic group.
+        """Remove these members and reassign their partitions; if only classic members remain, downgrade the group.
 
-        source: consumerGroupFenceMembers
+        Source: consumerGroupFenceMembers
         """
         group = change.group
         for member in members:
@@ -213,16 +247,20 @@ class ConsumerSteps:
             self._migration.downgrade(change, [one.member_id for one in members], None, self.begin, now_us)
             return
         for member in members:
-            _remove(change, member.member_id)
+            remove(change, member.member_id)
         self._patterns.forget(change, members)
         change.add(GroupEpochRecord(group.epoch + 1, self._topics.hash_of(group.subscribed)))
+        note_emptied(change, self._desk.settings)
         for member in members:
             group.stop_timers_of(member.member_id)
 
     # ---------------------------------------------------------------------------------------------------------- timers
 
     def begin(self, group: ConsumerGroup, now_us: int) -> None:
-        """It was read from the log, or is the current one again: every member gets a new session. source: onLoaded"""
+        """Start a session for every member of a group that was loaded, or restored after a failed downgrade.
+
+        Source: onLoaded
+        """
         for member in group.members.values():
             self.begin_session(group, member.member_id, now_us)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -231,9 +269,9 @@ class ConsumerSteps:
     def begin_session(
         self, group: ConsumerGroup, member_id: str, now_us: int, classic_timeout_ms: int | None = None
     ) -> None:
-        """classic_timeout_ms: the member's own, where it speaks the classic protocol"""
+        """Start a member's session; `classic_timeout_ms` is the member's own timeout, None with KIP-848's protocol."""
         if classic_timeout_ms is None:
-            key, timeout_ms = self._configs.session_timeout_ms(group.group_id)
+            key, timeout_ms = self._configs.session_timeout_ms(group)
         else:
             key, timeout_ms = "session.timeout.ms", classic_timeout_ms
         why = Departure(LeaveCause.SESSION_TIMEOUT, timeout_ms, key)
@@ -241,7 +279,10 @@ class ConsumerSteps:
         group.sessions[member_id] = self._desk.after(timeout_ms, self._end(group, member_id, why), now_us)
 
     def await_join(self, group: ConsumerGroup, member: ConsumerMember, now_us: int) -> None:
-        """A classic member has heard that it is to join again. source: scheduleConsumerGroupJoinTimeoutIfAbsent"""
+        """Start the deadline by which a classic member has to join again.
+
+        Source: scheduleConsumerGroupJoinTimeoutIfAbsent
+        """
         if member.member_id not in group.joins:
             timeout_ms = member.rebalance_timeout_ms
             why = Departure(LeaveCause.JOIN_TIMEOUT, timeout_ms)
@@ -249,7 +290,10 @@ class ConsumerSteps:
             group.joins[member.member_id] = self._desk.after(timeout_ms, end, now_us)
 
     def await_sync(self, group: ConsumerGroup, member_id: str, timeout_ms: int, now_us: int) -> None:
-        """A classic member has joined. source: scheduleConsumerGroupSyncTimeout"""
+        """Start the deadline by which a classic member has to send SyncGroup.
+
+        Source: scheduleConsumerGroupSyncTimeout
+        """
         stop(group.syncs, member_id)
         why = Departure(LeaveCause.SYNC_TIMEOUT, timeout_ms)
         group.syncs[member_id] = self._desk.after(timeout_ms, self._end(group, member_id, why), now_us)
@@ -263,7 +307,10 @@ class ConsumerSteps:
         return end
 
     def _await_revocation(self, group: ConsumerGroup, member: ConsumerMember, now_us: int) -> None:
-        """source: scheduleConsumerGroupRebalanceTimeout"""
+        """Start the deadline by which a member has to revoke partitions.
+
+        Source: scheduleConsumerGroupRebalanceTimeout
+        """
         timeout_ms, epoch = member.rebalance_timeout_ms, member.epoch
 
         def end(ended_us: int) -> None:
@@ -275,7 +322,10 @@ class ConsumerSteps:
         group.rebalances[member.member_id] = self._desk.after(timeout_ms, end, now_us)
 
     def _give_up(self, group: ConsumerGroup, member: ConsumerMember, why: Departure, now_us: int) -> None:
-        """Tried again where it cannot be written. source: CoordinatorRuntime.EventBasedCoordinatorTimer"""
+        """Remove a member after a timeout, and retry if the removal cannot be written.
+
+        Source: CoordinatorRuntime.EventBasedCoordinatorTimer
+        """
         change = Change(group)
 
         def again(at_us: int) -> None:
@@ -293,20 +343,68 @@ class ConsumerSteps:
 
         try:
             self.fence(change, [member], why, now_us)
-        except KafkaError:  # Of a downgrade: nothing has changed.
+        except KafkaError:  # A downgrade failed, and nothing has changed.
             retry(now_us)
         else:
             change.write(self._desk, written, now_us)
 
 
-def _remove(change: Change, member_id: str) -> None:
+HB = TypeVar("HB", bound=MemberHeartbeat)
+
+
+def hear(
+    index: GroupIndex,
+    desk: GroupDesk,
+    given: HB,
+    check: Callable[[HB], None],
+    stay: Callable[[HB], None],
+    leave: Callable[[HB], None],
+) -> None:
+    """Check a heartbeat, let its member stay in its group or leave it, and answer what is refused."""
+    try:
+        check(given)
+        error = index.status(given.group_id)
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error)
+        (leave if given.member_epoch < JOINS else stay)(given)
+    except KafkaError as refusal:
+        desk.answer(given.request, ConsumerHeartbeatResult(refusal.code, message=refusal.message or None))
+
+
+def fenced(group_type: str, said: int, known: int) -> KafkaError:
+    size = "greater" if said > known else "smaller"
+    return KafkaError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The {group_type} group member has a {size} member epoch ({said}) than the one known by the group coordinator "
+        f"({known}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def remove(change: Change, member_id: str) -> None:
     change.add(CurrentAssignmentRecord(member_id, None))
     change.add(TargetRecord(member_id, None))
     change.add(MemberRecord(member_id, None))
 
 
+def assignor_of(group: ConsumerGroup) -> str:
+    return group.preferred_assignor() or DEFAULT_ASSIGNOR
+
+
+def note_emptied(change: Change, settings: GroupSettings) -> None:
+    """Let the next member be assigned at once, if a change has removed the last member.
+
+    Source: consumerGroupFenceMembers, shareGroupFenceMember, streamsGroupFenceMember (4.4.0)
+    """
+    if settings.empty_is_assigned and not change.group.members:
+        change.add(TargetEpochRecord(change.group.epoch))
+
+
 def named(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """The member of this id and, where it is static, this instance.  raises: KafkaError"""
+    """Return the member with this id and, if it is static, this instance id.
+
+    Raises:
+        KafkaError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has the instance id.
+    """
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
@@ -329,3 +427,88 @@ def unknown(group: ConsumerGroup, member_id: str) -> KafkaError:
         ErrorCode.UNKNOWN_MEMBER_ID,
         f"Member {shown(member_id)} is not a member of group {shown(group.group_id)}.",
     )
+
+
+# ------------------------------------------------------------------------------------------------ pattern subscriptions
+#
+# If a KIP-848 member subscribes with a pattern, the coordinator resolves the pattern to topics, and stores them.
+#
+# A heartbeat with a new pattern is answered first. Then all patterns of the group are resolved together, so that they
+# raise the group epoch only once. They are resolved again when a topic was created, when a pattern is not resolved yet,
+# and periodically, but at least ten seconds apart.
+#
+# source: GroupMetadataManager.maybeUpdateRegularExpressions, refreshRegularExpressions, handleRegularExpressionsResult,
+# maybeDeleteResolvedRegularExpressions
+
+
+LEAST_INTERVAL_MS = 10_000
+"""The shortest interval between resolutions (REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
+
+
+class PatternSubscriptions:
+    """The pattern subscriptions in all consumer groups of one coordinator."""
+
+    def __init__(self, desk: GroupDesk, topics: TopicDirectory) -> None:
+        self._desk = desk
+        self._topics = topics
+
+    def update(self, change: Change, before: str | None, after: str | None, now_us: int) -> bool:
+        """Apply a change of a member's pattern, and schedule a resolution of the group's patterns if necessary.
+
+        The member's record has the new pattern already. Return True if the group's topics change immediately.
+        """
+        group, is_new, raised = change.group, False, False
+        if after != before:
+            if before and before not in group.patterns:
+                change.add(PatternRecord(before, None))
+            if after:
+                is_new = sum(member.topic_regex == after for member in group.members.values()) == 1
+                raised = after in group.resolved
+            elif before:
+                raised = True
+        if group.patterns and group.resolving is None and self._is_due(group, change.kept, is_new, now_us):
+            group.resolving = self._desk.after(0, lambda at_us: self._resolve(group, at_us), now_us)
+        return raised
+
+    def _is_due(self, group: ConsumerGroup, known: GroupContents, is_new: bool, now_us: int) -> bool:
+        """Return True if the patterns have to be resolved.
+
+        Args:
+            known: contents of the group before the heartbeat; all its patterns were resolved at the same time.
+        """
+        last = next(iter(known.resolved.values()), None)
+        if last is None:
+            return True
+        waited_ms = self._desk.wall_ms(now_us) - last.resolved_ms
+        if waited_ms <= LEAST_INTERVAL_MS:
+            return False
+        return (
+            is_new
+            or len(group.patterns) != len(known.resolved)
+            or last.version < self._topics.version_of_newest
+            or waited_ms > self._desk.settings.regex_refresh_interval_ms
+        )
+
+    def _resolve(self, group: ConsumerGroup, now_us: int) -> None:
+        """Resolve the patterns of a group. Simplified: this takes no time; Kafka uses a separate thread."""
+        group.resolving = None
+        change, raised = Change(group), False
+        for pattern in group.patterns:
+            topics = tuple(sorted(matching(pattern, self._topics.names())))
+            known = group.resolved.get(pattern)
+            raised |= topics != (() if known is None else known.topics)
+            resolved = ResolvedPattern(topics, self._topics.version, self._desk.wall_ms(now_us))
+            change.add(PatternRecord(pattern, resolved))
+        metadata_hash = self._topics.hash_of(group.subscribed)
+        if raised or metadata_hash != group.metadata_hash:
+            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))
+        # What cannot be written is resolved again by a later heartbeat.
+        change.write(self._desk, lambda error, written_us: None, now_us)
+
+    @staticmethod
+    def forget(change: Change, gone: Iterable[ConsumerMember]) -> None:
+        """Delete the patterns that only the removed members had."""
+        patterns = dict.fromkeys(member.topic_regex for member in gone if member.topic_regex)
+        for pattern in patterns:
+            if pattern not in change.group.patterns:
+                change.add(PatternRecord(pattern, None))

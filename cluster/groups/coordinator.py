@@ -1,7 +1,9 @@
-"""The group coordinator of one broker: inputs in, actions out. source: GroupCoordinator.scala, classic protocol
+"""The group coordinator of one broker, without I/O: it gets inputs and returns actions.
 
-Each group is kept in one partition of the offsets topic, and coordinated by the leader of that partition: a new leader
-reads the groups from its log, a former leader forgets them, and NOT_COORDINATOR makes members look for the new one.
+Each group is stored in one partition of the offsets topic and coordinated by the leader of that partition. A new leader
+reads the groups from its log, a former leader drops them, and NOT_COORDINATOR makes members find the new coordinator.
+
+Source: GroupCoordinator.scala for the classic protocol
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from cluster.clocks import WallClock
+from cluster.coordinators.core import CommonInput, Elected, LeadershipResigned, Load, Written
 from cluster.groups.classic_members import ClassicMembers
 from cluster.groups.commits import Commits
 from cluster.groups.consumer_membership import ConsumerMembership
 from cluster.groups.consumer_steps import ConsumerSteps
 from cluster.groups.deletions import Deletions
-from cluster.groups.desk import Desk, GroupSettings
-from cluster.groups.group_configs import GroupConfigs
+from cluster.groups.desk import GroupConfigs, GroupDesk, GroupSettings
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Action,
@@ -25,33 +27,36 @@ from cluster.groups.inputs import (
     CoordinatorInput,
     DeleteGroups,
     DeleteOffsets,
-    Elected,
     Heartbeat,
     JoinGroup,
-    LeadershipResigned,
     LeaveGroup,
-    Load,
     Loaded,
     PartitionsDeleted,
+    ShareHeartbeat,
+    SharesDeleted,
+    SharesInitialized,
+    StreamsHeartbeat,
     SyncGroup,
     TransactionCompleted,
-    Written,
 )
 from cluster.groups.membership import Membership, member_error
 from cluster.groups.migration import Migration
 from cluster.groups.rebalance import Rebalances
+from cluster.groups.share_membership import ShareMembership
 from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
 from cluster.groups.state.offsets import OffsetAndMetadata
+from cluster.groups.state.streams_group import StreamsGroup
+from cluster.groups.streams_membership import StreamsMembership
 from cluster.groups.topic_directory import TopicDirectory
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
+from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace.events import GroupsLoaded, GroupsUnloaded
 
 
 class GroupCoordinator:
-    """index: which groups there are, to be looked at; `step` changes them"""
+    """The group coordinator; `index` gives read access to its groups, and `step` changes them."""
 
     def __init__(
         self,
@@ -64,9 +69,9 @@ class GroupCoordinator:
         topics: TopicDirectory,
     ) -> None:
         self.index = GroupIndex(partition_of)
-        self._epochs: dict[int, LeaderEpoch] = {}
         self._settings = settings
-        self._desk = Desk(node=node, settings=settings, clock=clock, new_uuid=new_uuid, partition_of=partition_of)
+        self._topics = topics
+        self._desk = GroupDesk(node=node, settings=settings, clock=clock, new_uuid=new_uuid, partition_of=partition_of)
         self._rebalances = Rebalances(self._desk)
         self._commits = Commits(self._desk)
         self._deletions = Deletions(self.index, self._desk, self._commits)
@@ -74,22 +79,24 @@ class GroupCoordinator:
         migration = Migration(self.index, self._desk, self._rebalances, topics)
         self._steps = ConsumerSteps(self.index, self._desk, topics, migration, configs)
         self._consumers = ConsumerMembership(self.index, self._desk, self._steps, migration, configs)
-        classic = ClassicMembers(self.index, self._desk, self._steps, migration, topics)
+        classic = ClassicMembers(self.index, self._desk, self._steps, migration, topics, configs)
         self._membership = Membership(self.index, self._desk, self._rebalances, classic)
+        self._streams = StreamsMembership(self.index, self._desk, topics, migration, configs)
+        self._shares = ShareMembership(self.index, self._desk, topics, configs)
         self._checks_expiry = False
         self._ended_meanwhile: dict[int, list[TransactionCompleted]] = {}
-        """By partition: markers that came while its log was being read."""
+        """Transaction markers, by partition, that arrived while the partition's log was being read."""
 
     @property
     def next_deadline_us(self) -> int | None:
         return self._desk.timers.next_deadline_us
 
     def tick(self, now_us: int) -> list[Action]:
-        """Deadlines that have come."""
+        """Handle due deadlines."""
         self._desk.timers.run_due(now_us)
         return self._desk.take()
 
-    def step(self, given: CoordinatorInput) -> list[Action]:
+    def step(self, given: CommonInput | CoordinatorInput) -> list[Action]:
         match given:
             case JoinGroup():
                 self._membership.join(given)
@@ -101,6 +108,14 @@ class GroupCoordinator:
                 self._membership.leave(given)
             case ConsumerHeartbeat():
                 self._consumers.heartbeat(given)
+            case StreamsHeartbeat():
+                self._streams.heartbeat(given)
+            case ShareHeartbeat():
+                self._shares.heartbeat(given)
+            case SharesInitialized():
+                self._shares.initialized(given)
+            case SharesDeleted():
+                self._deletions.shares_deleted(given)
             case CommitOffsets():
                 self._commit(given)
             case TransactionCompleted():
@@ -111,6 +126,7 @@ class GroupCoordinator:
                 self._deletions.offsets(given)
             case PartitionsDeleted():
                 self._deletions.with_topic(given)
+                self._shares.topics_deleted([one.topic for one in given.partitions], given.now_us)
             case Elected():
                 self._elected(given)
             case Loaded():
@@ -118,7 +134,7 @@ class GroupCoordinator:
             case LeadershipResigned():
                 self._resigned(given)
             case Written():
-                self._desk.written(given.write, given.error, given.offset, given.now_us)
+                self._desk.written(given)
         return self._desk.take()
 
     # ------------------------------------------------------------------------------------------------------ questions
@@ -132,12 +148,18 @@ class GroupCoordinator:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> dict[TopicPartition, OffsetAndMetadata | ErrorCode | None]:
-        """The group's committed offsets; None: none. wanted: None for all
+        """Return a group's committed offsets, None for a partition without a commit.
 
-        stable: a commit that is on its way, or in an open transaction, makes its partition UNSTABLE_OFFSET_COMMIT
-            (KIP-447). Differs from Kafka: since 4.0 it waits for a commit outside of a transaction that is on its way
-        member_id, member_epoch: of a member of KIP-848's group that asks; None and -1: not said
-        raises: KafkaError       source: GroupMetadataManager.getOffsets
+        Args:
+            wanted: partitions; None for all.
+            stable: True to answer UNSTABLE_OFFSET_COMMIT while a commit is being written or its transaction is open
+                (KIP-447). Differs from Kafka: since 4.0 the request waits there for a commit outside of transactions.
+            member_id, member_epoch: of a requesting KIP-848 member; None and -1 if not stated.
+
+        Raises:
+            KafkaError: if the group or the member is invalid.
+
+        Source: GroupMetadataManager.getOffsets
         """
         error = self.index.status(group_id, unnamed=True)
         if error is not ErrorCode.NONE:
@@ -146,7 +168,7 @@ class GroupCoordinator:
         if group is None:
             return dict.fromkeys(wanted or ())
         if isinstance(group, ConsumerGroup) and (member_id is not None or member_epoch >= 0):
-            # As in Kafka, whose map of members takes no null.
+            # As in Kafka, where a member id of null causes an exception.
             error = (
                 ErrorCode.UNKNOWN_SERVER_ERROR if member_id is None else _epoch_error(group, member_id, member_epoch)
             )
@@ -164,19 +186,21 @@ class GroupCoordinator:
     # -------------------------------------------------------------------------------------------------------- offsets
 
     def _commit(self, given: CommitOffsets) -> None:
-        """source: handleCommitOffsets, handleTxnCommitOffsets"""
+        """Commit offsets. Source: handleCommitOffsets, handleTxnCommitOffsets"""
         error = self.index.status(given.group_id, unnamed=given.transaction is None)
         of_consumers = self.index.consumer_groups.get(given.group_id)
         if of_consumers is not None:
             self._commit_of_consumer(of_consumers, given)
             return
         group = self.index.groups.get(given.group_id)
+        if given.group_id in self.index.share_groups:
+            error = ErrorCode.GROUP_ID_NOT_FOUND
         if error is ErrorCode.NONE and group is None:
-            if given.generation < 0:  # For this group Kafka only stores offsets.
+            if given.generation < 0:  # Kafka is used only to store the offsets of this group.
                 group = self.index.new(given.group_id, self._desk.wall_ms(given.now_us))
             else:
                 # source: OffsetMetadataManager.validateOffsetCommit; before 4.0 handleCommitOffsets
-                knows = given.knows_epochs and given.transaction is None and self._settings.one_coordinator
+                knows = given.knows_epochs and self._settings.one_coordinator
                 error = ErrorCode.GROUP_ID_NOT_FOUND if knows else ErrorCode.ILLEGAL_GENERATION
         if error is ErrorCode.NONE and group is not None:
             error = _commit_error(group, given)
@@ -190,13 +214,28 @@ class GroupCoordinator:
 
     def _commit_of_consumer(self, group: ConsumerGroup, given: CommitOffsets) -> None:
         error = _commit_error_of_consumer(group, given)
-        if error is ErrorCode.NONE:
+        is_older = error in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION)
+        if error is ErrorCode.NONE or (is_older and self._counts_all_the_same(group, given)):
             self._commits.commit(group, given)
         else:
             self._commits.refuse(given, error)
 
+    def _counts_all_the_same(self, group: ConsumerGroup, given: CommitOffsets) -> bool:
+        """Return True if a commit with an older member epoch counts, as the member has had the partitions since then.
+
+        Source: ConsumerGroup.createAssignmentEpochValidator (KIP-1251)
+        """
+        member, partitions = group.members[given.member_id], self._topics.with_ids(given.offsets)
+        if isinstance(group, StreamsGroup):
+            epochs, is_known = [group.assignment_epoch(member, name) for name in given.offsets], True
+        else:
+            epochs = [member.assignment_epoch(one) for one in partitions]
+            is_known = len(partitions) == len(given.offsets) and self._settings.older_epochs_count
+        had = all(epoch is not None and epoch <= given.generation for epoch in epochs)
+        return is_known and given.generation < member.epoch and had
+
     def _transaction_ended(self, given: TransactionCompleted) -> None:
-        """source: GroupMetadataManager.handleTxnCompletion"""
+        """Apply the end of a transaction. Source: GroupMetadataManager.handleTxnCompletion"""
         if given.partition in self.index.loading:
             self._ended_meanwhile.setdefault(given.partition, []).append(given)
             return
@@ -208,7 +247,7 @@ class GroupCoordinator:
             self._commits.transaction_ended(group, given.producer_id, committed=given.committed)
 
     def _expire(self, now_us: int) -> None:
-        """source: cleanupGroupMetadata, every offsets.retention.check.interval.ms"""
+        """Remove expired offsets every offsets.retention.check.interval.ms. Source: cleanupGroupMetadata"""
         for group in list(self.index.groups.values()):
             if self._commits.expire(group, now_us):
                 del self.index.groups[group.group_id]
@@ -222,12 +261,9 @@ class GroupCoordinator:
     # ------------------------------------------------------------------------------------------------------ leadership
 
     def _elected(self, given: Elected) -> None:
-        """source: onElection, loadGroupsAndOffsets"""
-        if given.leader_epoch <= self._epochs.get(given.partition, -1):
-            return  # Known already: only the ISR has changed.
-        self._epochs[given.partition] = given.leader_epoch
-        if given.partition in self.index.owned:
-            return  # It led before, too, so it has what the log says.
+        """Load the groups of a partition after an election. Source: onElection, loadGroupsAndOffsets"""
+        if not self.index.is_news(given) or given.partition in self.index.owned:
+            return  # The news is old, or this broker led already and has the groups.
         self.index.loading[given.partition] = given.leader_epoch
         self._desk.want(Load(partition=given.partition, leader_epoch=given.leader_epoch))
         if not self._checks_expiry:
@@ -235,11 +271,9 @@ class GroupCoordinator:
             self._desk.after(self._settings.retention_check_interval_ms, self._expire, given.now_us)
 
     def _loaded(self, given: Loaded) -> None:
-        if self.index.loading.get(given.partition) != given.leader_epoch:
-            return  # Another broker leads by now.
-        del self.index.loading[given.partition]
-        self.index.owned[given.partition] = given.leader_epoch
-        found: list[Group | ConsumerGroup] = [*given.groups, *given.consumer_groups]
+        if not self.index.loaded(given.partition, given.leader_epoch):
+            return
+        found: list[Group | ConsumerGroup] = [*given.groups, *given.consumer_groups, *given.share_groups]
         if found or given.unreadable:
             self._desk.tell(
                 GroupsLoaded(
@@ -258,20 +292,18 @@ class GroupCoordinator:
             self._rebalances.loaded(group, given.now_us)
         for consumers in given.consumer_groups:
             self.index.consumer_groups[consumers.group_id] = consumers
-            self._steps.begin(consumers, given.now_us)
+            (self._streams if consumers.HAS_TASKS else self._steps).begin(consumers, given.now_us)
+        for shares in given.share_groups:
+            self.index.share_groups[shares.group_id] = shares
+            self._shares.begin(shares, given.now_us)
         for ended in self._ended_meanwhile.pop(given.partition, ()):
             self._transaction_ended(ended)
 
     def _resigned(self, given: LeadershipResigned) -> None:
-        """source: onResignation, removeGroupsAndOffsets"""
-        if given.leader_epoch is not None:
-            if given.leader_epoch <= self._epochs.get(given.partition, -1):
-                return
-            self._epochs[given.partition] = given.leader_epoch
-        else:
-            self._epochs.pop(given.partition, None)
-        self.index.owned.pop(given.partition, None)
-        self.index.loading.pop(given.partition, None)
+        """Drop the groups of a partition that another broker leads. Source: onResignation, removeGroupsAndOffsets"""
+        if not self.index.is_news(given):
+            return
+        self.index.lost(given.partition)
         self._ended_meanwhile.pop(given.partition, None)
         lost = self.index.kept_in(given.partition)
         for group in lost:
@@ -281,13 +313,17 @@ class GroupCoordinator:
         for consumers in lost_consumers:
             consumers.stop_timers()
             del self.index.consumer_groups[consumers.group_id]
-        if lost or lost_consumers:
-            count = len(lost) + len(lost_consumers)
+        lost_shares = self.index.share_groups_kept_in(given.partition)
+        for shares in lost_shares:
+            shares.stop_timers()
+            del self.index.share_groups[shares.group_id]
+        count = len(lost) + len(lost_consumers) + len(lost_shares)
+        if count:
             self._desk.tell(GroupsUnloaded(self._desk.node, OFFSETS_TOPIC, given.partition, groups=count))
 
 
 def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:
-    """source: validateOffsetCommit, doCommitOffsets"""
+    """Return the error of a commit to a classic group. Source: validateOffsetCommit, doCommitOffsets"""
     if given.generation < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
     in_transaction = given.transaction is not None
@@ -297,10 +333,10 @@ def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:
             return error
         if given.generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        # Its generation is the latest, so it knows that it is to ask for its assignment first.
+        # With the latest generation, the member should request its assignment before it commits.
         waits = group.state is State.COMPLETING_REBALANCE and not in_transaction
         return ErrorCode.REBALANCE_IN_PROGRESS if waits else ErrorCode.NONE
-    # Before KIP-447 producers say nothing of the member.
+    # Before KIP-447 producers do not name the member.
     return ErrorCode.NONE if in_transaction else ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -309,22 +345,23 @@ def _names_member(given: CommitOffsets) -> bool:
 
 
 def _commit_error_of_consumer(group: ConsumerGroup, given: CommitOffsets) -> ErrorCode:
-    """source: ConsumerGroup.validateOffsetCommit"""
+    """Return the error of a commit to a consumer group. Source: ConsumerGroup.validateOffsetCommit"""
     in_transaction = given.transaction is not None
     if given.generation < 0 and not group.members:
         return ErrorCode.NONE
     if in_transaction and not _names_member(given):
-        return ErrorCode.NONE  # Before KIP-447 producers say nothing of the member.
+        return ErrorCode.NONE  # Before KIP-447 producers do not name the member.
     member = group.members.get(given.member_id)
     speaks_kip_848 = member is not None and member.classic is None
     if speaks_kip_848 and not in_transaction and not given.knows_epochs:
         return ErrorCode.UNSUPPORTED_VERSION
     error = _epoch_error(group, given.member_id, given.generation)
-    return ErrorCode.ILLEGAL_GENERATION if in_transaction and error is ErrorCode.STALE_MEMBER_EPOCH else error
+    is_unknown = error is ErrorCode.STALE_MEMBER_EPOCH and not given.knows_epochs
+    return ErrorCode.ILLEGAL_GENERATION if is_unknown else error
 
 
 def _epoch_error(group: ConsumerGroup, member_id: str, epoch: int) -> ErrorCode:
-    """source: ConsumerGroup.validateMemberEpoch"""
+    """Return the error of a member id and epoch. Source: ConsumerGroup.validateMemberEpoch"""
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,7 +1,10 @@
-"""What an operator deletes: groups without members, offsets of a group, and with a topic what is committed of it.
+"""The deletion of groups and of groups' offsets by an operator, and of the offsets of a deleted topic.
 
-Of a classic group it is gone at once, and answered; of one of KIP-848's when every in-sync replica has it, and it stays
-where it cannot be written. source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions;
+A deletion in a classic group takes effect and is answered immediately. In a KIP-848 group it is answered when every
+in-sync replica has it, and undone if it cannot be written. For a share group the states of its partitions are deleted
+first.
+
+Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions;
 GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteOffsets
 """
 
@@ -10,36 +13,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from cluster.coordinators.core import CHANGE_ERRORS
 from cluster.groups.commits import Commits
-from cluster.groups.consumer_change import CHANGE_ERRORS
-from cluster.groups.desk import Desk
+from cluster.groups.desk import GroupDesk
 from cluster.groups.inputs import (
     DeleteGroups,
     DeleteGroupsResult,
     DeleteOffsets,
     DeleteOffsetsResult,
+    DeleteShares,
     PartitionsDeleted,
+    SharesDeleted,
 )
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
+from cluster.groups.state.share_group import ShareGroup
 from replica.causes import RemovalCause
 from replica.errors import ErrorCode
-from replica.ids import TopicPartition
+from replica.ids import UNKNOWN_OFFSET, Offset, TopicPartition
 
 BY_OPERATOR, WITH_TOPIC = RemovalCause.OPERATOR, RemovalCause.TOPIC_DELETED
 
 
 class Deletions:
-    """Of all groups of one coordinator."""
+    """The deletions in all groups of one coordinator."""
 
-    def __init__(self, index: GroupIndex, desk: Desk, commits: Commits) -> None:
+    def __init__(self, index: GroupIndex, desk: GroupDesk, commits: Commits) -> None:
         self._index = index
         self._desk = desk
         self._commits = commits
+        self._deleting: dict[str, list[Callable[[ErrorCode], None]]] = {}
+        """Functions to call after the deletion of share groups, by group whose states are being deleted."""
 
     def groups(self, given: DeleteGroups) -> None:
-        """All are answered together."""
+        """Delete groups, and answer when all are done."""
         errors = dict.fromkeys(given.group_ids, ErrorCode.NONE)
         waiting = dict(errors)
 
@@ -52,17 +60,25 @@ class Deletions:
         if not waiting:
             self._desk.answer(given.request, DeleteGroupsResult(errors))
         for group_id in errors:
-            self._delete_group(group_id, partial(done, group_id), given.now_us)
+            error = self._index.status(group_id, unnamed=True)
+            group = self._index.find(group_id)
+            if error is ErrorCode.NONE and group is None:
+                error = ErrorCode.GROUP_ID_NOT_FOUND
+            elif group is not None and group.state not in (State.EMPTY, ConsumerGroupState.EMPTY):
+                error = ErrorCode.NON_EMPTY_GROUP
+            if error is not ErrorCode.NONE or group is None:
+                done(group_id, error)
+            else:
+                self._delete_group(group, partial(done, group_id), given.now_us)
 
-    def _delete_group(self, group_id: str, done: Callable[[ErrorCode], None], now_us: int) -> None:
-        error = self._index.status(group_id, unnamed=True)
-        group = self._index.find(group_id)
-        if error is ErrorCode.NONE and group is None:
-            error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group is not None and group.state not in (State.EMPTY, ConsumerGroupState.EMPTY):
-            error = ErrorCode.NON_EMPTY_GROUP
-        if error is not ErrorCode.NONE or group is None:
-            done(error)
+    def _delete_group(
+        self, group: Group | ConsumerGroup | ShareGroup, done: Callable[[ErrorCode], None], now_us: int
+    ) -> None:
+        group_id = group.group_id
+        if isinstance(group, ShareGroup):
+            if group_id not in self._deleting:
+                self._desk.want(DeleteShares(group_id, (*group.shares.initializing, *group.shares.initialized)))
+            self._deleting.setdefault(group_id, []).append(done)
         elif isinstance(group, ConsumerGroup):
             self._delete_consumer_group(group, done, now_us)
         else:
@@ -79,12 +95,29 @@ class Deletions:
         self._index.forget(group.group_id)
 
         def written(error: ErrorCode, is_in_log: bool) -> None:
-            # Another group may have the name by now.
+            # A new group may have this name already.
             if not is_in_log and self._index.find(group.group_id) is None:
                 self._index.consumer_groups[group.group_id] = group
             done(CHANGE_ERRORS.get(error, error))
 
         self._commits.delete_consumer_group(group, BY_OPERATOR, written, now_us)
+
+    def shares_deleted(self, given: SharesDeleted) -> None:
+        """Delete a share group after its states were deleted. Source: performShareGroupsDeletion"""
+        waiting = self._deleting.pop(given.group_id)
+
+        def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
+            for done in waiting:
+                done(CHANGE_ERRORS.get(error, error))
+
+        group = self._index.share_groups.get(given.group_id)
+        if given.error is not ErrorCode.NONE or group is None:
+            written(ErrorCode.NOT_COORDINATOR if group is None else given.error, UNKNOWN_OFFSET, given.now_us)
+            return
+        group.stop_timers()
+        self._index.forget(given.group_id)
+        tombstones = [group.encoded(record) for record in group.tombstones()]
+        self._desk.write(given.group_id, tombstones, written, given.now_us)
 
     def offsets(self, given: DeleteOffsets) -> None:
         error = self._index.status(given.group_id)
@@ -105,8 +138,8 @@ class Deletions:
 
         def written(error: ErrorCode, is_in_log: bool) -> None:
             answer = CHANGE_ERRORS.get(error, error)
-            told = errors if answer is ErrorCode.NONE else {}
-            self._desk.answer(given.request, DeleteOffsetsResult(answer, told))
+            partition_errors = errors if answer is ErrorCode.NONE else {}
+            self._desk.answer(given.request, DeleteOffsetsResult(answer, partition_errors))
 
         if isinstance(group, ConsumerGroup):
             self._commits.delete_of_consumers(group, free, BY_OPERATOR, written, given.now_us)

@@ -1,4 +1,4 @@
-"""State that the parts of a group coordinator share: settings, deadlines, and the actions they want done."""
+"""State and settings that the parts of a group coordinator share."""
 
 from __future__ import annotations
 
@@ -7,23 +7,34 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from cluster.clocks import Timer, Timers, WallClock
-from cluster.coordinators.waiting import RequestId
-from cluster.groups.inputs import Action, AnswerRequest, Append, InTransaction, Result, WriteId
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.clocks import WallClock
+from cluster.config import (
+    HEARTBEAT_INTERVAL,
+    NUM_STANDBY_REPLICAS,
+    SESSION_TIMEOUT,
+    SHARE_HEARTBEAT_INTERVAL,
+    SHARE_SESSION_TIMEOUT,
+    STREAMS_HEARTBEAT_INTERVAL,
+    STREAMS_SESSION_TIMEOUT,
+)
+from cluster.coordinators.core import Desk, InTransaction, OnWritten
+from cluster.groups.inputs import OtherAction, Result
 from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.consumer_member import ConsumerMember
-from cluster.groups.state.group import Group
-from cluster.groups.state.member import Member
-from cluster.groups.state.records import VALUE_VERSIONS, ValueVersions
+from cluster.groups.state.group import Group, Member
+from cluster.groups.state.records import NEWEST_VALUES, ValueVersions
+from cluster.groups.state.share_group import SHARE
+from cluster.protocol.consumer_protocol import CONSUMER
 from replica.causes import LeaveCause, RebalanceCause
-from replica.errors import ErrorCode
-from replica.ids import Offset
-from replica.trace.events import Emit, GroupMemberLeft, TraceEvent
+from replica.errors import ErrorCode, KafkaError
+from replica.trace.events import GroupMemberLeft
+from replica.trace.groups import STREAMS
 from replica.wording import shown, shown_if_any
 
 
 class Departure(NamedTuple):
-    """Why a member is out, as GroupMemberLeft has it."""
+    """The reason why a member was removed, with the fields of the event GroupMemberLeft."""
 
     cause: LeaveCause
     timeout_ms: int | None = None
@@ -33,7 +44,7 @@ class Departure(NamedTuple):
 
 
 class Trigger(NamedTuple):
-    """Why members are to join again, as GroupRebalanceBegan has it."""
+    """The reason why members have to join again, with the fields of the event GroupRebalanceBegan."""
 
     cause: RebalanceCause
     member: str | None = None
@@ -43,16 +54,20 @@ class Trigger(NamedTuple):
     max_size: int | None = None
 
 
-OnWritten = Callable[[ErrorCode, Offset, int], None]
-"""(error, offset of the batch, now_us)"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """versions: of the values in the log of the groups     late_commit: answers one that was not replicated in time
-    one_coordinator: since 4.0 the coordinator of KIP-848's groups keeps classic ones, too, by its own rules
+    """Settings of a group coordinator. Source: GroupConfig, OffsetConfig
 
-    source: GroupConfig, OffsetConfig
+    Attributes:
+        versions: versions of record values in the log.
+        late_commit: error for a commit that was not replicated in time.
+        one_coordinator: True since 4.0, where KIP-848's coordinator also manages classic groups, by its own rules.
+        older_epochs_count: True to accept a commit with an older member epoch for partitions that the member had then
+            (KIP-1251).
+        first_epoch: epoch of a new consumer or share group; 1 since 4.3.
+        empty_is_assigned: True since 4.4, where a group without members has a target, so the next member does not wait
+            for the interval between two targets.
+        assignor_raises_epoch: True since 4.4, where a group whose members prefer another assignor has a new epoch.
     """
 
     min_session_timeout_ms: int = 6000
@@ -60,16 +75,33 @@ class GroupSettings:
     initial_rebalance_delay_ms: int = 3000
     max_size: int = 2**31 - 1
     metadata_max_bytes: int = 4096
+    commit_timeout_ms: int = 5000
     retention_ms: int = 7 * 24 * 3600 * 1000
     retention_check_interval_ms: int = 600_000
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5000
+    consumer_assignment_interval_ms: int = 0
     consumer_max_size: int = 2**31 - 1
     regex_refresh_interval_ms: int = 600_000
     consumer_migration_policy: str = "bidirectional"
-    versions: ValueVersions = VALUE_VERSIONS["4.1"]
+    share_session_timeout_ms: int = 45_000
+    share_heartbeat_interval_ms: int = 5000
+    share_max_size: int = 200
+    share_initialize_retry_interval_ms: int = 30_000
+    streams_session_timeout_ms: int = 45_000
+    streams_heartbeat_interval_ms: int = 5000
+    streams_max_size: int = 2**31 - 1
+    streams_initial_rebalance_delay_ms: int = 3000
+    streams_assignment_interval_ms: int = 0
+    streams_num_standby_replicas: int = 0
+    versions: ValueVersions = NEWEST_VALUES
     late_commit: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE
     one_coordinator: bool = True
+    revoking_raises_epoch: bool = False
+    older_epochs_count: bool = False
+    first_epoch: int = 0
+    empty_is_assigned: bool = False
+    assignor_raises_epoch: bool = False
 
 
 WRITE_ERRORS = {
@@ -79,11 +111,16 @@ WRITE_ERRORS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""The answers to any write that failed for want of replicas or of the leader; each kind of write adds to them."""
+"""The error for a client, by the error of a write that lacked replicas or the leader; other modules extend this map."""
 
 
-class Desk:
-    """new_uuid: a different one with each call     partition_of: where a group is kept"""
+class GroupDesk(Desk[OtherAction, Result]):
+    """The state that the parts of a group coordinator share: their answers, actions, timers and writes.
+
+    Args:
+        new_uuid: returns a different id with each call.
+        partition_of: returns the partition of the offsets topic that stores a group.
+    """
 
     def __init__(
         self,
@@ -94,30 +131,10 @@ class Desk:
         new_uuid: Callable[[], UUID],
         partition_of: Callable[[str], int],
     ) -> None:
-        self.node = node
+        super().__init__(node, clock)
         self.settings = settings
-        self.clock = clock
         self.new_uuid = new_uuid
-        self.partition_of = partition_of
-        self.timers: Timers[Action] = Timers()
-        self._actions: list[Action] = []
-        self._writes: dict[WriteId, OnWritten] = {}
-        self._last_write = 0
-
-    def wall_ms(self, now_us: int) -> int:
-        return self.clock.at(now_us) // 1000
-
-    def after(self, delay_ms: int, callback: Callable[[int], None], now_us: int) -> Timer:
-        return self.timers.at(now_us + delay_ms * 1000, callback)
-
-    def answer(self, request: RequestId, result: Result) -> None:
-        self._actions.append(AnswerRequest(request, result))
-
-    def tell(self, event: TraceEvent) -> None:
-        self._actions.append(Emit(event))
-
-    def want(self, action: Action) -> None:
-        self._actions.append(action)
+        self._partition_of = partition_of
 
     def write(
         self,
@@ -127,39 +144,90 @@ class Desk:
         now_us: int,
         transaction: InTransaction | None = None,
     ) -> None:
-        """on_written: called once every in-sync replica has the records, or they were refused; None: nothing waits"""
-        write: WriteId | None = None
-        if on_written is not None:
-            self._last_write += 1
-            write = self._last_write
-            self._writes[write] = on_written
-        self._actions.append(
-            Append(
-                partition=self.partition_of(group_id),
-                records=tuple(records),
-                timestamp_ms=self.wall_ms(now_us),
-                write=write,
-                transaction=transaction,
-            )
+        """Append records to the partition of a group; the arguments are those of `append`."""
+        self.append(
+            self._partition_of(group_id),
+            tuple(records),
+            on_written,
+            now_us,
+            timeout_ms=self.settings.commit_timeout_ms,
+            transaction=transaction,
         )
 
-    def written(self, write: WriteId, error: ErrorCode, offset: Offset, now_us: int) -> None:
-        self._writes.pop(write)(error, offset, now_us)
 
-    def take(self) -> list[Action]:
-        actions, self._actions = self._actions, []
-        return actions
+def of_member(
+    node: str, group: Group | ConsumerGroup, member: Member | ConsumerMember
+) -> tuple[str, str, str, str, str | None]:
+    """Return the first fields of each event about a member, see `OfMember`."""
+    instance_id = shown_if_any(member.instance_id)
+    return node, shown(group.group_id), shown(member.member_id), shown(member.client_id), instance_id
 
 
 def left(node: str, group: Group | ConsumerGroup, member: Member | ConsumerMember, why: Departure) -> GroupMemberLeft:
-    """The event of a member that is out."""
+    """Return the event of a removed member."""
     return GroupMemberLeft(
-        node=node,
-        group=shown(group.group_id),
-        member=shown(member.member_id),
-        instance=shown_if_any(member.instance_id),
-        client_id=shown(member.client_id),
+        *of_member(node, group, member),
         generation=group.generation,
         group_type=group.TYPE,
         **why._asdict(),
     )
+
+
+# --------------------------------------------------------------------------------------------------- settings of groups
+#
+# The settings of a group, with its broker's settings as defaults. source: GroupConfigManager.java
+
+
+class Setting(NamedTuple):
+    """The value of a setting, and the key of the broker or the group where it is set."""
+
+    key: str
+    value: int
+
+
+class GroupConfigs:
+    """The settings of groups as of the last metadata record that the broker has applied."""
+
+    def __init__(self, cache: MetadataCache, settings: GroupSettings) -> None:
+        self._cache = cache
+        self._standbys = settings.streams_num_standby_replicas
+        self._sessions = {
+            CONSUMER: (SESSION_TIMEOUT, settings.consumer_session_timeout_ms),
+            SHARE: (SHARE_SESSION_TIMEOUT, settings.share_session_timeout_ms),
+            STREAMS: (STREAMS_SESSION_TIMEOUT, settings.streams_session_timeout_ms),
+        }
+        self._intervals = {
+            CONSUMER: (HEARTBEAT_INTERVAL, settings.consumer_heartbeat_interval_ms),
+            SHARE: (SHARE_HEARTBEAT_INTERVAL, settings.share_heartbeat_interval_ms),
+            STREAMS: (STREAMS_HEARTBEAT_INTERVAL, settings.streams_heartbeat_interval_ms),
+        }
+        self._max_sizes = {
+            CONSUMER: settings.consumer_max_size,
+            SHARE: settings.share_max_size,
+            STREAMS: settings.streams_max_size,
+        }
+
+    def session_timeout_ms(self, group: ConsumerGroup) -> Setting:
+        """Return a group's session timeout. Source: GroupMetadataManager.*GroupSessionTimeoutMs"""
+        return self._of(group, *self._sessions[group.TYPE])
+
+    def heartbeat_interval_ms(self, group: ConsumerGroup) -> int:
+        """Return a group's heartbeat interval. Source: GroupMetadataManager.*GroupHeartbeatIntervalMs"""
+        return self._of(group, *self._intervals[group.TYPE]).value
+
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        """Refuse a new member of a full group. Source: throwIfConsumerGroupIsFull"""
+        limit = self._max_sizes[group.TYPE]
+        if len(group.members) >= limit and member_id not in group.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The {group.TYPE} group has reached its maximum capacity of {limit} members.",
+            )
+
+    def standby_replicas(self, group: ConsumerGroup) -> int:
+        """Return the number of standby tasks per stateful task. Source: streamsGroupAssignmentConfigs"""
+        return self._of(group, NUM_STANDBY_REPLICAS, self._standbys).value
+
+    def _of(self, group: ConsumerGroup, key: str, otherwise: int) -> Setting:
+        own = self._cache.image.group_config.get(group.group_id, {}).get(key)
+        return Setting(f"group.{key}", otherwise) if own is None else Setting(key, int(own))

@@ -1,37 +1,41 @@
-"""The inputs of a group coordinator and its actions: the vocabulary of `GroupCoordinator.step`.
+"""The inputs and actions of a group coordinator, which `GroupCoordinator.step` gets and returns.
 
-Inputs carry the time in integer microseconds. A request waits under its `request` number until an
-`AnswerRequest` names it.
+Those that the transaction coordinator has too are in cluster/coordinators/core.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from cluster.coordinators.waiting import RequestId
-from cluster.groups.assignors.specification import Partitions
+from cluster.coordinators.core import CommonAction, InTransaction, RequestId
+from cluster.groups.state.assignors import Partitions
 from cluster.groups.state.consumer_group import ConsumerGroup
-from cluster.groups.state.group import Group
-from cluster.groups.state.member import Protocols
+from cluster.groups.state.group import Group, Protocols
 from cluster.groups.state.offsets import OffsetAndMetadata
+from cluster.groups.state.share_group import ShareGroup
+from cluster.groups.state.streams_group import Pairs, UserEndpoint
+from cluster.groups.state.tasks import Tasks
+from cluster.groups.state.topology import MissingTopic, Status
+from cluster.protocol.entities import Entity
 from replica.errors import ErrorCode
-from replica.ids import LeaderEpoch, Offset, TopicPartition
-from replica.trace.events import Emit
+from replica.ids import LeaderEpoch, TopicPartition
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1
-WriteId = int
 
 # ------------------------------------------------------------------------------------------------------------- inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroup:
-    """requires_member_id: the client understands that it must come again with an id (version 4, KIP-394)
+    """A JoinGroup request.
 
-    may_skip_assignment: the client knows the flag of that name (version 9)     reason: the client's own, may be empty
+    Attributes:
+        requires_member_id: True if a new client has to join again with an assigned id (version 4, KIP-394).
+        may_skip_assignment: True if the client supports SkipAssignment (version 9).
+        reason: reason of the client, possibly empty.
     """
 
     now_us: int
@@ -52,7 +56,12 @@ class JoinGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroup:
-    """assignments: of the leader, by member id. protocol_type, protocol: what the client believes; None: not said"""
+    """A SyncGroup request.
+
+    Attributes:
+        assignments: assignment of each member id, which only the leader sends.
+        protocol_type, protocol: those that the client expects; None if not stated.
+    """
 
     now_us: int
     request: RequestId
@@ -76,7 +85,7 @@ class Heartbeat:
 
 
 class Leaving(NamedTuple):
-    """An operator removes a static member by its instance id alone; then the member id is empty (KIP-345)."""
+    """A member that leaves; an operator removes a static member by its instance id, without a member id (KIP-345)."""
 
     member_id: str
     instance_id: str | None = None
@@ -92,11 +101,11 @@ class LeaveGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerHeartbeat:
-    """A member of KIP-848's group is alive, and what it wants and has. None, and -1 for the timeout: as it said before.
+class MemberHeartbeat:
+    """A heartbeat of a group member, in which None, or -1 for the timeout, means that a field is unchanged.
 
-    member_epoch: 0 joins; see `consumer_member` for those below     owned: what it reads at present
-    makes_its_id: the version of the request wants a member id from its first heartbeat on (KIP-1082)
+    Attributes:
+        member_epoch: 0 to join; the negative values are in `consumer_member`.
     """
 
     now_us: int
@@ -104,10 +113,21 @@ class ConsumerHeartbeat:
     group_id: str
     member_id: str
     member_epoch: int
-    instance_id: str | None
     rack_id: str | None
     client_id: str
     client_host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeat(MemberHeartbeat):
+    """A heartbeat of a KIP-848 group member.
+
+    Attributes:
+        owned: partitions that the member reads.
+        makes_its_id: True if this version requires a member id in the first heartbeat (KIP-1082).
+    """
+
+    instance_id: str | None
     rebalance_timeout_ms: int
     topics: tuple[str, ...] | None
     topic_regex: str | None
@@ -116,20 +136,14 @@ class ConsumerHeartbeat:
     makes_its_id: bool = False
 
 
-class InTransaction(NamedTuple):
-    """The transaction in which offsets are committed. guard: of the question whether it is open (KIP-890)"""
-
-    producer_id: int
-    producer_epoch: int
-    guard: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffsets:
-    """generation -1: of a consumer that assigns its partitions itself, or of an operator
+    """Offsets to commit.
 
-    generation: member epoch in a group of KIP-848     knows_epochs: the version of the request has member epochs
-    transaction: they count once it is committed; None: at once
+    Attributes:
+        generation: member epoch in a KIP-848 group; -1 from an operator or a consumer that assigns itself partitions.
+        knows_epochs: True if this version of the request has the errors of member epochs.
+        transaction: the transaction with which the offsets take effect; None if they take effect when written.
     """
 
     now_us: int
@@ -145,7 +159,7 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionCompleted:
-    """Every in-sync replica of this partition of the offsets topic has the marker of a producer's transaction."""
+    """The marker of a producer's transaction, once every in-sync replica of the offsets partition has it."""
 
     now_us: int
     partition: int
@@ -170,26 +184,18 @@ class DeleteOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsDeleted:
-    """Topics are gone: their partitions take no commits any more."""
+    """The partitions of deleted topics, which accept no more commits."""
 
     now_us: int
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elected:
-    """This broker leads a partition of the offsets topic, and so coordinates the groups that are kept there."""
-
-    now_us: int
-    partition: int
-    leader_epoch: LeaderEpoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The contents of the partition's log; groups in the order in which it first names them.
+    """The contents of a partition's log, with groups in the order of their first records.
 
-    unreadable: records that were passed over
+    Attributes:
+        unreadable: number of skipped records, damaged or of an unknown version.
     """
 
     now_us: int
@@ -197,26 +203,54 @@ class Loaded:
     leader_epoch: LeaderEpoch
     groups: tuple[Group, ...]
     consumer_groups: tuple[ConsumerGroup, ...] = ()
+    share_groups: tuple[ShareGroup, ...] = ()
     unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeadershipResigned:
-    """leader_epoch: of the current leader; None: the partition is gone"""
+class ShareHeartbeat(MemberHeartbeat):
+    """A heartbeat of a share group's member."""
 
-    now_us: int
-    partition: int
-    leader_epoch: LeaderEpoch | None
+    topics: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """An `Append` came to its end; offset: of its batch in the log, where there was no error."""
+class StreamsHeartbeat(MemberHeartbeat):
+    """A heartbeat of a streams group's member.
+
+    Attributes:
+        topology: the topology of the application, only when joining.
+        owned: tasks that the member has, by their kind.
+        shuts_down: True to stop all members of the application.
+    """
+
+    instance_id: str | None
+    rebalance_timeout_ms: int
+    topology: Entity | None
+    owned: tuple[Tasks | None, Tasks | None, Tasks | None]
+    process_id: str | None
+    user_endpoint: UserEndpoint | None
+    client_tags: Pairs | None
+    shuts_down: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharesInitialized:
+    """The outcome of an `InitializeShares`."""
 
     now_us: int
-    write: WriteId
+    group_id: str
+    partitions: Partitions
     error: ErrorCode
-    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharesDeleted:
+    """The outcome of a `DeleteShares`."""
+
+    now_us: int
+    group_id: str
+    error: ErrorCode
 
 
 CoordinatorInput = (
@@ -225,22 +259,23 @@ CoordinatorInput = (
     | Heartbeat
     | LeaveGroup
     | ConsumerHeartbeat
+    | ShareHeartbeat
+    | StreamsHeartbeat
+    | SharesInitialized
+    | SharesDeleted
     | CommitOffsets
     | TransactionCompleted
     | DeleteGroups
     | DeleteOffsets
     | PartitionsDeleted
-    | Elected
     | Loaded
-    | LeadershipResigned
-    | Written
 )
 
 # ------------------------------------------------------------------------------------------------------------ results
 
 
 class JoinedMember(NamedTuple):
-    """A member as the leader has to know it to assign partitions to it."""
+    """A member in the JoinGroup response to the leader, which assigns partitions."""
 
     member_id: str
     instance_id: str | None
@@ -270,21 +305,28 @@ class HeartbeatResult(NamedTuple):
 
 
 class LeaveResult(NamedTuple):
-    """members: the result for each that was to leave"""
+    """The result of LeaveGroup, with one error per leaving member."""
 
     error: ErrorCode
     members: tuple[tuple[Leaving, ErrorCode], ...] = ()
 
 
 class ConsumerHeartbeatResult(NamedTuple):
-    """assigned: what the member is to read; None: no change     message: of a refusal"""
+    """The result of a heartbeat.
+
+    Attributes:
+        assigned: partitions that the member has to read, or its tasks; None if unchanged.
+        message: error message, None if the heartbeat was not refused.
+        statuses: what a member of a streams group waits for.
+    """
 
     error: ErrorCode
     member_id: str | None = None
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
-    assigned: Partitions | None = None
+    assigned: tuple[Any, ...] | None = None
     message: str | None = None
+    statuses: tuple[Status, ...] = ()
 
 
 class CommitResult(NamedTuple):
@@ -296,7 +338,7 @@ class DeleteGroupsResult(NamedTuple):
 
 
 class DeleteOffsetsResult(NamedTuple):
-    """errors: empty where the whole request is refused"""
+    """The result of a deletion; `errors` is empty if the whole request is refused."""
 
     error: ErrorCode
     errors: dict[TopicPartition, ErrorCode]
@@ -313,36 +355,34 @@ Result = (
     | DeleteOffsetsResult
 )
 
-# ------------------------------------------------------------------------------------------------------------ actions
+
+# ------------------------------------------------------------------------------------------------------------- actions
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRequest:
-    request: RequestId
-    result: Result
+class InitializeShares:
+    """Initialize the state of share partitions at their share coordinators; `SharesInitialized` follows."""
+
+    group_id: str
+    state_epoch: int
+    partitions: Partitions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Append:
-    """Append one batch of (key, value) to a partition of the offsets topic; a value None is a tombstone.
+@dataclass(frozen=True, slots=True)
+class DeleteShares:
+    """Delete the state of all share partitions of a group; `SharesDeleted` follows."""
 
-    write: `Written` is to follow when every in-sync replica has it; None: nothing waits (acks=0)
-    transaction: of which the batch is part
-    """
-
-    partition: int
-    records: tuple[tuple[bytes, bytes | None], ...]
-    timestamp_ms: int
-    write: WriteId | None
-    transaction: InTransaction | None = None
+    group_id: str
+    partitions: Partitions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """Read a partition of the offsets topic; `Loaded` is to follow."""
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    """Create the internal topics of a streams group, which appear in the metadata."""
 
-    partition: int
-    leader_epoch: LeaderEpoch
+    topics: tuple[MissingTopic, ...]
 
 
-Action = AnswerRequest | Append | Load | Emit
+ShareAction = InitializeShares | DeleteShares
+OtherAction = ShareAction | CreateTopics
+Action = CommonAction[Result] | OtherAction

@@ -1,12 +1,12 @@
-"""The requests of members: join, get an assignment, say that one lives, leave. source: GroupCoordinator.scala
+"""The requests of members of classic groups: join, sync, heartbeat, leave. Source: GroupCoordinator.scala
 
-Requests are validated here; their effects on the group are in `rebalance`.
+Requests are validated here; `rebalance` applies them to the group.
 """
 
 from __future__ import annotations
 
 from cluster.groups.classic_members import ClassicMembers
-from cluster.groups.desk import Departure, Desk, left
+from cluster.groups.desk import Departure, GroupDesk, left
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Heartbeat,
@@ -21,7 +21,6 @@ from cluster.groups.inputs import (
 )
 from cluster.groups.rebalance import Rebalances
 from cluster.groups.state.consumer_group import ConsumerGroup
-from cluster.groups.state.consumer_records import encode
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
 from cluster.protocol.primitives import MAX_TEXT_BYTES
@@ -31,12 +30,16 @@ from replica.wording import shown
 
 
 class Membership:
-    """Of all groups of one coordinator. in_consumer_groups: answers where members of KIP-848 are, too"""
+    """The members of all classic groups of one coordinator.
+
+    Args:
+        in_consumer_groups: handles requests of classic members of consumer groups.
+    """
 
     def __init__(
         self,
         index: GroupIndex,
-        desk: Desk,
+        desk: GroupDesk,
         rebalances: Rebalances,
         in_consumer_groups: ClassicMembers,
     ) -> None:
@@ -46,12 +49,12 @@ class Membership:
         self._in_consumer_groups = in_consumer_groups
 
     def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """One with members, of which some may speak the classic protocol."""
+        """Return the consumer group with this id if it has members, some of which may use the classic protocol."""
         group = self._index.consumer_groups.get(group_id)
-        return group if group is not None and group.members else None
+        return group if group is not None and group.members and not group.HAS_TASKS else None
 
     def join(self, given: JoinGroup) -> None:
-        """source: handleJoinGroup"""
+        """Handle JoinGroup. Source: handleJoinGroup"""
         error = self._index.status(given.group_id)
         limits = self._desk.settings
         if error is ErrorCode.NONE and not (
@@ -59,6 +62,9 @@ class Membership:
         ):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
         of_consumers = self._consumer_group(given.group_id)
+        other = self._index.consumer_groups.get(given.group_id)
+        if given.group_id in self._index.share_groups or (of_consumers is None and other is not None and other.members):
+            error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if error is ErrorCode.NONE and of_consumers is not None:
             self._in_consumer_groups.join(of_consumers, given)
             return
@@ -67,7 +73,7 @@ class Membership:
         group = self._index.groups.get(given.group_id)
         if error is ErrorCode.NONE and group is None:
             if given.member_id == NO_MEMBER_ID:
-                # Differs from Kafka: since 4.0 it is written at once, without members.
+                # Differs from Kafka: since 4.0 it writes the new group immediately, without members.
                 group = self._index.new(given.group_id, self._desk.wall_ms(given.now_us))
             else:
                 error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -82,7 +88,7 @@ class Membership:
                 self._desk.tell(left(self._desk.node, group, member, why))
             self._desk.answer(given.request, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
             if limits.one_coordinator:
-                return  # Though the others may have been waiting for it alone.
+                return  # As in Kafka, even if the other members were waiting only for this one.
         elif not group.supports(given.protocol_type, given.protocols):
             self._desk.answer(given.request, JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, given.member_id))
         elif given.member_id == NO_MEMBER_ID:
@@ -92,18 +98,18 @@ class Membership:
         self._rebalances.maybe_complete_join(group, given.now_us)
 
     def _make_classic(self, given: JoinGroup) -> None:
-        """An empty consumer group becomes a classic one, with its offsets. source: maybeDeleteEmptyConsumerGroup"""
+        """Convert an empty consumer group with its offsets to a classic group. Source: maybeDeleteEmptyConsumerGroup"""
         old = self._index.consumer_groups[given.group_id]
-        tombstones = [encode(old.group_id, record) for record in old.tombstones()]
+        tombstones = [old.encoded(record) for record in old.tombstones()]
         self._desk.write(old.group_id, tombstones, None, given.now_us)
         self._index.forget(old.group_id)
         fresh = self._index.new(given.group_id, self._desk.wall_ms(given.now_us))
         fresh.offsets = old.offsets
 
     def _has_room(self, group: Group, member_id: str) -> bool:
-        """source: acceptJoiningMember"""
+        """Return True if the group is not too full for the member. Source: acceptJoiningMember"""
         member = group.members.get(member_id)
-        # Differs from Kafka: ids that were given out count as well, else a client could ask for any number of them.
+        # Differs from Kafka: assigned ids of pending members count too, so that clients cannot request any number.
         waiting = len(group.pending_members) - (member_id in group.pending_members)
         match group.state:
             case State.EMPTY | State.DEAD:
@@ -115,10 +121,10 @@ class Membership:
                 return member is not None or len(group.members) + waiting < self._desk.settings.max_size
 
     def _join_new(self, group: Group, given: JoinGroup) -> None:
-        """source: doNewMemberJoinGroup"""
+        """Handle the first JoinGroup of a member. Source: doNewMemberJoinGroup"""
         new_id = f"{given.client_id if given.instance_id is None else given.instance_id}-{self._desk.new_uuid()}"
         if len(new_id.encode()) > MAX_TEXT_BYTES:
-            # As Kafka, which makes the id and then cannot write it into its answer.
+            # As in Kafka, which makes the id and then fails to encode it in the response.
             self._desk.answer(given.request, JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR))
             return
         known_id = None if given.instance_id is None else group.static_members.get(given.instance_id)
@@ -130,11 +136,11 @@ class Membership:
             self._rebalances.add(group, given, new_id)
 
     def _join_again(self, group: Group, given: JoinGroup) -> None:
-        """source: doCurrentMemberJoinGroup"""
+        """Handle a JoinGroup with a member id. Source: doCurrentMemberJoinGroup"""
         if given.member_id in group.pending_members:
             if given.instance_id is None:
                 self._rebalances.add(group, given, given.member_id)
-            else:  # As in Kafka, where it is an exception: no static member is given an id.
+            else:  # As in Kafka, where this is an exception, because static members do not get pending ids.
                 self._desk.answer(given.request, JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR))
             return
         error = member_error(group, given.member_id, given.instance_id)
@@ -147,20 +153,20 @@ class Membership:
         elif member.protocols != given.protocols:
             self._rebalances.update(group, member, given, RebalanceCause.OTHER_PROTOCOLS)
         elif group.state is State.STABLE and group.is_leader(member.member_id):
-            # What the leader sees may have changed without its own metadata: partitions of a topic, for example.
+            # The leader may have seen a change that its metadata does not show, for example new partitions of a topic.
             self._rebalances.update(group, member, given, RebalanceCause.LEADER_REJOINED)
         else:
             self._rebalances.rejoined(group, given)
 
     def sync(self, given: SyncGroup) -> None:
-        """source: handleSyncGroup"""
+        """Handle SyncGroup. Source: handleSyncGroup"""
         of_consumers = self._consumer_group(given.group_id)
         if of_consumers is not None:
             self._in_consumer_groups.sync(of_consumers, given)
             return
         error, group = self._group_of_member(given)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            # The rebalance in progress is lost with the coordinator it had; older clients do not expect this error.
+            # The rebalance in progress ended with the former coordinator, and older clients do not expect this error.
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is ErrorCode.NONE:
             assert group is not None
@@ -183,14 +189,14 @@ class Membership:
             self._rebalances.keep_alive(group, member, given.now_us)
 
     def heartbeat(self, given: Heartbeat) -> None:
-        """source: handleHeartbeat"""
+        """Handle Heartbeat. Source: handleHeartbeat"""
         of_consumers = self._consumer_group(given.group_id)
         if of_consumers is not None:
             self._in_consumer_groups.heartbeat(of_consumers, given)
             return
         error, group = self._group_of_member(given)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            error = ErrorCode.NONE  # The group is being read: the member will be known, or hear so next time.
+            error = ErrorCode.NONE  # The group is still being loaded; the next heartbeat is checked.
         elif error is ErrorCode.NONE:
             assert group is not None
             self._rebalances.keep_alive(group, group.members[given.member_id], given.now_us)
@@ -199,7 +205,7 @@ class Membership:
         self._desk.answer(given.request, HeartbeatResult(error))
 
     def _group_of_member(self, given: SyncGroup | Heartbeat) -> tuple[ErrorCode, Group | None]:
-        """NONE if it is a member, and of this generation."""
+        """Return (NONE, group) for a request of a current member and generation, otherwise (error, None)."""
         error = self._index.status(given.group_id)
         group = self._index.groups.get(given.group_id)
         if error is not ErrorCode.NONE:
@@ -212,7 +218,7 @@ class Membership:
         return error, group
 
     def leave(self, given: LeaveGroup) -> None:
-        """source: handleLeaveGroup"""
+        """Handle LeaveGroup. Source: handleLeaveGroup"""
         error = self._index.status(given.group_id)
         if error is not ErrorCode.NONE:
             self._desk.answer(given.request, LeaveResult(error))
@@ -249,7 +255,10 @@ class Membership:
 
 
 def member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether this is a member, and if static the current holder of the name. source: validateCurrentMember"""
+    """Return the error of a member id, NONE for a member that, if static, still has its instance id.
+
+    Source: validateCurrentMember
+    """
     if instance_id is not None:
         current = group.static_members.get(instance_id)
         if current is None:

@@ -1,10 +1,10 @@
-"""A group that has members goes from the classic protocol to KIP-848's, and back (online upgrade and downgrade).
+"""Online migration of groups with members from the classic protocol to KIP-848's and back.
 
-A classic group becomes a consumer group when a member of KIP-848 joins it; from then on `classic_members` answers its
-classic members. A consumer group whose last member of KIP-848 goes becomes a classic group again. Both are one batch of
-records; where it cannot be written, the group is again what it was.
+A classic group becomes a consumer group when a member with KIP-848's protocol joins it; from then on `classic_members`
+answers its classic members. A consumer group becomes a classic group again when its last member with KIP-848's protocol
+leaves. Each migration is one batch of records; if it cannot be written, the group is restored.
 
-source: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup, ConsumerGroup.fromClassicGroup,
+Source: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup, ConsumerGroup.fromClassicGroup,
 ClassicGroup.fromConsumerGroup, ConsumerGroupMigrationPolicy.java
 """
 
@@ -13,16 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
-from cluster.groups.assignors.specification import Partitions
 from cluster.groups.consumer_change import Change, reconciliation
-from cluster.groups.desk import Desk, Trigger
+from cluster.groups.desk import GroupDesk, Trigger
 from cluster.groups.rebalance import Rebalances
+from cluster.groups.state.assignors import Partitions
 from cluster.groups.state.consumer_group import ConsumerGroup, GroupContents
 from cluster.groups.state.consumer_member import ClassicMetadata, ConsumerMember
 from cluster.groups.state.consumer_records import encode
-from cluster.groups.state.group import CLASSIC, Group, State
+from cluster.groups.state.group import CLASSIC, Group, Member, State
 from cluster.groups.state.index import GroupIndex
-from cluster.groups.state.member import Member
 from cluster.groups.state.records import group_key, group_value
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.protocol.consumer_protocol import (
@@ -41,16 +40,16 @@ UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrad
 """Values of group.consumer.migration.policy."""
 
 Resume = Callable[[ConsumerGroup, int], None]
-"""Starts the deadlines of a consumer group that is the current one again. (group, now_us)"""
+"""Starts the deadlines of a restored consumer group: (group, now_us)."""
 
 
 class Migration:
-    """Of all groups of one coordinator."""
+    """The migrations in all groups of one coordinator."""
 
     def __init__(
         self,
         index: GroupIndex,
-        desk: Desk,
+        desk: GroupDesk,
         rebalances: Rebalances,
         topics: TopicDirectory,
     ) -> None:
@@ -62,12 +61,15 @@ class Migration:
     # ------------------------------------------------------------------------------------------ to a consumer group
 
     def upgraded(self, classic: Group) -> Change:
-        """What makes a consumer group of it; `take_over` puts it in its place. Members that wait are answered.
+        """Return the change that converts a classic group, and let its waiting members join again.
 
-        raises: KafkaError     source: validateOnlineUpgrade, convertToConsumerGroup
+        `take_over` puts the change into effect. Source: validateOnlineUpgrade, convertToConsumerGroup
+
+        Raises:
+            KafkaError: if the group cannot be converted.
         """
         self._check_upgrade(classic)
-        # The new member raises the group epoch, so that all join again.
+        # The new member raises the group epoch, so that all members have to join again.
         self._rebalances.dismiss(classic)
         fresh = consumer_group_of(classic, self._topics)
         change = Change(fresh, [(group_key(classic.group_id), None)])
@@ -77,14 +79,13 @@ class Migration:
             change.say(reconciliation(self._desk.node, fresh, member, self._topics))
         return change
 
-    def emptied(self, classic: Group) -> Change:
-        """Of a classic group without members. source: maybeDeleteEmptyClassicGroup"""
-        fresh = ConsumerGroup(classic.group_id)
+    def emptied(self, classic: Group, fresh: ConsumerGroup) -> Change:
+        """Return the change that converts a classic group without members. Source: maybeDeleteEmptyClassicGroup"""
         fresh.offsets = classic.offsets
         return Change(fresh, [(group_key(classic.group_id), None)])
 
     def take_over(self, change: Change, classic: Group) -> None:
-        """The consumer group is the current one from now on."""
+        """Replace the classic group by the consumer group of the change."""
         fresh = change.group
         self._rebalances.rest(classic)
         del self._index.groups[classic.group_id]
@@ -112,15 +113,18 @@ class Migration:
     # ------------------------------------------------------------------------------------------- to a classic group
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
-        """Whether only classic members are left when these go. source: validateOnlineDowngradeWithFencedMembers"""
+        """Return True if the group may be downgraded because only classic members remain after these members leave.
+
+        Source: validateOnlineDowngradeWithFencedMembers
+        """
         left = len(group.members) - len(leaving)
         classic_left = group.classic_members - sum(member.classic is not None for member in leaving)
         return left > 0 and classic_left == left and self._allows_downgrade(left)
 
     def may_downgrade_by(self, group: ConsumerGroup, replaced: ConsumerMember | None) -> bool:
-        """Whether a classic client takes the place of the last member of KIP-848, which is a static one.
+        """Return True if the group may be downgraded because a classic client replaces its last KIP-848 member.
 
-        source: validateOnlineDowngradeWithReplacedMember
+        Source: validateOnlineDowngradeWithReplacedMember
         """
         if replaced is None or replaced.classic is not None:
             return False
@@ -140,10 +144,14 @@ class Migration:
         *,
         rebalances: bool = True,
     ) -> None:
-        """It is a classic group from now on. joining: takes the place of the one that leaves
-        rebalances: all are to join again, unless it reads the same topics
+        """Convert a consumer group to a classic group. Source: convertToClassicGroup
 
-        raises: KafkaError     source: convertToClassicGroup
+        Args:
+            joining: member that replaces the leaving one.
+            rebalances: True if all members have to join again; False if the replacing member reads the same topics.
+
+        Raises:
+            KafkaError: if the group cannot be converted.
         """
         group = change.group
         classic = classic_group_of(group, change.kept, leaving, joining, self._topics, self._desk.wall_ms(now_us))
@@ -171,7 +179,7 @@ class Migration:
 
     def _take_back_downgrade(self, group: ConsumerGroup, classic: Group, resume: Resume, now_us: int) -> None:
         if self._index.groups.get(group.group_id) is classic:
-            # Differs from Kafka: it forgets the classic group with the requests that wait in it.
+            # Differs from Kafka: it drops the classic group without answering its waiting requests.
             self._rebalances.unload(classic, now_us)
             del self._index.groups[group.group_id]
             self._index.consumer_groups[group.group_id] = group
@@ -186,9 +194,12 @@ def _not_upgraded(classic: Group, why: str) -> KafkaError:
 
 
 def consumer_group_of(classic: Group, topics: TopicDirectory) -> ConsumerGroup:
-    """Its members have what the last generation gave them; that is their target, too.
+    """Return the consumer group for a classic group; its members keep their partitions, which are also their targets.
 
-    raises: KafkaError     source: ConsumerGroup.fromClassicGroup
+    Raises:
+        KafkaError: if the assignments cannot be read.
+
+    Source: ConsumerGroup.fromClassicGroup
     """
     fresh = ConsumerGroup(classic.group_id)
     fresh.offsets = classic.offsets
@@ -199,7 +210,7 @@ def consumer_group_of(classic: Group, topics: TopicDirectory) -> ConsumerGroup:
         except PeerViolation:
             raise _not_upgraded(classic, "the embedded consumer protocol is malformed.") from None
         if any(fresh.holder(one) is not None for one in member.assigned):
-            # As in Kafka (addPartitionEpochs): the member that assigns has given a partition to two.
+            # As in Kafka (addPartitionEpochs): the leader has assigned a partition to two members.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         fresh.members[member.member_id] = member
         fresh.targets[member.member_id] = member.assigned
@@ -220,7 +231,7 @@ def _consumer_member(classic: Group, old: Member, topics: TopicDirectory) -> Con
         assigned = topics.with_ids(given.partitions)
     metadata = dict(old.protocols).get(classic.protocol or "")
     if metadata is None:
-        # As in Kafka: there is no generation yet, or this member came since then and does not know its protocol.
+        # As in Kafka: there is no generation yet, or this member joined later and does not support its protocol.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     says = read_subscription(metadata)
     return ConsumerMember(
@@ -246,10 +257,16 @@ def classic_group_of(
     topics: TopicDirectory,
     now_ms: int,
 ) -> Group:
-    """A stable group of its epoch, in which each has its target.
+    """Return a stable classic group with the epoch and targets of a consumer group.
 
-    contents: before the change that ends it     joining: has the target of the one that leaves
-    raises: KafkaError     source: ClassicGroup.fromConsumerGroup
+    Args:
+        contents: the consumer group's contents before the change that ends it.
+        joining: member that gets the target of the leaving one.
+
+    Raises:
+        KafkaError: if the group cannot be converted.
+
+    Source: ClassicGroup.fromConsumerGroup
     """
     classic = Group(group.group_id, State.STABLE, now_ms=now_ms)
     classic.offsets = group.offsets

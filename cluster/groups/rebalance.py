@@ -1,8 +1,8 @@
-"""How members come and go, and how a group gets its next generation. source: GroupCoordinator.scala, DelayedJoin.scala,
-DelayedSync.scala, DelayedHeartbeat.scala
+"""The rebalances of classic groups: members join and leave, and a group gets its next generation.
 
-A rebalance has two phases. In the first all members join again, until the last one has or the longest rebalance
-timeout is over; in the second the leader's assignment is awaited, written to the log, and given to all.
+A rebalance has two phases. In the first all members join again, until the last one has or the longest rebalance timeout
+is over. In the second the coordinator waits for the leader's assignment, writes it to the log, and sends it to all.
+Source: GroupCoordinator.scala, DelayedJoin.scala, DelayedSync.scala, DelayedHeartbeat.scala
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from cluster.groups.desk import WRITE_ERRORS, Departure, Desk, Trigger, left
+from cluster.groups.desk import WRITE_ERRORS, Departure, GroupDesk, Trigger, left, of_member
 from cluster.groups.inputs import NO_MEMBER_ID, JoinedMember, JoinGroup, JoinResult, SyncResult
-from cluster.groups.state.group import Group, State
-from cluster.groups.state.member import Member
+from cluster.groups.state.group import Group, Member, State
 from cluster.groups.state.records import group_key, group_value
 from cluster.protocol.consumer_protocol import assigned_partitions
 from replica.causes import JoinCause, LeaveCause, RebalanceCause
@@ -23,32 +22,32 @@ from replica.trace import events as trace
 from replica.wording import shown, shown_if_any
 
 ASSIGNMENT_BYTES_MAX = 16_384
-"""Some 4,000 partitions. An assignment is what a client has written: what is in a longer one is in no event."""
+"""The largest size of an assignment that events show (some 4,000 partitions); clients can send larger ones."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""A new member that waits longer is dropped: its client may be gone, for the connection is not read meanwhile."""
+"""The longest wait of a new member, whose client may be gone: its connection is not read while the request waits."""
 LEAST_REPEATED_WAIT_MS = 1000
 
 _OnStored = Callable[[ErrorCode, int], None]
-"""(error as in the members' answers, now_us)"""
+"""Called with (error for the members' responses, now_us)."""
 _WRITE_ERRORS = {
     **WRITE_ERRORS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""The members' answer when their group could not be written. source: GroupMetadataManager.storeGroup"""
+"""The error for members, by the error of writing their group. Source: GroupMetadataManager.storeGroup"""
 
 
 class Rebalances:
-    """Of all groups of one coordinator."""
+    """The rebalances of all classic groups of one coordinator."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: GroupDesk) -> None:
         self._desk = desk
 
     # ----------------------------------------------------------------------------------------------------- joining
 
     def add(self, group: Group, given: JoinGroup, member_id: str) -> None:
-        """source: addMemberAndRebalance"""
+        """Add a member and start a rebalance. Source: addMemberAndRebalance"""
         member = Member(
             member_id=member_id,
             instance_id=given.instance_id,
@@ -61,7 +60,7 @@ class Rebalances:
             awaiting_join=given.request,
             is_new=True,
         )
-        # Before 4.0 in a group that is new, since then also in one that was empty for a while.
+        # Before 4.0 this applies only to a new group, since then also to one that had become empty.
         if group.is_first_join and (group.generation == 0 or self._desk.settings.one_coordinator):
             group.member_came = True
         group.add(member)
@@ -70,12 +69,12 @@ class Rebalances:
         self._maybe_prepare(group, _trigger(RebalanceCause.MEMBER_JOINED, member), given.now_us)
 
     def update(self, group: Group, member: Member, given: JoinGroup, cause: RebalanceCause) -> None:
-        """A member joins again. source: updateMemberAndRebalance"""
+        """Update a member that joins again, and start a rebalance. Source: updateMemberAndRebalance"""
         _take_over(member, given, given.request)
         self._maybe_prepare(group, _trigger(cause, member), given.now_us)
 
     def give_id(self, group: Group, given: JoinGroup, member_id: str) -> None:
-        """KIP-394: it is a member only once it comes again under this id."""
+        """Answer with a member id; the client becomes a member when it joins with this id (KIP-394)."""
         out = partial(self.remove_pending, group, member_id)
         group.pending_members[member_id] = self._desk.after(given.session_timeout_ms, out, given.now_us)
         self._desk.answer(given.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
@@ -85,9 +84,12 @@ class Rebalances:
         self.maybe_complete_join(group, now_us)
 
     def replace_static(self, group: Group, member: Member, given: JoinGroup, new_id: str) -> None:
-        """A static member has come back without its id. source: updateStaticMemberAndRebalance (KIP-345, KIP-814)"""
+        """Replace a static member that has returned without its id.
+
+        Source: updateStaticMemberAndRebalance (KIP-345, KIP-814)
+        """
         old_id, previous_leader = member.member_id, group.leader_id
-        # A request that waits under the old id is a duplicate, fenced at once.
+        # A waiting request with the old id is a duplicate and is fenced immediately.
         self._answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
         self._answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
         group.replace(member, new_id)
@@ -96,7 +98,7 @@ class Rebalances:
         _take_over(member, given, given.request)
         self._tell_joined(group, member, given, replaced=old_id)
         if group.state is State.COMPLETING_REBALANCE:
-            # The leader may be assigning to the old id already.
+            # The leader may already be assigning partitions to the old id.
             self.prepare(group, _trigger(RebalanceCause.STATIC_RETURNED, member), given.now_us)
         elif group.protocol != group.select_protocol():
             self._maybe_prepare(group, _trigger(RebalanceCause.PROTOCOL_CHANGED, member), given.now_us)
@@ -105,7 +107,7 @@ class Rebalances:
 
             def stored(error: ErrorCode, now_us: int) -> None:
                 if member.awaiting_join != given.request:
-                    return  # Answered meanwhile: the group moves on, or the member has come back once more.
+                    return  # Already answered, because of a new rebalance or because the member returned once more.
                 if error is not ErrorCode.NONE:
                     member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
                     group.replace(member, old_id)
@@ -116,30 +118,31 @@ class Rebalances:
                     members = _members(group) if leads else ()
                     self._answer_join(member, _joined(group, new_id, members=members, skip_assignment=leads))
                 else:
-                    # An old client that read its own id as the leader's would assign, and no member would get any.
+                    # An old client that got its own id as the leader's would assign, but no member would get that.
                     self._answer_join(member, _joined(group, new_id, leader_id=previous_leader))
 
             self.store(group, assignments, stored, given.now_us)
 
     def rejoined(self, group: Group, given: JoinGroup) -> None:
-        """Nothing has changed, the client has missed our answer: told again where the group is."""
-        # It is no leader, or the leader of a group that waits for its assignment.
+        """Answer with the group's current state, for a client that missed the response."""
+        # The member does not lead, or it leads a group that waits for its assignment.
         members = _members(group) if group.is_leader(given.member_id) else ()
         self._desk.answer(given.request, _joined(group, given.member_id, members=members))
 
     def _tell_joined(self, group: Group, member: Member, given: JoinGroup, replaced: str | None = None) -> None:
-        """replaced: the id that a static member had until now, which keeps the client.id of its first process"""
+        """Report that a member joined; `replaced` is the previous id of a static member, whose client.id stays."""
+        node, group_id, member_id, client_id, instance_id = of_member(self._desk.node, group, member)
         self._desk.tell(
             trace.GroupMemberJoined(
-                node=self._desk.node,
-                group=shown(group.group_id),
-                member=shown(member.member_id),
-                instance=shown_if_any(member.instance_id),
-                client_id=shown(given.client_id),
+                node,
+                group_id,
+                member_id,
+                shown(given.client_id),
+                instance_id,
                 generation=group.generation,
                 cause=JoinCause.NEW if replaced is None else JoinCause.STATIC_RETURNED,
                 replaced=shown_if_any(replaced),
-                replaced_client_id=None if replaced is None else shown(member.client_id),
+                replaced_client_id=None if replaced is None else client_id,
                 message=shown(given.reason) or None,
             )
         )
@@ -151,7 +154,7 @@ class Rebalances:
             self.prepare(group, why, now_us)
 
     def prepare(self, group: Group, why: Trigger, now_us: int) -> None:
-        """source: prepareRebalance, InitialDelayedJoin"""
+        """Start a rebalance. Source: prepareRebalance, InitialDelayedJoin"""
         if group.state is State.COMPLETING_REBALANCE:
             self._reset_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_us)
         group.stop_sync()
@@ -174,7 +177,7 @@ class Rebalances:
             self._await_all(group, now_us)
 
     def _await_first(self, group: Group, delay_ms: int, remaining_ms: int, now_us: int) -> None:
-        """The first members of a group come at about the same time: each new one prolongs the wait."""
+        """Wait for the first members of a group, which usually come together; each new member prolongs the wait."""
 
         def over(now_us: int) -> None:
             if group.member_came:
@@ -194,12 +197,12 @@ class Rebalances:
             group.join = self._desk.after(timeout_ms, partial(self._complete_join, group), now_us)
 
     def maybe_complete_join(self, group: Group, now_us: int) -> None:
-        """A member came or went. The first generation waits for its delay all the same."""
+        """Complete the join phase if all members have joined, unless the first generation still has to be delayed."""
         if group.join is not None and not group.is_first_join and group.all_have_joined:
             self._complete_join(group, now_us)
 
     def _complete_join(self, group: Group, now_us: int) -> None:
-        """source: onCompleteJoin"""
+        """Begin the next generation. Source: onCompleteJoin"""
         group.stop_join()
         group.is_first_join = False
         for member in list(group.members.values()):
@@ -208,8 +211,8 @@ class Rebalances:
                 group.remove(member.member_id)
                 self._desk.tell(left(self._desk.node, group, member, why))
         if group.members and not group.elect_joined_leader():
-            # Only static members are left, and none has come: their sessions decide. Differs from Kafka: with a
-            # rebalance timeout of 0 its threads look again and again until then.
+            # Only static members are left, and none has joined, so the group waits for them or for the end of their
+            # sessions. Differs from Kafka: its threads check continuously if the rebalance timeout is 0.
             self._await_all(group, now_us, least_ms=LEAST_REPEATED_WAIT_MS)
             return
         group.begin_generation(self._desk.wall_ms(now_us))
@@ -237,14 +240,14 @@ class Rebalances:
     # -------------------------------------------------------------------------------------------------------- syncing
 
     def sync(self, group: Group, member: Member, assignments: Mapping[str, bytes], now_us: int) -> None:
-        """A member asks for its assignment; the leader brings those of all. The group awaits them."""
+        """Store the assignments that the leader has sent; a request of another member waits for them."""
         if not group.is_leader(member.member_id):
             return
         generation = group.generation
         complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
 
         def stored(error: ErrorCode, now_us: int) -> None:
-            # A member may have come or gone while the log was written.
+            # A member may have joined or left while the log was written.
             if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
                 return
             if error is not ErrorCode.NONE:
@@ -269,29 +272,25 @@ class Rebalances:
             if found is not None:
                 self._desk.tell(
                     trace.GroupMemberAssigned(
-                        node=node,
-                        group=name,
-                        member=shown(member.member_id),
-                        instance=shown_if_any(member.instance_id),
-                        client_id=shown(member.client_id),
+                        *of_member(node, group, member),
                         generation=generation,
                         partitions=tuple(f"{shown(one.topic)}-{one.partition}" for one in found),
                     )
                 )
 
     def synced(self, group: Group, member_id: str) -> None:
-        """The member has asked for its assignment."""
+        """Record that a member has requested its assignment."""
         group.pending_sync.pop(member_id, None)
         if not group.pending_sync:
             group.stop_sync()
 
     def _sync_expired(self, group: Group, now_us: int) -> None:
-        """source: onExpirePendingSync"""
+        """Remove members that have not requested their assignment. Source: onExpirePendingSync"""
         why = Departure(LeaveCause.SYNC_TIMEOUT, group.rebalance_timeout_ms)
         for member_id in list(group.pending_sync):
             member = group.members.get(member_id)
             group.remove(member_id)
-            if member is not None:  # A static member may have come back under another id.
+            if member is not None:  # A static member may have returned with another id.
                 self._desk.tell(left(self._desk.node, group, member, why))
         self.prepare(group, Trigger(RebalanceCause.SYNC_TIMEOUT), now_us)
 
@@ -301,7 +300,7 @@ class Rebalances:
         self._propagate(group, error, now_us)
 
     def _propagate(self, group: Group, error: ErrorCode, now_us: int) -> None:
-        """source: propagateAssignment"""
+        """Answer all waiting SyncGroup requests. Source: propagateAssignment"""
         for member in group.members.values():
             if member.awaiting_sync is None:
                 continue
@@ -309,7 +308,7 @@ class Rebalances:
             if error is ErrorCode.NONE:
                 result = SyncResult(error, group.protocol_type, group.protocol, member.assignment)
             self._answer_sync(member, result)
-            # A session that ended while we waited for the leader or the log was passed over: it begins anew.
+            # Sessions do not end during the wait for the leader and the log, so they are restarted here.
             self.keep_alive(group, member, now_us)
 
     def store(
@@ -319,7 +318,7 @@ class Rebalances:
         stored: _OnStored,
         now_us: int,
     ) -> None:
-        """Write the group as it is now, with these assignments. source: GroupMetadataManager.storeGroup"""
+        """Write the group with these assignments. Source: GroupMetadataManager.storeGroup"""
 
         def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
             stored(_WRITE_ERRORS.get(error, error), now_us)
@@ -330,7 +329,7 @@ class Rebalances:
     # ------------------------------------------------------------------------------------------------------- sessions
 
     def keep_alive(self, group: Group, member: Member, now_us: int) -> None:
-        """The member has shown that it lives. source: completeAndScheduleNextHeartbeatExpiration"""
+        """Restart a member's session timeout. Source: completeAndScheduleNextHeartbeatExpiration"""
         self._expect(group, member, member.session_timeout_ms, now_us)
 
     def _expect(self, group: Group, member: Member, timeout_ms: int, now_us: int) -> None:
@@ -338,9 +337,9 @@ class Rebalances:
         member.session = self._desk.after(timeout_ms, partial(self._session_expired, group, member), now_us)
 
     def _session_expired(self, group: Group, member: Member, now_us: int) -> None:
-        """source: onExpireHeartbeat"""
+        """Remove a member whose session has timed out. Source: onExpireHeartbeat"""
         member.session = None
-        # A member that waits for the others is not expected to send anything; a new one may still be gone.
+        # A member whose request waits need not send anything; but the client of a new member may be gone.
         if member.is_new or not member.is_awaiting:
             limit_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
             self.remove(group, member, Departure(LeaveCause.SESSION_TIMEOUT, limit_ms), now_us)
@@ -348,8 +347,8 @@ class Rebalances:
     # -------------------------------------------------------------------------------------------------------- leaving
 
     def remove(self, group: Group, member: Member, why: Departure, now_us: int) -> None:
-        """source: removeMemberAndUpdateGroup"""
-        # A new member may wait for its first generation: told so, its client comes again if it lives.
+        """Remove a member. Source: removeMemberAndUpdateGroup"""
+        # A new member may wait for its first generation; after this error its client joins again if it is alive.
         self._answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
         self._desk.tell(left(self._desk.node, group, member, why))
@@ -359,7 +358,7 @@ class Rebalances:
             self.maybe_complete_join(group, now_us)
 
     def unload(self, group: Group, now_us: int) -> None:
-        """Another broker coordinates the group now; waiting members are sent to look for it. source: onGroupUnloaded"""
+        """Stop coordinating a group, and answer waiting members with NOT_COORDINATOR. Source: onGroupUnloaded"""
         group.enter(State.DEAD, self._desk.wall_ms(now_us))
         for member in group.members.values():
             self._answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
@@ -367,7 +366,7 @@ class Rebalances:
         self.rest(group)
 
     def loaded(self, group: Group, now_us: int) -> None:
-        """The group was read from the log: its members have a session's time to find us. source: onGroupLoaded"""
+        """Start the sessions of a group's members after it was loaded. Source: onGroupLoaded"""
         if len(group.members) > self._desk.settings.max_size:
             limit = self._desk.settings.max_size
             self.prepare(group, Trigger(RebalanceCause.GROUP_TOO_LARGE, max_size=limit), now_us)
@@ -377,18 +376,18 @@ class Rebalances:
     # ------------------------------------------------------------------------------ between the two kinds of groups
 
     def begin(self, group: Group, now_us: int) -> None:
-        """It was a consumer group until now: its members have a session's time."""
+        """Start the sessions of a group's members after it was converted from a consumer group."""
         for member in group.members.values():
             self.keep_alive(group, member, now_us)
 
     def dismiss(self, group: Group) -> None:
-        """Members that wait are to come again. source: completeAllJoinFutures, completeAllSyncFutures"""
+        """Make all waiting members join again. Source: completeAllJoinFutures, completeAllSyncFutures"""
         for member in group.members.values():
             self._answer_join(member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             self._answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
 
     def rest(self, group: Group) -> None:
-        """It is not the current one any more: no deadline of it counts."""
+        """Cancel all deadlines of a group that was converted to a consumer group."""
         for member in group.members.values():
             member.stop_session()
         for member_id in list(group.pending_members):
@@ -397,7 +396,7 @@ class Rebalances:
         group.stop_sync()
 
     def resume(self, group: Group, now_us: int) -> None:
-        """It is the current one again; members that waited were dismissed."""
+        """Restore a group after a failed conversion, which has dismissed its waiting members."""
         self.begin(group, now_us)
         if group.state is State.PREPARING_REBALANCE:
             group.is_first_join = False
@@ -419,7 +418,7 @@ class Rebalances:
 
 
 def _take_over(member: Member, given: JoinGroup, request: int) -> None:
-    """Take over the client's current description of itself. source: updateMember"""
+    """Update a member's fields from its JoinGroup. Source: updateMember"""
     member.protocols = given.protocols
     member.rebalance_timeout_ms = given.rebalance_timeout_ms
     member.session_timeout_ms = given.session_timeout_ms
@@ -443,7 +442,7 @@ def _joined(
     leader_id: str | None = None,
     skip_assignment: bool = False,
 ) -> JoinResult:
-    """Where the group is now. leader_id: where it is not the group's"""
+    """Return the JoinGroup result for the group's current state; `leader_id` overrides the group's leader."""
     return JoinResult(
         error=error,
         member_id=member_id,

@@ -1,8 +1,4 @@
-"""The group coordinator as part of a broker: its inputs come from requests and elections, its actions are done here.
-
-It writes to the offsets topic through the replica manager, like any produce with acks=all; when it is elected, it reads
-the broker's own log. source: GroupMetadataManager.scala, BrokerMetadataPublisher.scala
-"""
+"""The group coordinator as part of a broker; the base class is shared with the transaction coordinator."""
 
 from __future__ import annotations
 
@@ -15,107 +11,122 @@ from uuid import uuid5
 from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.config import BrokerConfig
-from cluster.coordinators.topic_log import TopicLog, readable_records
-from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
+from cluster.coordinators.core import Load
+from cluster.coordinators.service import CoordinatorService
+from cluster.coordinators.topic_log import readable_records
 from cluster.groups.commits import OFFSET_WRITE_ERRORS
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
 from cluster.groups.inputs import (
-    Action,
-    AnswerRequest,
-    Append,
     CoordinatorInput,
-    Elected,
-    InTransaction,
-    LeadershipResigned,
-    Load,
+    CreateTopics,
+    DeleteShares,
     Loaded,
+    OtherAction,
     PartitionsDeleted,
     Result,
+    ShareAction,
+    SharesDeleted,
+    SharesInitialized,
     TransactionCompleted,
-    Written,
 )
+from cluster.groups.state.consumer_group import FIRST_EPOCH
 from cluster.groups.state.loading import Replay
-from cluster.groups.state.records import VALUE_VERSIONS
+from cluster.groups.state.records import value_versions
+from cluster.groups.state.topology import MissingTopic
 from cluster.groups.topic_directory import TopicDirectory
-from cluster.node import ConnectionId
-from cluster.slices import undivided
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
+from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
-from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, build_batch
+from replica.log.batches.records import NO_PRODUCER_ID, BatchHeader
 from replica.log.producers.transaction_index import NOT_ASKED_FOR
-from replica.rules import WITH_ONE_GROUP_COORDINATOR
-from replica.trace.events import Emit
+from replica.rules import NEXT_COORDINATOR_SINCE, KafkaRelease, Rules
 
-Respond = Callable[[Result], None]
+SAME_EPOCH_SINCE = KafkaRelease(4, 2)
+"""The first release in which a member that has revoked partitions keeps its epoch until it reaches its target."""
+
+FIRST_EPOCH_SINCE = KafkaRelease(4, 3)
+"""The first release whose new groups have epoch 1, so that the first member gets epoch 2."""
+ASSIGNED_ANEW_SINCE = KafkaRelease(4, 4)
+"""The first release that notes a target when the last member leaves, and whose groups follow a change of assignor."""
 
 
-def group_settings(config: BrokerConfig, release: str) -> GroupSettings:
-    has_one = release in WITH_ONE_GROUP_COORDINATOR
+def group_settings(config: BrokerConfig, rules: Rules) -> GroupSettings:
+    has_one = rules.release >= NEXT_COORDINATOR_SINCE
     return GroupSettings(
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         max_size=config.group_max_size,
         metadata_max_bytes=config.offset_metadata_max_bytes,
+        commit_timeout_ms=config.offsets_commit_timeout_ms,
         retention_ms=config.offsets_retention_minutes * 60_000,
         retention_check_interval_ms=config.offsets_retention_check_interval_ms,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
         consumer_max_size=config.group_consumer_max_size,
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         consumer_migration_policy=config.group_consumer_migration_policy,
-        versions=VALUE_VERSIONS[release],
+        share_session_timeout_ms=config.group_share_session_timeout_ms,
+        share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        share_max_size=config.group_share_max_size,
+        share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
+        streams_session_timeout_ms=config.group_streams_session_timeout_ms,
+        streams_heartbeat_interval_ms=config.group_streams_heartbeat_interval_ms,
+        streams_max_size=config.group_streams_max_size,
+        streams_initial_rebalance_delay_ms=config.group_streams_initial_rebalance_delay_ms,
+        streams_assignment_interval_ms=config.group_streams_assignment_interval_ms,
+        streams_num_standby_replicas=config.group_streams_num_standby_replicas,
+        versions=value_versions(rules.release),
         # source: CoordinatorOperationExceptionHelper; before 4.0 GroupMetadataManager.storeOffsets
         late_commit=ErrorCode.COORDINATOR_NOT_AVAILABLE if has_one else ErrorCode.REQUEST_TIMED_OUT,
         one_coordinator=has_one,
+        revoking_raises_epoch=rules.release < SAME_EPOCH_SINCE,
+        older_epochs_count=rules.commit_epoch == "assignment",
+        first_epoch=FIRST_EPOCH if rules.release >= FIRST_EPOCH_SINCE else 0,
+        empty_is_assigned=rules.release >= ASSIGNED_ANEW_SINCE,
+        assignor_raises_epoch=rules.release >= ASSIGNED_ANEW_SINCE,
     )
 
 
-class GroupService:
-    """coordinator: what is known of groups, to be asked; it is changed through `submit` and the calls of the broker
+ChangeShares = Callable[[ShareAction, Callable[[ErrorCode, int], None], int], None]
+"""Initializes or deletes the states of share partitions, and calls back with (error, now_us)."""
 
-    life: of this incarnation of the broker, different from all others     release: of the era
-    """
 
-    def __init__(self, base: BrokerBase, *, replicas: ReplicaManager, partition_of: Callable[[str], int]) -> None:
-        self._log = TopicLog(OFFSETS_TOPIC, node=base.node, outbox=base.outbox, replicas=replicas)
-        self._clock = base.clock
-        self._recorder = base.recorder
-        self._commit_timeout_us = base.config.offsets_commit_timeout_ms * 1000
-        # Differs from Kafka: the ids of members follow from the broker's incarnation, so that a run can be repeated.
+CreateInternalTopics = Callable[[Sequence[MissingTopic], int], None]
+"""Requests the creation of topics, with now_us."""
+
+
+class GroupService(CoordinatorService[CoordinatorInput, OtherAction, Result]):
+    """The group coordinator service; `coordinator` gives read access to groups."""
+
+    def __init__(
+        self,
+        base: BrokerBase,
+        *,
+        replicas: ReplicaManager,
+        partition_of: Callable[[str], int],
+        change_shares: ChangeShares,
+        create_topics: CreateInternalTopics,
+    ) -> None:
+        # Differs from Kafka: member ids are derived from the broker's incarnation, so that a run can be repeated.
         ids = count()
         self.coordinator = GroupCoordinator(
             node=base.node,
-            settings=group_settings(base.config, base.rules.release),
+            settings=group_settings(base.config, base.rules),
             clock=base.clock,
             new_uuid=lambda: uuid5(base.identity.incarnation_id, f"member {next(ids)}"),
             partition_of=partition_of,
             topics=TopicDirectory(base.cache),
         )
+        super().__init__(OFFSETS_TOPIC, base, replicas, self.coordinator)
+        self._change_shares = change_shares
+        self._create_topics = create_topics
+        self._clock = base.clock
         self._replicas = replicas
         self._ended: deque[tuple[TopicPartition, int, bool]] = deque()
         replicas.on_transaction_ended = self._transaction_ended
-        self._requests: WaitingRequests[Result] = WaitingRequests()
-        self._alarm = EarliestDeadline(base.outbox.timers, self._ring)
-
-    # ------------------------------------------------------------------------------------------------------- requests
-
-    def submit(
-        self,
-        connection: ConnectionId,
-        make_input: Callable[[RequestId], CoordinatorInput],
-        respond: Respond,
-        now_us: int,
-    ) -> None:
-        """make_input: receives the number under which the request waits
-
-        respond: is called once, unless the client disconnects first
-        """
-        request = self._requests.enter(connection, respond)
-        given = make_input(request)
-        undivided(lambda: self._perform(self.coordinator.step(given), now_us))
 
     def ask_transaction(
         self,
@@ -127,9 +138,9 @@ class GroupService:
         go_on: Callable[[int, ErrorCode, int], None],
         now_us: int,
     ) -> None:
-        """Before offsets are committed in a transaction: is it open? go_on: (guard, error, now_us)
+        """Verify a transaction before offsets are committed in it, then call `go_on` with (guard, error, now_us).
 
-        source: GroupCoordinator.handleTxnCommitOffsets
+        Source: GroupCoordinator.handleTxnCommitOffsets
         """
         index = self.coordinator.index
         error = index.status(group_id)
@@ -146,100 +157,63 @@ class GroupService:
         checks = self._replicas.transaction_checks
         checks.begin_commit(transactional_id, producer_id, producer_epoch, partition, api_version, answered, now_us)
 
-    def gone(self, connection: ConnectionId) -> None:
-        """No answer can reach the client there; the member's session goes on until it times out, as in Kafka."""
-        self._requests.gone(connection)
-
-    # -------------------------------------------------------------------------------------------------------- broker
-
-    def led(self, name: TopicPartition, leader_epoch: LeaderEpoch, now_us: int) -> None:
-        """This broker leads the partition of the offsets topic, since this epoch."""
-        elected = Elected(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
-        self._perform(self.coordinator.step(elected), now_us)
-
-    def not_led(self, name: TopicPartition, leader_epoch: LeaderEpoch | None, now_us: int) -> None:
-        """leader_epoch: of the leader that this broker follows; None: it has no replica any more"""
-        resigned = LeadershipResigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
-        self._perform(self.coordinator.step(resigned), now_us)
-
     def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None:
-        """These partitions were deleted."""
+        """Delete the offsets of deleted partitions."""
         if names and self.coordinator.index.any:
-            self._perform(self.coordinator.step(PartitionsDeleted(now_us=now_us, partitions=tuple(names))), now_us)
+            self._step(PartitionsDeleted(now_us=now_us, partitions=tuple(names)), now_us)
 
     def _transaction_ended(self, name: TopicPartition, producer_id: int, committed: bool) -> None:
         if name.topic == OFFSETS_TOPIC:
             self._ended.append((name, producer_id, committed))
 
     def settle(self, now_us: int) -> None:
-        """Records written meanwhile count from now on; to be called at the end of each step of the broker.
-
-        Markers come after the commits that they end.
-        """
-        while self._log.written:
-            write, error, offset = self._log.written.popleft()
-            written = Written(now_us=now_us, write=write, error=error, offset=offset)
-            self._perform(self.coordinator.step(written), now_us)
+        """Apply finished writes, then the markers of ended transactions, which come after the commits in the log."""
+        if self._log.written:  # Saves a call at the end of each step, since few steps have writes.
+            super().settle(now_us)
         while self._ended:
             name, producer_id, committed = self._ended.popleft()
             ended = TransactionCompleted(
                 now_us=now_us, partition=name.partition, producer_id=producer_id, committed=committed
             )
-            self._perform(self.coordinator.step(ended), now_us)
+            self._step(ended, now_us)
 
-    # -------------------------------------------------------------------------------------------------------- actions
+    def _do(self, action: OtherAction, now_us: int) -> None:
+        if isinstance(action, CreateTopics):
+            self._create_topics(action.topics, now_us)
+            return
 
-    def _perform(self, actions: list[Action], now_us: int) -> None:
-        for action in actions:
-            match action:
-                case AnswerRequest():
-                    self._requests.answer(action.request, action.result)
-                case Append():
-                    self._append(action, now_us)
-                case Load():
-                    self._load(action.partition, action.leader_epoch, now_us)
-                case Emit():
-                    self._recorder.emit(action.event)
-        self._alarm.set(self.coordinator.next_deadline_us)
+        def done(error: ErrorCode, at_us: int) -> None:
+            group_id = action.group_id
+            if isinstance(action, DeleteShares):
+                self._step(SharesDeleted(now_us=at_us, group_id=group_id, error=error), at_us)
+                return
+            partitions = action.partitions
+            self._step(SharesInitialized(now_us=at_us, group_id=group_id, partitions=partitions, error=error), at_us)
 
-    def _append(self, wanted: Append, now_us: int) -> None:
-        part_of = wanted.transaction or InTransaction(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NOT_ASKED_FOR)
-        batch = build_batch(
-            wanted.records,
-            timestamp_ms=wanted.timestamp_ms,
-            producer_id=part_of.producer_id,
-            producer_epoch=part_of.producer_epoch,
-            base_sequence=NO_SEQUENCE if wanted.transaction is None else 0,
-            transactional=wanted.transaction is not None,
-        )
-        self._log.append(wanted.partition, batch, wanted.write, self._commit_timeout_us, now_us, part_of.guard)
+        self._change_shares(action, done, now_us)
 
-    def _ring(self, now_us: int) -> None:
-        self._perform(self.coordinator.tick(now_us), now_us)
-
-    def _load(self, partition: int, leader_epoch: LeaderEpoch, now_us: int) -> None:
+    def _load(self, wanted: Load, now_us: int) -> None:
         replay = Replay()
 
         def done(done_us: int) -> None:
             groups = replay.groups(self._clock.at(done_us) // 1000)
             loaded = Loaded(
                 now_us=done_us,
-                partition=partition,
-                leader_epoch=leader_epoch,
+                partition=wanted.partition,
+                leader_epoch=wanted.leader_epoch,
                 groups=groups,
                 consumer_groups=replay.consumer_groups(),
+                share_groups=tuple(replay.share_groups.values()),
                 unreadable=replay.unreadable,
             )
-            self._perform(self.coordinator.step(loaded), done_us)
+            self._step(loaded, done_us)
 
-        def is_wanted() -> bool:
-            return self.coordinator.index.loading.get(partition) == leader_epoch
-
-        self._log.load(partition, partial(replay_batch, replay), is_wanted, done, now_us)
+        is_wanted = partial(self.coordinator.index.is_loading, wanted.partition, wanted.leader_epoch)
+        self._log.load(wanted.partition, partial(replay_batch, replay), is_wanted, done, now_us)
 
 
 def replay_batch(replay: Replay, header: BatchHeader, batch: bytes) -> None:
-    """Records damaged on the disk are skipped."""
+    """Apply the records of a batch to `replay`; a damaged batch is skipped and its records are counted."""
     if header.is_control:
         _replay_marker(replay, header, batch)
         return

@@ -1,4 +1,4 @@
-"""The topics of the cluster, as a coordinator of groups sees them."""
+"""The existing topics in a broker's metadata, for the group coordinator."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import NamedTuple
 from uuid import UUID
 
 from cluster.broker.metadata.follower import MetadataCache
-from cluster.groups.assignors.specification import Partitions, TopicIdPartition
+from cluster.groups.state.assignors import Partitions, TopicIdPartition
 from cluster.groups.state.topic_hash import Racks, group_hash, topic_hash
 from controller.image import TopicImage
 from replica.ids import Offset, TopicPartition
 
 
 class SubscribedTopic(NamedTuple):
-    """A topic of the group that exists."""
+    """An existing topic that a group reads."""
 
     topic_id: UUID
     partitions: int
 
 
 class TopicDirectory:
-    """Of one broker, as of the last metadata record it has applied."""
+    """The topics as of the last metadata record that the broker has applied."""
 
     def __init__(self, cache: MetadataCache) -> None:
         self.cache = cache
@@ -29,6 +29,10 @@ class TopicDirectory:
     def find(self, name: str) -> SubscribedTopic | None:
         topic = self.cache.image.topics.get(name)
         return None if topic is None else SubscribedTopic(topic.topic_id, len(topic.partitions))
+
+    def partitions_of(self, name: str) -> int | None:
+        topic = self.cache.image.topics.get(name)
+        return None if topic is None else len(topic.partitions)
 
     def name_of(self, topic_id: UUID) -> str | None:
         return self.cache.topic_name(topic_id)
@@ -38,19 +42,19 @@ class TopicDirectory:
 
     @property
     def version(self) -> Offset:
-        """Of the last metadata record. source: MetadataProvenance.lastContainedOffset"""
+        """The offset of the last metadata record. Source: MetadataProvenance.lastContainedOffset"""
         return self.cache.image.offset
 
     @property
     def version_of_newest(self) -> Offset:
-        """Of the last record that made a topic. source: lastMetadataImageWithNewTopics
+        """The offset of the last metadata record that created a topic. Source: lastMetadataImageWithNewTopics
 
-        Differs from Kafka: there it is also the first metadata that a broker has after its start.
+        Differs from Kafka: there it can also be the offset of the first metadata that a broker has after its start.
         """
         return self.cache.image.new_topics_offset
 
     def hash_of(self, names: Iterable[str]) -> int:
-        """Of those that exist; names: in ascending order. source: ModernGroup.computeMetadataHash"""
+        """Return the hash of the existing topics; `names` are in ascending order (ModernGroup.computeMetadataHash)."""
         known = ((name, self.cache.image.topics.get(name)) for name in names)
         return group_hash(
             topic_hash(name, topic.topic_id, self._racks(topic)) for name, topic in known if topic is not None
@@ -66,11 +70,11 @@ class TopicDirectory:
         )
 
     def with_ids(self, partitions: Iterable[TopicPartition]) -> Partitions:
-        """Without those of topics that there are not. source: Utils.toTopicPartitionMap"""
+        """Replace topic names by ids, and drop unknown topics. Source: Utils.toTopicPartitionMap"""
         found = ((self.find(one.topic), one.partition) for one in partitions)
         return tuple(sorted({TopicIdPartition(topic.topic_id, number) for topic, number in found if topic is not None}))
 
     def with_names(self, partitions: Partitions) -> tuple[TopicPartition, ...]:
-        """Without those of topics that there are not. source: Utils.toConsumerProtocolAssignment"""
+        """Replace topic ids by names, and drop unknown topics. Source: Utils.toConsumerProtocolAssignment"""
         found = ((self.cache.topic_name(one.topic_id), one.partition) for one in partitions)
         return tuple(TopicPartition(name, number) for name, number in found if name is not None)

@@ -1,5 +1,6 @@
-"""The transaction coordinator, pure: the state of each transactional.id, its epochs, and when its markers are due.
-service.py is its part in a broker, marker_channel.py its way to the leaders of the partitions.
+"""The transaction coordinator: the state of each transactional.id, its epochs, and its markers.
+
+service.py is its part in a broker, marker_channel.py its connection to the leaders of partitions.
 
 May import: cluster, cluster.broker.metadata, cluster.broker.replicas, cluster.coordinators, cluster.protocol.
 Open first: coordinator.py.

@@ -1,5 +1,6 @@
-"""How a producer gets its id and epoch (InitProducerId): all earlier instances with its transactional.id are fenced,
-and what they left open is aborted. source: TransactionCoordinator.handleInitProducerId, prepareInitProducerIdTransit
+"""Handles InitProducerId: assigns a producer id and epoch, fences earlier instances, aborts their transaction.
+
+Source: TransactionCoordinator.handleInitProducerId, prepareInitProducerIdTransit
 """
 
 from __future__ import annotations
@@ -7,10 +8,9 @@ from __future__ import annotations
 from functools import partial
 
 from cluster.protocol.versions import INIT_PRODUCER_ID
-from cluster.transactions.desk import TransactionDesk
+from cluster.transactions.desk import NewProducerIds, TransactionDesk
 from cluster.transactions.ending import Endings
 from cluster.transactions.inputs import EndResult, InitProducerId, InitResult, ProducerIdAndEpoch
-from cluster.transactions.producer_ids import NewProducerIds
 from cluster.transactions.transaction import (
     AT_REST,
     PREPARED,
@@ -48,8 +48,10 @@ class Beginnings:
             self._begin(given, producer_id, now_us)
 
     def _begin(self, given: InitProducerId, new_id: int | None, now_us: int) -> None:
-        """new_id: for a transactional id that is not known, or whose producer id has no epoch left; None: none was
-        asked for yet"""
+        """Initialize a producer.
+
+        `new_id` is for an unknown transactional id or one without epochs left; None if not requested yet.
+        """
         now_ms = self._desk.wall_ms(now_us)
         try:
             transaction = self._desk.find(given.transactional_id)
@@ -79,7 +81,7 @@ class Beginnings:
 
     def _fence(self, given: InitProducerId, transaction: TransactionMetadata, now_us: int) -> None:
         def fenced(result: EndResult, fenced_us: int) -> None:
-            # It has to come again, until the transaction that it found is aborted.
+            # The producer has to retry until its earlier transaction is aborted.
             failed = result.error is not ErrorCode.NONE
             self._refuse(given, result.error if failed else ErrorCode.CONCURRENT_TRANSACTIONS)
 
@@ -102,7 +104,11 @@ class Beginnings:
 
 
 def _rotates(transaction: TransactionMetadata, given: InitProducerId) -> bool:
-    """Whether the producer gets another id. raises: KafkaError, where it cannot begin now"""
+    """Return True if the producer gets another id.
+
+    Raises:
+        KafkaError: if the producer cannot be initialized now.
+    """
     if transaction.pending is not None:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if given.expected is not None and not _knows(transaction, given.expected):
@@ -114,7 +120,7 @@ def _rotates(transaction: TransactionMetadata, given: InitProducerId) -> bool:
 
 
 def _knows(transaction: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
-    """source: isValidProducerId"""
+    """Return True if the expected id is valid. Source: isValidProducerId"""
     return (
         transaction.producer_epoch == NO_PRODUCER_EPOCH
         or expected.producer_id == transaction.producer_id

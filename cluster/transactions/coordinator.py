@@ -1,8 +1,9 @@
-"""The transaction coordinator of one broker: inputs in, actions out. source: TransactionCoordinator.scala,
-TransactionStateManager.scala
+"""The transaction coordinator of one broker: inputs in, actions out.
 
-Each transactional.id is kept in one partition of the topic of transactions, and coordinated by the leader of that
-partition, whose leader epoch is the coordinator epoch. A new leader reads its log and sends the markers that are due.
+Each transactional.id is kept in one partition of the transactions topic and coordinated by the leader of that
+partition, whose leader epoch is the coordinator epoch. A new leader reads its log and sends the pending markers.
+
+Source: TransactionCoordinator.scala, TransactionStateManager.scala
 """
 
 from __future__ import annotations
@@ -11,27 +12,24 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from cluster.clocks import WallClock
+from cluster.coordinators.core import CommonAction, CommonInput, Elected, LeadershipResigned, Load, Written
 from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN
 from cluster.transactions.beginning import Beginnings
-from cluster.transactions.desk import TransactionDesk, TransactionSettings
+from cluster.transactions.desk import NewProducerIds, TransactionDesk, TransactionSettings
 from cluster.transactions.ending import Endings
 from cluster.transactions.inputs import (
     AddPartitions,
     AddResult,
-    CoordinatorElected,
-    CoordinatorResigned,
     EndResult,
     EndTxn,
     InitProducerId,
-    LoadPartition,
     MarkersAnswered,
     PartitionLoaded,
     ProducerIdGiven,
-    RecordWritten,
     TransactionAction,
     TransactionInput,
+    TransactionResult,
 )
-from cluster.transactions.producer_ids import NewProducerIds
 from cluster.transactions.transaction import AT_REST, PREPARED, TransactionMetadata
 from cluster.transactions.transaction import TransactionState as State
 from replica.causes import TransactionCause
@@ -41,7 +39,7 @@ from replica.trace.events import TransactionsLoaded, TransactionsUnloaded
 
 
 class TransactionCoordinator:
-    """`step` changes it; `describe` and `listed` only look"""
+    """The transaction coordinator. `step` changes it; `describe` and `listed` only read."""
 
     def __init__(
         self, *, node: str, settings: TransactionSettings, clock: WallClock, partition_of: Callable[[str], int]
@@ -50,28 +48,27 @@ class TransactionCoordinator:
         self._new_ids = NewProducerIds(self._desk)
         self._endings = Endings(self._desk, self._new_ids)
         self._beginnings = Beginnings(self._desk, self._new_ids, self._endings)
-        self._epochs: dict[int, LeaderEpoch] = {}
         self._is_checking = False
 
     @property
     def version(self) -> int:
-        """transaction.version of the cluster."""
+        """The transaction.version of the cluster."""
         return self._desk.settings.version
 
     def set_version(self, version: int) -> None:
-        """For what begins from now on."""
+        """Set the transaction.version for everything that begins from now on."""
         self._desk.settings = replace(self._desk.settings, version=version)
 
     @property
     def next_deadline_us(self) -> int | None:
         return self._desk.timers.next_deadline_us
 
-    def tick(self, now_us: int) -> list[TransactionAction]:
-        """Deadlines that have come."""
+    def tick(self, now_us: int) -> list[CommonAction[TransactionResult] | TransactionAction]:
+        """Handle due deadlines."""
         self._desk.timers.run_due(now_us)
         return self._desk.take()
 
-    def step(self, given: TransactionInput) -> list[TransactionAction]:
+    def step(self, given: CommonInput | TransactionInput) -> list[CommonAction[TransactionResult] | TransactionAction]:
         match given:
             case InitProducerId():
                 self._beginnings.asked(given)
@@ -83,20 +80,24 @@ class TransactionCoordinator:
                 self._new_ids.given(given)
             case MarkersAnswered():
                 self._endings.answered(given)
-            case CoordinatorElected():
+            case Elected():
                 self._elected(given)
             case PartitionLoaded():
                 self._loaded(given)
-            case CoordinatorResigned():
+            case LeadershipResigned():
                 self._resigned(given)
-            case RecordWritten():
-                self._desk.written(given.write, given.error, given.now_us)
+            case Written():
+                self._desk.written(given)
         return self._desk.take()
 
     # ------------------------------------------------------------------------------------------------------ questions
 
     def describe(self, transactional_id: str) -> TransactionMetadata:
-        """raises: KafkaError       source: handleDescribeTransactions"""
+        """Return the transaction of an id. Source: handleDescribeTransactions
+
+        Raises:
+            KafkaError: if the id is invalid or unknown.
+        """
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         transaction = self._desk.find(transactional_id)
@@ -107,9 +108,15 @@ class TransactionCoordinator:
     def listed(
         self, producer_ids: Collection[int], states: Sequence[State] | None, longer_than_ms: int, now_us: int
     ) -> list[TransactionMetadata]:
-        """producer_ids: empty for all     states: None for all     longer_than_ms: open for so long; -1: any time
+        """Return the matching transactions. Source: listTransactionStates
 
-        raises: KafkaError       source: listTransactionStates
+        Args:
+            producer_ids: empty for all.
+            states: None for all.
+            longer_than_ms: shortest time for which they have been open; -1 for any.
+
+        Raises:
+            KafkaError: if a partition is still being loaded.
         """
         if self._desk.loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -123,12 +130,15 @@ class TransactionCoordinator:
         ]
 
     def is_loading(self, partition: int, leader_epoch: LeaderEpoch) -> bool:
-        return self._desk.loading.get(partition) == leader_epoch
+        return self._desk.is_loading(partition, leader_epoch)
 
     # ------------------------------------------------------------------------------------------------------- requests
 
     def _add(self, given: AddPartitions) -> None:
-        """source: handleAddPartitionsToTransaction, handleVerifyPartitionsInTransaction"""
+        """Add partitions to a transaction, or verify them.
+
+        Source: handleAddPartitionsToTransaction, handleVerifyPartitionsInTransaction
+        """
         try:
             transaction = self._member(given)
             if given.verify_only:
@@ -158,13 +168,18 @@ class TransactionCoordinator:
         self._desk.write(transaction, transit, TransactionCause.PARTITIONS_ADDED, written, given.now_us)
 
     def _member(self, given: AddPartitions) -> TransactionMetadata:
-        """raises: KafkaError, where the producer cannot have this transaction"""
+        """Return the transaction of a request.
+
+        Raises:
+            KafkaError: if the request does not match the transaction, or has to be retried.
+        """
         if not given.transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         transaction = self._desk.find(given.transactional_id)
         waits = transaction is not None and transaction.pending is not None and not given.verify_only
         if waits and self._desk.settings.knows_v2:
-            # It may have the epoch of its next transaction, which until then looks like that of a zombie (KAFKA-18464).
+            # The request may have the next transaction's epoch, which is not valid until that change is written
+            # (KAFKA-18464).
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if transaction is None or transaction.producer_id != given.producer_id:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -182,14 +197,13 @@ class TransactionCoordinator:
 
     # ------------------------------------------------------------------------------------------------------ leadership
 
-    def _elected(self, given: CoordinatorElected) -> None:
-        """source: onElection, loadTransactionsForTxnTopicPartition"""
-        if given.leader_epoch <= self._epochs.get(given.partition, -1):
-            return  # Known already: only the ISR has changed.
-        self._epochs[given.partition] = given.leader_epoch
-        self._forget(given.partition)  # What it wrote in an earlier epoch is in its log.
+    def _elected(self, given: Elected) -> None:
+        """Load the transactional ids of a partition. Source: onElection, loadTransactionsForTxnTopicPartition"""
+        if not self._desk.is_news(given):
+            return
+        self._forget(given.partition)  # Changes of an earlier epoch are in the log.
         self._desk.loading[given.partition] = given.leader_epoch
-        self._desk.want(LoadPartition(partition=given.partition, leader_epoch=given.leader_epoch))
+        self._desk.want(Load(partition=given.partition, leader_epoch=given.leader_epoch))
         if not self._is_checking:
             # Kafka's schedulers start with the broker; here with the first partition that it leads.
             self._is_checking = True
@@ -197,10 +211,8 @@ class TransactionCoordinator:
             self._check_expiry_later(given.now_us)
 
     def _loaded(self, given: PartitionLoaded) -> None:
-        if not self.is_loading(given.partition, given.leader_epoch):
-            return  # Another broker leads by now.
-        del self._desk.loading[given.partition]
-        self._desk.owned[given.partition] = given.leader_epoch
+        if not self._desk.loaded(given.partition, given.leader_epoch):
+            return
         if given.transactions or given.unreadable:
             self._desk.tell(
                 TransactionsLoaded(
@@ -218,14 +230,13 @@ class TransactionCoordinator:
                 transit = transaction.prepare_complete(self._desk.wall_ms(given.now_us))
                 self._endings.send_markers(transaction, transit, given.now_us)
 
-    def _resigned(self, given: CoordinatorResigned) -> None:
-        """source: onResignation, removeTransactionsForTxnTopicPartition"""
-        if given.leader_epoch is not None:
-            if given.leader_epoch <= self._epochs.get(given.partition, -1):
-                return
-            self._epochs[given.partition] = given.leader_epoch
-        else:
-            self._epochs.pop(given.partition, None)
+    def _resigned(self, given: LeadershipResigned) -> None:
+        """Forget a partition that another broker leads.
+
+        Source: onResignation, removeTransactionsForTxnTopicPartition
+        """
+        if not self._desk.is_news(given):
+            return
         lost = self._forget(given.partition)
         if lost:
             self._desk.tell(
@@ -233,9 +244,8 @@ class TransactionCoordinator:
             )
 
     def _forget(self, partition: int) -> int:
-        """Returns how many there were."""
-        self._desk.owned.pop(partition, None)
-        self._desk.loading.pop(partition, None)
+        """Forget the transactional ids of a partition and return their number."""
+        self._desk.lost(partition)
         lost = [name for name in self._desk.kept if self._desk.partition_of(name) == partition]
         for name in lost:
             del self._desk.kept[name]
@@ -247,12 +257,12 @@ class TransactionCoordinator:
         self._desk.timers.at(now_us + self._desk.settings.abort_check_interval_ms * 1000, self._abort_timed_out)
 
     def _abort_timed_out(self, now_us: int) -> None:
-        """source: abortTimedOutTransactions"""
+        """Abort transactions that have timed out. Source: abortTimedOutTransactions"""
         now_ms = self._desk.wall_ms(now_us)
         for transaction in list(self._desk.kept.values()):
             is_open = transaction.state is State.ONGOING and transaction.pending is None
             if is_open and transaction.started_ms + transaction.timeout_ms < now_ms:
-                # Differs from Kafka: where one has no further epoch, the check ends there in an exception.
+                # Differs from Kafka: there the check ends with an exception at an id without epochs left.
                 self._endings.fence(transaction, TransactionCause.TIMEOUT, _unanswered, now_us)
         self._check_timeouts_later(now_us)
 
@@ -260,7 +270,7 @@ class TransactionCoordinator:
         self._desk.timers.at(now_us + self._desk.settings.expiration_check_interval_ms * 1000, self._expire)
 
     def _expire(self, now_us: int) -> None:
-        """source: removeExpiredTransactionalIds"""
+        """Remove unused transactional ids. Source: removeExpiredTransactionalIds"""
         now_ms = self._desk.wall_ms(now_us)
         for transaction in list(self._desk.kept.values()):
             is_unused = now_ms - transaction.updated_ms >= self._desk.settings.expiration_ms
@@ -270,4 +280,4 @@ class TransactionCoordinator:
 
 
 def _unanswered(result: EndResult, now_us: int) -> None:
-    """No request waits; a transaction that could not be aborted is tried again with the next check."""
+    """Do nothing: no request waits, and the next check retries an abort that failed."""

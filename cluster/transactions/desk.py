@@ -1,32 +1,36 @@
-"""State that the parts of a transaction coordinator share: settings, deadlines, what it keeps, and the actions they
-want done. source: TransactionStateManager.scala"""
+"""State shared by the parts of a transaction coordinator, including its settings and transactional ids.
+
+Source: TransactionStateManager.scala
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.clocks import Timers, WallClock
-from cluster.coordinators.waiting import RequestId
+from cluster.clocks import WallClock
+from cluster.coordinators.core import CHANGE_ERRORS, Desk, LedPartitions, OnWritten
 from cluster.protocol.versions import api_name
-from cluster.transactions.inputs import AnswerProducer, TransactionAction, TransactionResult, WriteId, WriteRecord
+from cluster.transactions.inputs import AskProducerId, ProducerIdGiven, TransactionAction, TransactionResult
 from cluster.transactions.records import FLEXIBLE_VALUE, transaction_key, transaction_value
 from cluster.transactions.transaction import BUMPS_EPOCH, TransactionMetadata, TransactionState, Transit
 from replica.causes import TransactionCause
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import LeaderEpoch
-from replica.trace.events import Emit, TraceEvent, TransactionRefused, TransactionStateChanged
+from replica.ids import LeaderEpoch, Offset
+from replica.trace.events import TransactionRefused, TransactionStateChanged
 from replica.wording import shown
 
-OnWritten = Callable[[ErrorCode, int], None]
-"""(error, now_us)"""
+OnChanged = Callable[[ErrorCode, int], None]
+"""Called with the error and the current time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """source: TransactionStateManagerConfig. version: transaction.version of the cluster
+    """Settings of a transaction coordinator. Source: TransactionStateManagerConfig
 
-    knows_v2: the brokers are of Kafka 4.0 or later, whatever the level of transaction.version
+    Attributes:
+        version: transaction.version of the cluster.
+        knows_v2: True for brokers of Kafka 4.0 or later, whatever the transaction.version.
     """
 
     max_timeout_ms: int = 900_000
@@ -39,79 +43,42 @@ class TransactionSettings:
 
     @property
     def value_version(self) -> int:
-        """Of the records."""
+        """The version of record values."""
         return FLEXIBLE_VALUE if self.version >= 1 else 0
 
 
-WRITE_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""The answer to a producer whose request could not be written. source: appendTransactionToLog"""
+class TransactionDesk(Desk[TransactionAction, TransactionResult], LedPartitions):
+    """The shared state of a transaction coordinator.
 
+    The leader epoch of a partition is the coordinator epoch of its transactional ids.
 
-class TransactionDesk:
-    """owned: by partition of the topic that this broker leads and has read, in order: its leader epoch, which is the
-    coordinator epoch of what is kept there     kept: the transactional ids of all of them     loading: as owned
-
-    partition_of: where a transactional id is kept
+    Attributes:
+        kept: transactional ids in the partitions that this broker leads.
     """
 
     def __init__(
         self, *, node: str, settings: TransactionSettings, clock: WallClock, partition_of: Callable[[str], int]
     ) -> None:
+        Desk.__init__(self, node, clock)
+        LedPartitions.__init__(self, partition_of)
         self.settings = settings
-        self.partition_of = partition_of
-        self.timers: Timers[TransactionAction] = Timers()
-        self.owned: dict[int, LeaderEpoch] = {}
-        self.loading: dict[int, LeaderEpoch] = {}
         self.kept: dict[str, TransactionMetadata] = {}
-        self.node = node
-        self._clock = clock
-        self._actions: list[TransactionAction] = []
-        self._writes: dict[WriteId, OnWritten] = {}
-        self._last_write = 0
-
-    def wall_ms(self, now_us: int) -> int:
-        return self._clock.at(now_us) // 1000
-
-    def answer(self, request: RequestId, result: TransactionResult) -> None:
-        self._actions.append(AnswerProducer(request, result))
-
-    def tell(self, event: TraceEvent) -> None:
-        self._actions.append(Emit(event))
-
-    def want(self, action: TransactionAction) -> None:
-        self._actions.append(action)
-
-    def take(self) -> list[TransactionAction]:
-        actions, self._actions = self._actions, []
-        return actions
 
     # ---------------------------------------------------------------------------------------------------------- lookup
 
-    def status(self, transactional_id: str) -> ErrorCode:
-        """Whether this broker can speak for it."""
-        partition = self.partition_of(transactional_id)
-        if partition in self.loading:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR
-
     def find(self, transactional_id: str) -> TransactionMetadata | None:
-        """raises: KafkaError, where another broker coordinates it. source: getTransactionState"""
+        """Return the transaction of an id, None if the id is unknown. Source: getTransactionState
+
+        Raises:
+            KafkaError: if another broker coordinates the id.
+        """
         error = self.status(transactional_id)
         if error is not ErrorCode.NONE:
             raise KafkaError(error)
         return self.kept.get(transactional_id)
 
     def epoch_of(self, transactional_id: str) -> LeaderEpoch:
-        """Coordinator epoch of an id that is kept here; -1 once it is not."""
+        """Return the coordinator epoch of an id; -1 if this broker no longer coordinates it."""
         return self.owned.get(self.partition_of(transactional_id), -1)
 
     # --------------------------------------------------------------------------------------------------------- writing
@@ -121,26 +88,27 @@ class TransactionDesk:
         transaction: TransactionMetadata,
         transit: Transit,
         why: TransactionCause,
-        done: OnWritten,
+        done: OnChanged,
         now_us: int,
         *,
         keeps_pending: tuple[ErrorCode, ...] = (),
         fences: bool = False,
     ) -> None:
-        """Append what it is to become; once all in-sync replicas have it, it is that. source: appendTransactionToLog
+        """Append a transition, and apply it once all in-sync replicas have it. Source: appendTransactionToLog
 
-        keeps_pending: at these errors the caller writes it once more, so nothing else may begin
+        Args:
+            keeps_pending: errors after which the caller retries, so nothing else may begin.
         """
         transactional_id = transaction.transactional_id
         if transit.version and self.settings.value_version < FLEXIBLE_VALUE:
-            # A request of transaction.version 2 where the cluster has 0, for which the record has no field: Kafka fails
-            # here with the change pending, and the id is of no use until another broker coordinates it.
+            # The request has transaction.version 2, for which record version 0 has no field. Kafka fails here and
+            # leaves the change pending, so the id cannot be used until another broker coordinates it.
             done(ErrorCode.UNSUPPORTED_VERSION, now_us)
             return
 
-        def written(error: ErrorCode, written_us: int) -> None:
-            found = WRITE_ERRORS.get(error, error)
-            is_kept = self.kept.get(transactional_id) is transaction  # Each election reads others.
+        def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
+            found = CHANGE_ERRORS.get(error, error)
+            is_kept = self.kept.get(transactional_id) is transaction  # Each election loads new objects.
             if found is ErrorCode.NONE and not is_kept:
                 status = self.status(transactional_id)
                 found = ErrorCode.NOT_COORDINATOR if status is ErrorCode.NONE else status
@@ -154,13 +122,13 @@ class TransactionDesk:
             done(found, written_us)
 
         value = transaction_value(transit, self.settings.value_version)
-        self._append(transactional_id, value, transit.timeout_ms, written, now_us)
+        self._write_value(transactional_id, value, transit.timeout_ms, written, now_us)
 
     def bury(self, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
-        """A tombstone for an id that was not used for long; then it is forgotten."""
+        """Write a tombstone for an unused id, then forget it."""
         transactional_id = transaction.transactional_id
 
-        def written(error: ErrorCode, written_us: int) -> None:
+        def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
             if self.kept.get(transactional_id) is not transaction:
                 return
             if error is ErrorCode.NONE:
@@ -170,7 +138,7 @@ class TransactionDesk:
             else:
                 transaction.pending = None
 
-        self._append(transactional_id, None, self.settings.request_timeout_ms, written, now_us)
+        self._write_value(transactional_id, None, self.settings.request_timeout_ms, written, now_us)
 
     def _tell_changed(
         self,
@@ -181,7 +149,7 @@ class TransactionDesk:
         *,
         fences: bool = False,
     ) -> None:
-        """The new state is on all in-sync replicas."""
+        """Report a new state that all in-sync replicas have."""
         self.tell(
             TransactionStateChanged(
                 node=self.node,
@@ -210,26 +178,37 @@ class TransactionDesk:
             )
         )
 
-    def _append(
+    def _write_value(
         self, transactional_id: str, value: bytes | None, timeout_ms: int, written: OnWritten, now_us: int
     ) -> None:
-        self._last_write += 1
-        self._writes[self._last_write] = written
-        self._actions.append(
-            WriteRecord(
-                partition=self.partition_of(transactional_id),
-                key=transaction_key(transactional_id),
-                value=value,
-                timestamp_ms=self.wall_ms(now_us),
-                timeout_ms=timeout_ms,
-                write=self._last_write,
-            )
-        )
-
-    def written(self, write: WriteId, error: ErrorCode, now_us: int) -> None:
-        self._writes.pop(write)(error, now_us)
+        records = ((transaction_key(transactional_id), value),)
+        self.append(self.partition_of(transactional_id), records, written, now_us, timeout_ms=timeout_ms)
 
     @property
     def bumps_epochs(self) -> bool:
-        """Whether the end itself raises the epoch where the coordinator ends a transaction."""
+        """True if the end of a transaction by the coordinator itself raises the epoch."""
         return self.settings.version >= BUMPS_EPOCH
+
+
+# --------------------------------------------------------------------------------------------------------- producer ids
+#
+# New producer ids for transactional ids, requested from the broker, which gets blocks of ids from the controller.
+
+
+Taken = Callable[[int | None, int], None]
+"""Called with the producer id, None if there is none, and the current time."""
+
+
+class NewProducerIds:
+    def __init__(self, desk: TransactionDesk) -> None:
+        self._desk = desk
+        self._waiting: dict[int, Taken] = {}
+        self._last_ticket = 0
+
+    def ask(self, taken: Taken, now_us: int) -> None:
+        self._last_ticket += 1
+        self._waiting[self._last_ticket] = taken
+        self._desk.want(AskProducerId(self._last_ticket))
+
+    def given(self, given: ProducerIdGiven) -> None:
+        self._waiting.pop(given.ticket)(given.producer_id, given.now_us)

@@ -1,5 +1,6 @@
-"""How a transaction ends: the decision is written (Prepare*), then a marker into each of its partitions, then that all
-have it (Complete*). source: TransactionCoordinator.endTransaction, TransactionMarkerChannelManager.scala,
+"""The end of a transaction: a Prepare* record, then a marker to each partition, then a Complete* record.
+
+Source: TransactionCoordinator.endTransaction, TransactionMarkerChannelManager.scala,
 TransactionMarkerRequestCompletionHandler.scala
 """
 
@@ -9,9 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from cluster.protocol.versions import END_TXN
-from cluster.transactions.desk import TransactionDesk
+from cluster.transactions.desk import NewProducerIds, TransactionDesk
 from cluster.transactions.inputs import EndResult, EndTxn, MarkersAnswered, SendMarkers
-from cluster.transactions.producer_ids import NewProducerIds
 from cluster.transactions.transaction import (
     BUMPS_EPOCH,
     MAX_EPOCH,
@@ -29,9 +29,9 @@ from replica.log.batches.records import NO_PRODUCER_ID
 
 APPEND_RETRY_MS = 100
 FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-"""Another coordinator, or a newer epoch, has taken the partition over: this transaction can be left alone."""
+"""Errors that mean that another coordinator or a newer epoch has taken over, so that no marker is needed."""
 NO_MARKER_NEEDED = (ErrorCode.UNSUPPORTED_VERSION, None)
-"""The partition is deleted, or of a format without markers."""
+"""Results of a partition that is deleted, or whose format has no markers."""
 Done = Callable[[EndResult, int], None]
 
 
@@ -41,7 +41,7 @@ class Endings:
         self._new_ids = new_ids
 
     def asked(self, given: EndTxn) -> None:
-        """By the producer."""
+        """Handle a producer's EndTxn."""
 
         def done(result: EndResult, now_us: int) -> None:
             if result.error is not ErrorCode.NONE:
@@ -56,7 +56,7 @@ class Endings:
             done(EndResult(ErrorCode.INVALID_REQUEST), given.now_us)
 
     def _decide(self, given: EndTxn, done: Done, new_id: int | None, now_us: int) -> None:
-        """new_id: takes over if the epochs of the present one are used up; None: none was asked for yet"""
+        """Decide a producer's EndTxn. `new_id` replaces an id without epochs left; None if not requested yet."""
         try:
             transaction = self._desk.find(given.transactional_id)
             if transaction is None:
@@ -82,7 +82,7 @@ class Endings:
             self._decide(given, done, producer_id, now_us)
 
     def fence(self, transaction: TransactionMetadata, why: TransactionCause, done: Done, now_us: int) -> None:
-        """The coordinator aborts the transaction: the producer's epoch is not valid any more."""
+        """Abort a transaction and fence its producer."""
         bumps = self._desk.bumps_epochs
         try:
             transaction.fence(bumps=bumps)
@@ -123,10 +123,10 @@ class Endings:
     # -------------------------------------------------------------------------------------------------------- markers
 
     def send_markers(self, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
-        """Send them to all partitions that have none yet.
+        """Send markers to all partitions of a transaction.
 
         Args:
-            transit: what the transaction is to become then. It is pending, so nothing else ends the transaction.
+            transit: transition after all markers. It is pending, so nothing else ends the transaction.
 
         Source: addTxnMarkersToSend
         """
@@ -144,15 +144,16 @@ class Endings:
                     producer_epoch=transaction.producer_epoch,
                     commit=transaction.state is State.PREPARE_COMMIT,
                     partitions=tuple(partitions),
+                    version=transaction.version,
                     again=again,
                 )
             )
 
     def answered(self, given: MarkersAnswered) -> None:
-        """What the leader of some of the partitions says."""
+        """Handle the answers of leaders to markers."""
         transaction = self._desk.kept.get(given.transactional_id)
         if transaction is None or self._desk.epoch_of(given.transactional_id) != given.coordinator_epoch:
-            return  # Another broker coordinates it by now, and sends them anew.
+            return  # Another broker coordinates the id now, and sends the markers again.
         again, is_fenced = [], False
         for name, error in given.errors.items():
             if error is ErrorCode.NONE or error in NO_MARKER_NEEDED:
@@ -172,11 +173,11 @@ class Endings:
             self._complete(transaction, transit, now_us)
 
     def _complete(self, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
-        """source: tryAppendToLog"""
+        """Write the completion of a transaction. Source: tryAppendToLog"""
 
         def written(error: ErrorCode, written_us: int) -> None:
             if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                # Kafka tries again with its next request.
+                # Kafka retries with its next request.
                 again_us = written_us + APPEND_RETRY_MS * 1000
                 self._desk.timers.at(again_us, partial(self._complete_again, transaction, transit))
 
@@ -190,9 +191,12 @@ class Endings:
 
 
 def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None:
-    """What a producer's EndTxn leads to; None: the transaction has ended so already. raises: KafkaError
+    """Return the state to which a producer's EndTxn leads; None if the transaction has already ended that way.
 
-    The version of the request decides. source: endTransactionWithTV1, endTransaction
+    The version of the request decides. Source: endTransactionWithTV1, endTransaction
+
+    Raises:
+        KafkaError: if the request is not valid now.
     """
     bumps = given.version >= BUMPS_EPOCH
     is_repeated = _check_bumping(transaction, given) if bumps else _check_strictly(transaction, given)
@@ -208,7 +212,12 @@ def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None
 
 
 def _check_strictly(transaction: TransactionMetadata, given: EndTxn) -> bool:
-    """Before EndTxn 5 a request with the present epoch may always be a repetition. raises: KafkaError"""
+    """Check an EndTxn before version 5. Return True, because with the current epoch it may be a retry.
+
+    Raises:
+        KafkaError: INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED if the producer id or epoch is not current;
+            CONCURRENT_TRANSACTIONS while a change is being written.
+    """
     if transaction.producer_id != given.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.producer_epoch != given.producer_epoch:
@@ -219,8 +228,12 @@ def _check_strictly(transaction: TransactionMetadata, given: EndTxn) -> bool:
 
 
 def _check_bumping(transaction: TransactionMetadata, given: EndTxn) -> bool:
-    """From EndTxn 5 on: whether it repeats, with the epoch before, what has ended. raises: KafkaError"""
-    if transaction.pending is not None:  # By then the producer may have the epoch, and the id, that is on its way.
+    """Check an EndTxn from version 5 on. Return True if it repeats an ended transaction with the previous epoch.
+
+    Raises:
+        KafkaError: if the producer id or epoch is not valid.
+    """
+    if transaction.pending is not None:  # After the write the request's id and epoch may be valid.
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     after_bump = transaction.producer_epoch == given.producer_epoch + 1
     after_rotation = (

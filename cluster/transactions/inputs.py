@@ -1,7 +1,6 @@
-"""The inputs of a transaction coordinator and its actions: the vocabulary of `TransactionCoordinator.step`.
+"""The inputs and actions of `TransactionCoordinator.step`.
 
-Inputs carry the time in integer microseconds. A request waits under its `request` number until an `AnswerProducer`
-names it.
+Those shared with other coordinators are in cluster/coordinators/core.py.
 """
 
 from __future__ import annotations
@@ -10,14 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cluster.coordinators.waiting import RequestId
+from cluster.coordinators.core import RequestId
 from cluster.transactions.transaction import TransactionMetadata
 from replica.errors import ErrorCode
 from replica.ids import LeaderEpoch, TopicPartition
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from replica.trace.events import Emit
-
-WriteId = int
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -30,7 +26,7 @@ class ProducerIdAndEpoch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerId:
-    """expected: what the producer has already, if it has any (KIP-360)"""
+    """An InitProducerId request. `expected` is the producer's current id and epoch, if it has any (KIP-360)."""
 
     now_us: int
     request: RequestId
@@ -41,9 +37,11 @@ class InitProducerId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitions:
-    """verify_only: whether they are in the transaction is all that is asked (KIP-890)
+    """An AddPartitionsToTxn request.
 
-    version: transaction.version that the version of the request stands for
+    Attributes:
+        verify_only: True to only check that the partitions are in the transaction (KIP-890).
+        version: transaction.version that belongs to the version of the request.
     """
 
     now_us: int
@@ -58,7 +56,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTxn:
-    """version: transaction.version that the version of the request stands for, by which it is judged"""
+    """An EndTxn request. `version` is the transaction.version that belongs to the version of the request."""
 
     now_us: int
     request: RequestId
@@ -71,7 +69,7 @@ class EndTxn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdGiven:
-    """The answer to `AskProducerId`; None: there is none at the moment."""
+    """The answer to `AskProducerId`; the id is None if none is available now."""
 
     now_us: int
     ticket: int
@@ -80,7 +78,7 @@ class ProducerIdGiven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkersAnswered:
-    """The leaders' answers about some of the markers of `SendMarkers`; None: the partition is gone"""
+    """The leaders' answers to some markers of `SendMarkers`; None for a deleted partition."""
 
     now_us: int
     transactional_id: str
@@ -89,19 +87,11 @@ class MarkersAnswered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorElected:
-    """This broker leads a partition of the topic of transactions, and so coordinates what is kept there."""
-
-    now_us: int
-    partition: int
-    leader_epoch: LeaderEpoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoaded:
-    """The contents of the partition's log, in the order in which it first names them.
+    """The contents of a partition's log, with transactional ids in the order of their first records.
 
-    unreadable: records that were passed over
+    Attributes:
+        unreadable: number of records that were skipped.
     """
 
     now_us: int
@@ -111,35 +101,7 @@ class PartitionLoaded:
     unreadable: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorResigned:
-    """leader_epoch: of the current leader; None: the partition is gone"""
-
-    now_us: int
-    partition: int
-    leader_epoch: LeaderEpoch | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordWritten:
-    """An `WriteRecord` came to its end."""
-
-    now_us: int
-    write: WriteId
-    error: ErrorCode
-
-
-TransactionInput = (
-    InitProducerId
-    | AddPartitions
-    | EndTxn
-    | ProducerIdGiven
-    | MarkersAnswered
-    | CoordinatorElected
-    | PartitionLoaded
-    | CoordinatorResigned
-    | RecordWritten
-)
+TransactionInput = InitProducerId | AddPartitions | EndTxn | ProducerIdGiven | MarkersAnswered | PartitionLoaded
 
 # ------------------------------------------------------------------------------------------------------------ results
 
@@ -155,7 +117,7 @@ class AddResult(NamedTuple):
 
 
 class EndResult(NamedTuple):
-    """The producer's id and epoch for its next transaction."""
+    """The result of EndTxn, with the producer's id and epoch for its next transaction."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -168,44 +130,19 @@ TransactionResult = InitResult | AddResult | EndResult
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerProducer:
-    request: RequestId
-    result: TransactionResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteRecord:
-    """Append one record to a partition of the topic of transactions; a value None is a tombstone. `RecordWritten` is to
-    follow when every in-sync replica has it, or the time is over."""
-
-    partition: int
-    key: bytes
-    value: bytes | None
-    timestamp_ms: int
-    timeout_ms: int
-    write: WriteId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadPartition:
-    """Read a partition of the topic of transactions; `PartitionLoaded` is to follow."""
-
-    partition: int
-    leader_epoch: LeaderEpoch
-
-
-@dataclass(frozen=True, slots=True)
 class AskProducerId:
-    """`ProducerIdGiven` is to follow."""
+    """Request a producer id; `ProducerIdGiven` follows."""
 
     ticket: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMarkers:
-    """To the leader of each of these partitions; `MarkersAnswered` is to follow, once or in parts.
+    """Send markers to the leaders of these partitions; `MarkersAnswered` follows, once or in parts.
 
-    again: a leader has refused them before
+    Attributes:
+        version: transaction.version of the transaction.
+        again: True if a leader has refused the markers before.
     """
 
     transactional_id: str
@@ -214,7 +151,9 @@ class SendMarkers:
     producer_epoch: int
     commit: bool
     partitions: tuple[TopicPartition, ...]
+    version: int = 0
     again: bool = False
 
 
-TransactionAction = AnswerProducer | WriteRecord | LoadPartition | AskProducerId | SendMarkers | Emit
+TransactionAction = AskProducerId | SendMarkers
+"""Actions of transaction coordinators only."""

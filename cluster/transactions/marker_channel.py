@@ -1,9 +1,11 @@
-"""Markers on their way to the leaders of the partitions of ended transactions: one connection and one request in flight
-for each broker, which carries all that wait for it. source: TransactionMarkerChannelManager.scala
+"""The connections to the leaders of partitions of ended transactions, which carry markers.
 
-Simplified: Kafka asks the leader of a partition that refused its marker again at once, in a loop; and where there is no
-leader it looks for one whenever its sender wakes up, after 30 s (request.timeout.ms) at the latest. Here both are after
-100 ms.
+There is one connection to each leader, with one request in flight that carries all waiting markers.
+
+Simplified: Kafka retries a refused marker immediately, in a loop; and without a leader it looks for one whenever its
+sender wakes up, after 30 s (request.timeout.ms) at the latest. Here both are retried after 100 ms.
+
+Source: TransactionMarkerChannelManager.scala
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, TopicPartition
 
-WRITE_TXN_MARKERS_VERSION = 1
+FIRST_WITH_TRANSACTION_VERSION = 2
 RETRY_US = 100_000
 
 
 class _Queue:
-    """For one broker. address: of the connection"""
+    """The markers that wait for one broker, and the address of the connection."""
 
     def __init__(self, channel: Channel, address: tuple[str, int]) -> None:
         self.channel = channel
@@ -36,14 +38,25 @@ class _Queue:
 
 
 class MarkerChannels:
-    """on_answer: takes what the leaders say"""
+    """The channels that send markers to leaders.
 
-    def __init__(self, *, node: str, outbox: Outbox, cache: MetadataCache, request_timeout_us: int) -> None:
+    Args:
+        says_version: True to send the transaction.version of each transaction, so that a leader can refuse late markers
+            (KIP-1228; the switch `marker-epoch`).
+
+    Attributes:
+        on_answer: called with the answers of the leaders.
+    """
+
+    def __init__(
+        self, *, node: str, outbox: Outbox, cache: MetadataCache, request_timeout_us: int, says_version: bool
+    ) -> None:
         self.on_answer: Callable[[MarkersAnswered], None] = _ignore
         self._node = node
         self._outbox = outbox
         self._cache = cache
         self._request_timeout_us = request_timeout_us
+        self._version = FIRST_WITH_TRANSACTION_VERSION if says_version else FIRST_WITH_TRANSACTION_VERSION - 1
         self._queues: dict[BrokerId, _Queue] = {}
 
     def send(self, markers: SendMarkers, now_us: int) -> None:
@@ -53,7 +66,7 @@ class MarkerChannels:
             self._distribute(markers, now_us)
 
     def _distribute(self, markers: SendMarkers, now_us: int) -> None:
-        """source: addTxnMarkersToBrokerQueue"""
+        """Distribute markers to the leaders' queues. Source: addTxnMarkersToBrokerQueue"""
         by_leader: dict[BrokerId, list[TopicPartition]] = {}
         deleted: list[TopicPartition] = []
         leaderless: list[TopicPartition] = []
@@ -74,42 +87,41 @@ class MarkerChannels:
         if leaderless:
             self.send(replace(markers, partitions=tuple(leaderless), again=True), now_us)
         if deleted:
-            # Not in the middle of the step that sends them.
+            # After the step that sends the markers.
             self._outbox.timers.at(now_us, lambda at_us: self._answer(markers, dict.fromkeys(deleted, None), at_us))
 
     def _queue(self, broker: BrokerRegistration, now_us: int) -> _Queue:
-        """A broker that is back at another address gets another connection."""
+        """Return the queue of a broker, created if necessary. A broker with a new address gets a new connection."""
         address = broker.host, broker.port
         known = self._queues.get(broker.broker_id)
         if known is not None and known.address == address:
             return known
         queue = self._queues[broker.broker_id] = _Queue(Channel(self._outbox, *address), address)
         if known is not None:
-            queue.waiting, known.waiting = known.waiting, []  # Before the old connection asks for more.
-            known.channel.drop("the broker is at another address", now_us)
+            queue.waiting, known.waiting = known.waiting, []  # Before the old connection can send them.
+            known.channel.drop(now_us)
         return queue
 
     def _go_on(self, queue: _Queue, now_us: int) -> None:
         if queue.channel.busy or not queue.waiting:
             return
         sent, queue.waiting = queue.waiting, []
-        entity = cold.request(
-            WRITE_TXN_MARKERS, WRITE_TXN_MARKERS_VERSION, markers=[_marker(markers) for markers in sent]
-        )
+        version = self._version
+        entity = cold.request(WRITE_TXN_MARKERS, version, markers=[_marker(markers, version) for markers in sent])
 
         def encode(correlation_id: int) -> bytes:
-            return cold.encode_request(WRITE_TXN_MARKERS, WRITE_TXN_MARKERS_VERSION, correlation_id, self._node, entity)
+            return cold.encode_request(WRITE_TXN_MARKERS, version, correlation_id, self._node, entity)
 
-        def answered(frame: bytearray | None, reason: str, answered_us: int) -> None:
+        def answered(frame: bytearray | None, answered_us: int) -> None:
             self._answered(queue, sent, frame, answered_us)
 
         queue.channel.request(WRITE_TXN_MARKERS, encode, answered, self._request_timeout_us, now_us)
 
     def _answered(self, queue: _Queue, sent: Sequence[SendMarkers], frame: bytearray | None, now_us: int) -> None:
-        errors = _errors_in(frame)
+        errors = _errors_in(frame, self._version)
         for markers in sent:
             found = errors.get(markers.producer_id, {})
-            lost = ErrorCode.REQUEST_TIMED_OUT  # No answer: the leader, by then perhaps another one, is asked again.
+            lost = ErrorCode.REQUEST_TIMED_OUT  # Without an answer the marker is sent again, perhaps to a new leader.
             self._answer(markers, {name: found.get(name, lost) for name in markers.partitions}, now_us)
         self._go_on(queue, now_us)
 
@@ -124,7 +136,7 @@ class MarkerChannels:
         )
 
 
-def _marker(markers: SendMarkers) -> dict[str, object]:
+def _marker(markers: SendMarkers, version: int) -> dict[str, object]:
     topics: dict[str, list[int]] = {}
     for name in markers.partitions:
         topics.setdefault(name.topic, []).append(name.partition)
@@ -134,15 +146,16 @@ def _marker(markers: SendMarkers) -> dict[str, object]:
         "transaction_result": markers.commit,
         "topics": [{"name": topic, "partition_indexes": numbers} for topic, numbers in topics.items()],
         "coordinator_epoch": markers.coordinator_epoch,
+        **({"transaction_version": markers.version} if version >= FIRST_WITH_TRANSACTION_VERSION else {}),
     }
 
 
-def _errors_in(frame: bytearray | None) -> dict[int, dict[TopicPartition, ErrorCode]]:
-    """By producer id; nothing where there is no answer that can be read."""
+def _errors_in(frame: bytearray | None, version: int) -> dict[int, dict[TopicPartition, ErrorCode]]:
+    """Return the errors by producer id; empty if there is no readable response."""
     if frame is None:
         return {}
     try:
-        answer = cold.decode_response(WRITE_TXN_MARKERS, WRITE_TXN_MARKERS_VERSION, frame)
+        answer = cold.decode_response(WRITE_TXN_MARKERS, version, frame)
     except PeerViolation:
         return {}
     found: dict[int, dict[TopicPartition, ErrorCode]] = {}
@@ -155,4 +168,4 @@ def _errors_in(frame: bytearray | None) -> dict[int, dict[TopicPartition, ErrorC
 
 
 def _ignore(given: MarkersAnswered) -> None:
-    """No coordinator has asked."""
+    """Do nothing: no coordinator is set."""

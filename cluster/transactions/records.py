@@ -1,7 +1,9 @@
-"""The records of the topic of transactions: Kafka's own key and value formats, so that other tools can read the log.
+"""The records of the transactions topic, in Kafka's own key and value formats, so that other tools can read the log.
 
-Key version 0: a transactional.id. Value version 0, or from transaction.version 1 on version 1, which is flexible. A
-value that is null is a tombstone. source: TransactionLog.scala, TransactionLogKey.json, TransactionLogValue.json
+Key version 0 is a transactional.id. The value version is 0, or 1 from transaction.version 1 on, which is flexible. A
+null value is a tombstone.
+
+Source: TransactionLog.scala, TransactionLogKey.json, TransactionLogValue.json
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ KEY_VERSION = 0
 FLEXIBLE_VALUE = 1
 _STATES = list(State)
 _PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_VERSION = 0, 1, 2
-"""Tags of version 1."""
+"""Tagged fields of value version 1."""
 
 # ------------------------------------------------------------------------------------------------------------- writing
 
@@ -38,9 +40,9 @@ def transaction_key(transactional_id: str) -> bytes:
 
 
 def transaction_value(transit: Transit, version: int) -> bytes:
-    """version: of the format
+    """Encode a transition in a version of the format.
 
-    The producer ids before and after are not written, though they are read (KAFKA-20310, after 4.1).
+    The previous and next producer ids are not written, though they are read (KAFKA-20310, after 4.1).
     """
     flexible = version >= FLEXIBLE_VALUE
     parts = [
@@ -77,24 +79,32 @@ def _partitions(transit: Transit, flexible: bool) -> bytes:
 
 @decodes("the key of a transaction's record")
 def read_transaction_key(key: bytes) -> str | None:
-    """None: of a version that this broker does not know. raises: PeerViolation"""
+    """Decode a key; None for an unknown version.
+
+    Raises:
+        PeerViolation: if the key is malformed.
+    """
     (version,) = INT16.unpack_from(key, 0)
     return read_text(key, 2, False)[0] if version == KEY_VERSION else None
 
 
 @decodes("a transaction's record")
 def read_transaction_value(transactional_id: str, value: bytes) -> TransactionMetadata:
-    """The transaction as it was when the record was written. raises: PeerViolation"""
+    """Decode the transaction as it was when the record was written.
+
+    Raises:
+        PeerViolation: if the record is malformed.
+    """
     (version,) = INT16.unpack_from(value, 0)
     if not 0 <= version <= FLEXIBLE_VALUE:
-        raise PeerViolation(f"a transaction of version {version}")
+        raise PeerViolation(f"version {version} of a transaction record is not supported")
     flexible = version >= FLEXIBLE_VALUE
     (producer_id,) = INT64.unpack_from(value, 2)
     (producer_epoch,) = INT16.unpack_from(value, 10)
     (timeout_ms,) = INT32.unpack_from(value, 12)
     (state,) = INT8.unpack_from(value, 16)
     if not 0 <= state < len(_STATES):
-        raise PeerViolation(f"a transaction in state {state}")
+        raise PeerViolation(f"a transaction record has the unknown state {state}")
     partitions, position = _read_partitions(value, 17, flexible)
     (updated_ms,) = INT64.unpack_from(value, position)
     (started_ms,) = INT64.unpack_from(value, position + 8)
@@ -125,3 +135,34 @@ def _read_partitions(value: bytes, position: int, flexible: bool) -> tuple[list[
         if flexible:
             position = read_tagged(value, position)[1]
     return partitions, position
+
+
+# -------------------------------------------------------------------------------------------------------------- loading
+#
+# Rebuilds the transactional ids of one partition of the transactions topic from its log.
+#
+# source: TransactionStateManager.loadTransactionMetadata
+
+
+class TransactionReplay:
+    """Rebuilds transactions from records in the order of the log; for each id the last readable record counts.
+
+    Attributes:
+        unreadable: number of skipped records, damaged or of an unknown version.
+    """
+
+    def __init__(self) -> None:
+        self.transactions: dict[str, TransactionMetadata] = {}
+        self.unreadable = 0
+
+    def record(self, key: bytes | None, value: bytes | None) -> None:
+        try:
+            transactional_id = read_transaction_key(b"" if key is None else key)
+            if transactional_id is None:
+                self.unreadable += 1
+            elif value is None:
+                self.transactions.pop(transactional_id, None)
+            else:
+                self.transactions[transactional_id] = read_transaction_value(transactional_id, value)
+        except PeerViolation:
+            self.unreadable += 1

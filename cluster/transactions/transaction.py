@@ -1,7 +1,9 @@
-"""One transactional.id: its producer id and epoch, its transaction's state, and what may follow from what.
+"""One transactional.id: its producer id and epoch, the state of its transaction, and the allowed transitions.
 
-A change is prepared (`Transit`), written to the log, and made (`complete`) once every in-sync replica has it; until
-then it is `pending`, and nothing else may begin. source: TransactionMetadata.scala
+A change is prepared (`Transit`), written to the log, and applied (`complete`) once every in-sync replica has it; until
+then it is `pending`, and nothing else may begin.
+
+Source: TransactionMetadata.scala
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 MAX_EPOCH = 32_767
 NO_TIMESTAMP = -1
 BUMPS_EPOCH = 2
-"""transaction.version from which each end of a transaction bumps the epoch (KIP-890)."""
+"""The transaction.version from which each end of a transaction bumps the epoch (KIP-890)."""
 
 
 class TransactionState(Enum):
-    """Kafka's names, as DescribeTransactions and ListTransactions return them, in the order of their ids in the log."""
+    """The state of a transaction, in the order of the ids in the log. The names are those of DescribeTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -49,7 +51,7 @@ _COMES_FROM: dict[TransactionState, tuple[TransactionState, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transit:
-    """What a transactional.id is to become. source: TxnTransitMetadata"""
+    """A transition of a transactional.id. Source: TxnTransitMetadata"""
 
     state: TransactionState
     producer_id: int
@@ -64,15 +66,18 @@ class Transit:
 
 
 class TransactionMetadata:
-    """partitions: with records of the open transaction, then those whose marker is not written yet
+    """The state of one transactional.id.
 
-    previous_producer_id: before the last change, whatever that changed; by it a client is known that did not get the
-        answer by which it would have another id
-    last_producer_epoch: the one before, for a client that did not get the answer to its last request (KIP-360)
-    next_producer_id: takes over when the transaction is complete, as the epochs of this one are used up
-    version: transaction.version by which the client acts
-    is_fenced: its epoch was raised for an end that is not in the log yet: the next try uses up no further one
-    pending: the state that is on its way into the log     completing: what it is to become when all have their marker
+    Attributes:
+        partitions: partitions of the open transaction, later those without a marker yet.
+        previous_producer_id: id before the last change, which identifies a client that missed the response with its new
+            id.
+        last_producer_epoch: previous epoch, for a client that missed the response to its last request (KIP-360).
+        next_producer_id: replaces an id without epochs left when the transaction is complete.
+        version: transaction.version that the client uses.
+        is_fenced: True if the epoch was raised for an end that is not in the log yet; a retry does not raise it again.
+        pending: state that is being written to the log.
+        completing: transition after all markers are written.
     """
 
     def __init__(self, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> None:
@@ -112,7 +117,11 @@ class TransactionMetadata:
         started_ms: int = NO_TIMESTAMP,
         version: int | None = None,
     ) -> Transit:
-        """raises: KafkaError UNKNOWN_SERVER_ERROR where there is no such epoch; Kafka fails there, too"""
+        """Prepare a transition.
+
+        Raises:
+            KafkaError: UNKNOWN_SERVER_ERROR if the epoch is too large, where Kafka fails as well.
+        """
         if producer_epoch > MAX_EPOCH:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         assert self.pending is None, f"{self.transactional_id}: {self.pending} is pending"
@@ -132,10 +141,11 @@ class TransactionMetadata:
         )
 
     def prepare_increment_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Transit:
-        """A producer begins. expected_epoch: the one that it has, if any.
+        """Prepare the initialization of a producer. `expected_epoch` is its current epoch, None if it has none.
 
-        raises: KafkaError PRODUCER_FENCED; UNKNOWN_SERVER_ERROR where all epochs are used up and the producer does not
-            have the last one
+        Raises:
+            KafkaError: PRODUCER_FENCED; UNKNOWN_SERVER_ERROR if no epoch is left and the producer does not have the
+                last one.
         """
         if self.is_epoch_exhausted:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -145,25 +155,27 @@ class TransactionMetadata:
         elif self.producer_epoch in (NO_PRODUCER_EPOCH, expected_epoch):
             epochs = bumped, self.producer_epoch
         elif expected_epoch == self.last_producer_epoch:
-            epochs = self.producer_epoch, self.last_producer_epoch  # It did not get the answer to this very request.
+            epochs = self.producer_epoch, self.last_producer_epoch  # A retry: the response was lost.
         else:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         return self._transit(TransactionState.EMPTY, *epochs, now_ms, timeout_ms=timeout_ms)
 
     def prepare_rotation(self, producer_id: int, timeout_ms: int, *, keep_last_epoch: bool, now_ms: int) -> Transit:
-        """A new producer id, as the epochs of the old one are used up."""
+        """Prepare the change to a new producer id, because the old one has no epochs left."""
         last = self.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         return self._transit(TransactionState.EMPTY, 0, last, now_ms, producer_id=producer_id, timeout_ms=timeout_ms)
 
     def fence(self, *, bumps: bool) -> None:
-        """The coordinator is about to end the transaction by itself, with an epoch that the producer does not have.
+        """Fence the producer, because the coordinator is about to end the transaction itself.
 
-        bumps: the end itself raises the epoch, as with transaction.version 2 (KAFKA-19367). Else it is raised here,
-            before anything is written, and only once until an end is written.
+        Args:
+            bumps: True if the end itself raises the epoch, as with transaction.version 2 (KAFKA-19367). Otherwise the
+                epoch is raised here, before anything is written, and only once until an end is written.
 
-        raises: KafkaError UNKNOWN_SERVER_ERROR where there is no further epoch
+        Raises:
+            KafkaError: UNKNOWN_SERVER_ERROR if no epoch is left.
 
-        source: prepareFenceProducerEpoch, endTransactionWithTV1
+        Source: prepareFenceProducerEpoch, endTransactionWithTV1
         """
         if self.producer_epoch == MAX_EPOCH:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -184,8 +196,12 @@ class TransactionMetadata:
         )
 
     def prepare_end(self, state: TransactionState, version: int, next_producer_id: int, now_ms: int) -> Transit:
-        """version: transaction.version of the request: from 2 on the end raises the epoch, by which a request of this
-        transaction that comes late is fenced (KIP-890)"""
+        """Prepare the end of the transaction.
+
+        Args:
+            version: transaction.version of the request. From 2 on the end raises the epoch, which fences late requests
+                of this transaction (KIP-890).
+        """
         epochs = self.producer_epoch, self.last_producer_epoch
         if version >= BUMPS_EPOCH:
             epochs = self.producer_epoch + 1, self.producer_epoch
@@ -195,7 +211,7 @@ class TransactionMetadata:
             now_ms,
             next_producer_id=next_producer_id,
             partitions=list(self.partitions),
-            started_ms=now_ms if self.state in AT_REST else self.started_ms,  # Without a partition it begins now.
+            started_ms=now_ms if self.state in AT_REST else self.started_ms,  # Without partitions it begins now.
             version=version,
         )
 
@@ -217,13 +233,13 @@ class TransactionMetadata:
         )
 
     def prepare_dead(self, now_ms: int) -> Transit:
-        """It was not used for transactional.id.expiration.ms."""
+        """Prepare the removal of an id that was unused for transactional.id.expiration.ms."""
         return self._transit(TransactionState.DEAD, self.producer_epoch, self.last_producer_epoch, now_ms)
 
     # ---------------------------------------------------------------------------------------------------- completing
 
     def complete(self, transit: Transit) -> None:
-        """The change is on all in-sync replicas."""
+        """Apply a transition that all in-sync replicas have."""
         assert self.pending is transit.state, f"{self.transactional_id}: {transit.state} was not pending"
         self.state, self.pending = transit.state, None
         self.producer_epoch, self.last_producer_epoch = transit.producer_epoch, transit.last_producer_epoch
@@ -236,5 +252,5 @@ class TransactionMetadata:
 
 
 def is_exhausted(epoch: int) -> bool:
-    """The last epoch is left for the coordinator, to fence the producer with."""
+    """Return True if only the last epoch is left, which the coordinator needs to fence the producer."""
     return epoch >= MAX_EPOCH - 1

@@ -1,5 +1,9 @@
-"""A leader asks the coordinator of a transaction before it appends the transaction's first batch: whether the partition
-is in it (since 3.6), or to add it (transaction.version 2). source: AddPartitionsToTxnManager.scala (KIP-890)
+"""The verification of a transaction by a partition's leader before the transaction's first batch is appended.
+
+The leader asks the coordinator whether the partition is in the transaction (since 3.6), or to add it
+(transaction.version 2).
+
+Source: AddPartitionsToTxnManager.scala (KIP-890)
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from replica.ids import TopicPartition
 
 ADD_PARTITIONS_TO_TXN_VERSION = 5
 FindCoordinator = Callable[[str, int], BrokerRegistration | None]
-"""The broker that coordinates a transactional id; None: there is none at the moment"""
+"""Returns the broker that coordinates a transactional id, or None if there is none now."""
 
 
 class _Queue:
@@ -27,10 +31,10 @@ class _Queue:
 
 
 class TransactionVerifier:
-    """One connection and one request in flight for each coordinator, with the questions of many producers.
+    """The requests that verify transactions: one connection to each coordinator, with one request in flight.
 
-    Of each transactional id one question waits for the next request: a later one takes its place, for a producer that
-    asks again is taken to have given up the first (AddPartitionsToTxnManager.addTxnData).
+    Only one question per transactional id waits for the next request: a later one replaces it, since a producer that
+    asks again has given up the first (AddPartitionsToTxnManager.addTxnData).
     """
 
     def __init__(self, *, node: str, outbox: Outbox, find: FindCoordinator, request_timeout_us: int) -> None:
@@ -75,7 +79,7 @@ class TransactionVerifier:
                 ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, correlation_id, self._node, entity
             )
 
-        def answered(frame: bytearray | None, reason: str, answered_us: int) -> None:
+        def answered(frame: bytearray | None, answered_us: int) -> None:
             lost, errors = _errors_in(frame)
             for one in asked.values():
                 found = errors.get(one.transactional_id, {})
@@ -85,9 +89,9 @@ class TransactionVerifier:
         queue.channel.request(ADD_PARTITIONS_TO_TXN, encode, answered, self._request_timeout_us, now_us)
 
     def _answer(self, asked: TransactionQuestion, errors: Mapping[TopicPartition, ErrorCode], now_us: int) -> None:
-        """What ends before the next transaction can begin is waited for.
+        """Answer a question, or repeat it while the previous transaction is still ending.
 
-        source: KAFKA-18654, ReplicaManager.handleProduceAppend (maybeRetryOnConcurrentTransactions)
+        Source: KAFKA-18654, ReplicaManager.handleProduceAppend (maybeRetryOnConcurrentTransactions)
         """
         concurrent = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
         if concurrent and asked.again is not None and now_us < asked.until_us:
@@ -97,7 +101,7 @@ class TransactionVerifier:
 
 
 def _as_client_error(asked: TransactionQuestion, error: ErrorCode) -> ErrorCode:
-    """As the client's version calls it. source: AddPartitionsToTxnHandler.onComplete
+    """Return the error that the client's version expects. Source: AddPartitionsToTxnHandler.onComplete
 
     Differs from Kafka: there the version of the first question in a request decides for all of them.
     """
@@ -122,7 +126,7 @@ def _transaction(wanted: TransactionQuestion) -> dict[str, object]:
 
 
 def _errors_in(frame: bytearray | None) -> tuple[ErrorCode, dict[str, dict[TopicPartition, ErrorCode]]]:
-    """(of what is not answered one by one, by transactional id)"""
+    """Return the error of partitions that the response lacks, and the errors by transactional id."""
     if frame is None:
         return ErrorCode.NETWORK_EXCEPTION, {}
     try:
@@ -130,7 +134,7 @@ def _errors_in(frame: bytearray | None) -> tuple[ErrorCode, dict[str, dict[Topic
     except PeerViolation:
         return ErrorCode.NETWORK_EXCEPTION, {}
     if answer.error_code is not ErrorCode.NONE:
-        is_refused = answer.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # Which is no client's business.
+        is_refused = answer.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # Clients need not know this.
         return ErrorCode.INVALID_TXN_STATE if is_refused else answer.error_code, {}
     return ErrorCode.NETWORK_EXCEPTION, {
         str(one.transactional_id): {

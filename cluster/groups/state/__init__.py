@@ -1,5 +1,5 @@
-"""What the coordinator knows of groups and their offsets, and the records in which it keeps that.
+"""The state of groups and their offsets, and the records in which the coordinator stores it.
 
-May import: cluster, cluster.coordinators, cluster.groups.assignors, cluster.protocol.
+May import: cluster, cluster.coordinators, cluster.protocol.
 Open first: group.py.
 """

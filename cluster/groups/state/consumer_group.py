@@ -1,8 +1,10 @@
-"""A consumer group of KIP-848: its epochs, its members and what each is to have.
+"""A consumer group of KIP-848: its epochs, its members and their target assignments.
 
-The group epoch grows with members and topics; the target assignment is of one group epoch; each member comes to it by
-itself. What changes a group is written as records, and `replay` is the one way in which a record changes it: after an
-append as after an election. source: ConsumerGroup.java, ModernGroup.java
+The group epoch grows with changes of members and topics; a target assignment is computed for one group epoch; each
+member moves to its target independently. Every change is written as records, and only `replay` applies records to a
+group, both after an append and when the group is loaded.
+
+Source: ConsumerGroup.java, ModernGroup.java
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from cluster.clocks import Timer
-from cluster.groups.assignors.specification import Partitions, TopicIdPartition
+from cluster.groups.state.assignors import Partitions, TopicIdPartition
 from cluster.groups.state.consumer_member import ConsumerMember
 from cluster.groups.state.consumer_records import (
+    NEVER_ASSIGNED,
     NO_HASH,
     ConsumerRecord,
     CurrentAssignmentRecord,
@@ -27,29 +30,34 @@ from cluster.groups.state.consumer_records import (
     TargetEpochRecord,
     TargetRecord,
     current_record,
+    encode,
 )
-from cluster.groups.state.member import Protocols
+from cluster.groups.state.group import Protocols
 from cluster.groups.state.offsets import GroupOffsets
 from cluster.protocol.consumer_protocol import CONSUMER
 
 NO_EPOCH = -1
+FIRST_EPOCH = 1
+"""Epoch of a new group and of its target. Up to 4.2 consumer and share groups begin at 0."""
 
 
 class ConsumerGroupState(Enum):
-    """Kafka's names, as ConsumerGroupDescribe and ListGroups return them."""
+    """The state of a group, with Kafka's names as in ConsumerGroupDescribe and ListGroups."""
 
     EMPTY = "Empty"
+    NOT_READY = "NotReady"
     ASSIGNING = "Assigning"
     RECONCILING = "Reconciling"
     STABLE = "Stable"
 
 
 class GroupContents(NamedTuple):
-    """What a failed write takes back."""
+    """The contents of a group that a failed write restores."""
 
     epoch: int
     metadata_hash: int
     target_epoch: int
+    assigned_ms: int
     members: dict[str, ConsumerMember]
     targets: dict[str, Partitions]
     resolved: dict[str, ResolvedPattern]
@@ -57,24 +65,32 @@ class GroupContents(NamedTuple):
 
 
 class ConsumerGroup:
-    """members, targets: by member id, in order of arrival
-    metadata_hash: of the topics that it reads, as of its epoch     resolved: by pattern, the topics that it describes
-    has_topics_record: its log has one of Kafka 4.0, which is to go
+    """One consumer group.
 
-    sessions, rebalances: when a member is given up that is not heard of, or does not give up its partitions
-    joins, syncs: when a classic member is given up that does not join again, or does not ask for its assignment
-    changes: writes so far     taken_back: the last of them that a failed write has taken back
-    resolving: when its patterns are looked up again, if they are about to be
-    undo: by the number of a write that is under way, what else is taken back if it fails
+    Attributes:
+        members, targets: by member id, in the order in which members joined.
+        metadata_hash: hash of the topics that it reads, as of its epoch.
+        assigned_ms: time of the last target assignment if a minimum interval is set (KIP-1263), else NEVER_ASSIGNED.
+        resolved: topics by pattern.
+        has_topics_record: True if its log has a topics record of Kafka 4.0, which has to be deleted.
+        sessions, rebalances: timers that remove members without heartbeats, or that do not revoke partitions.
+        joins, syncs: timers that remove classic members that do not join again, or do not send SyncGroup.
+        changes: number of writes so far.
+        taken_back: number of the last write that a failed write has rolled back.
+        resolving: timer of the next resolution of patterns.
+        undo: functions to call if a write fails, by the number of the write.
     """
 
     TYPE = CONSUMER
+    HAS_TASKS = False
+    """True for a streams group, whose members have tasks in place of partitions."""
+    MEMBER: ClassVar[type[ConsumerMember]] = ConsumerMember
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, first_epoch: int = FIRST_EPOCH) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = self.target_epoch = first_epoch
         self.metadata_hash = NO_HASH
-        self.target_epoch = 0
+        self.assigned_ms = NEVER_ASSIGNED
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
         self.resolved: dict[str, ResolvedPattern] = {}
@@ -91,12 +107,12 @@ class ConsumerGroup:
 
     @property
     def generation(self) -> int:
-        """The epoch, which members of the classic protocol know as the generation."""
+        """The group epoch, which is the generation for classic members."""
         return self.epoch
 
     @property
     def state(self) -> ConsumerGroupState:
-        """source: maybeUpdateGroupState"""
+        """The state of the group. Source: maybeUpdateGroupState"""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.target_epoch:
@@ -107,8 +123,9 @@ class ConsumerGroup:
 
     @property
     def subscribed(self) -> tuple[str, ...]:
-        """The topics that its members name, whether they exist or not, and those that patterns describe, in ascending
-        order. source: ModernGroup.subscribedTopicNames
+        """The topics that members name, existing or not, and those that match patterns, in ascending order.
+
+        Source: ModernGroup.subscribedTopicNames
         """
         named = {topic for member in self.members.values() for topic in member.topics}
         return tuple(sorted(named.union(*(one.topics for one in self.resolved.values()))))
@@ -118,43 +135,50 @@ class ConsumerGroup:
         return tuple(sorted({member.topic_regex for member in self.members.values() if member.topic_regex}))
 
     def topics_of(self, member: ConsumerMember) -> tuple[str, ...]:
-        """Those it names and those that its pattern describes, in ascending order."""
+        """Return the topics that a member names and those of its pattern, in ascending order."""
         resolved = self.resolved.get(member.topic_regex or "")
         return member.topics if resolved is None else tuple(sorted({*member.topics, *resolved.topics}))
 
     def reads(self, topic: str) -> bool:
-        """source: isSubscribedToTopic"""
+        """Return True if a member reads the topic. Source: isSubscribedToTopic"""
         return topic in self.subscribed
 
     def holder(self, partition: TopicIdPartition) -> str | None:
-        """The member that has it, or has still to give it up. source: currentPartitionEpoch"""
+        """Return the member that has the partition or has not revoked it yet. Source: currentPartitionEpoch"""
         for member in self.members.values():
             if partition in member.assigned or partition in member.pending_revocation:
                 return member.member_id
         return None
+
+    def is_free(self, member: ConsumerMember, partition: TopicIdPartition) -> bool:
+        """Return True if no member has the partition, so that `member` may get it."""
+        return self.holder(partition) is None
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         return next((one for one in self.members.values() if one.instance_id == instance_id), None)
 
     @property
     def classic_members(self) -> int:
-        """How many of its members speak the classic protocol. source: numClassicProtocolMembers"""
+        """The number of members that use the classic protocol. Source: numClassicProtocolMembers"""
         return sum(member.classic is not None for member in self.members.values())
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a classic client with these protocols can be a member. source: supportsClassicProtocols"""
+        """Return True if a classic client with these protocols can be a member. Source: supportsClassicProtocols"""
         if protocol_type != CONSUMER:
             return False
         known = [[name for name, _ in one.classic.protocols] for one in self.members.values() if one.classic]
         return any(all(name in names for names in known) for name, _ in protocols)
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Another member has still something that this one is to have. source: waitingOnUnreleasedPartition"""
+        """Return True if another member still has a partition of this member's target.
+
+        Source: waitingOnUnreleasedPartition
+        """
         wanted = (one for one in self.targets.get(member.member_id, ()) if one not in member.assigned)
         return any(self.holder(one) is not None for one in wanted)
 
     def preferred_assignor(self) -> str | None:
-        """That most members ask for; None: none asks. source: computePreferredServerAssignor"""
+        """Return the assignor that most members name, None if none does. Source: computePreferredServerAssignor"""
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.assignor is not None:
@@ -174,8 +198,8 @@ class ConsumerGroup:
                     self.members.pop(member_id, None)
                 else:
                     self._subscribe(member_id, subscription)
-            case TargetEpochRecord(epoch):
-                self.target_epoch = NO_EPOCH if epoch is None else epoch
+            case TargetEpochRecord(epoch, assigned_ms):
+                self.target_epoch, self.assigned_ms = NO_EPOCH if epoch is None else epoch, assigned_ms
             case TargetRecord(member_id, partitions):
                 if partitions is None:
                     self.targets.pop(member_id, None)
@@ -185,13 +209,17 @@ class ConsumerGroup:
                 if current is None:
                     self._forget_assignment(member_id)
                 else:
-                    known = self.members.get(member_id, ConsumerMember(member_id=member_id))
+                    known = self.members.get(member_id, self.MEMBER(member_id=member_id))
                     self.members[member_id] = replace(known, **current._asdict())
             case PatternRecord(pattern, resolved):
                 if resolved is None:
                     self.resolved.pop(pattern, None)
                 else:
                     self.resolved[pattern] = resolved
+
+    def encoded(self, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
+        """Return the key and value of a record of this group."""
+        return encode(self.group_id, record)
 
     def _subscribe(self, member_id: str, said: ConsumerMember) -> None:
         known = self.members.get(member_id, said)
@@ -202,6 +230,7 @@ class ConsumerGroup:
             state=known.state,
             assigned=known.assigned,
             pending_revocation=known.pending_revocation,
+            since=known.since,
         )
 
     def _forget_assignment(self, member_id: str) -> None:
@@ -209,22 +238,22 @@ class ConsumerGroup:
         if member is not None:
             fresh = ConsumerMember(member_id=member_id)
             self.members[member_id] = replace(
-                member, epoch=-1, previous_epoch=-1, state=fresh.state, assigned=(), pending_revocation=()
+                member, epoch=-1, previous_epoch=-1, state=fresh.state, assigned=(), pending_revocation=(), since={}
             )
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """A group that was another one before. source: createConsumerGroupRecords"""
+        """Yield the records of a group that was converted from a classic group. Source: createConsumerGroupRecords"""
         for member in self.members.values():
             yield MemberRecord(member.member_id, member)
         yield GroupEpochRecord(self.epoch, self.metadata_hash)
         for member_id, target in self.targets.items():
             yield TargetRecord(member_id, target)
-        yield TargetEpochRecord(self.target_epoch)
+        yield TargetEpochRecord(self.target_epoch, self.assigned_ms)
         for member in self.members.values():
             yield current_record(member)
 
     def tombstones(self) -> Iterator[ConsumerRecord]:
-        """That the group is gone. source: createGroupTombstoneRecords"""
+        """Yield the tombstones of the group. Source: createGroupTombstoneRecords"""
         for member_id in self.members:
             yield CurrentAssignmentRecord(member_id, None)
         for member_id in self.members:
@@ -242,6 +271,7 @@ class ConsumerGroup:
             self.epoch,
             self.metadata_hash,
             self.target_epoch,
+            self.assigned_ms,
             dict(self.members),
             dict(self.targets),
             dict(self.resolved),
@@ -250,6 +280,7 @@ class ConsumerGroup:
 
     def restore(self, kept: GroupContents) -> None:
         self.epoch, self.metadata_hash, self.target_epoch = kept.epoch, kept.metadata_hash, kept.target_epoch
+        self.assigned_ms = kept.assigned_ms
         self.members, self.targets, self.resolved = kept.members, kept.targets, kept.resolved
         self.has_topics_record = kept.has_topics_record
 
@@ -263,7 +294,7 @@ class ConsumerGroup:
             self.resolving = None
 
     def stop_timers_of(self, member_id: str) -> None:
-        """source: cancelTimers"""
+        """Cancel the timers of a member. Source: cancelTimers"""
         for timers in (self.sessions, self.rebalances, self.joins, self.syncs):
             stop(timers, member_id)
 

@@ -1,29 +1,30 @@
-"""One member of a consumer group of KIP-848, and how it comes to its target. source: ConsumerGroupMember.java,
-CurrentAssignmentBuilder.java
+"""One member of a KIP-848 consumer group, and its steps towards its target.
 
-A member first gives up what another is to have; only when it reports that it has, does the other get it. Members whose
-partitions do not move read on all the time.
+A member first revokes the partitions that another member will get. Only when it has reported the revocation does the
+other member get them. Members whose partitions do not move continue to read.
+
+Source: ConsumerGroupMember.java, CurrentAssignmentBuilder.java
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
-from cluster.groups.assignors.specification import Partitions, TopicIdPartition
-from cluster.groups.state.member import Protocols
+from cluster.groups.state.assignors import Partitions, TopicIdPartition
+from cluster.groups.state.group import Protocols
 
 LEAVES = -1
-"""Member epoch of a member that leaves."""
+"""The member epoch of a member that leaves."""
 LEAVES_FOR_A_WHILE = -2
-"""Member epoch of a static member that leaves and is to come back within its session timeout."""
+"""The member epoch of a static member that leaves and may return within its session timeout."""
 JOINS = 0
 
 
 class MemberState(Enum):
-    """source: MemberState.java"""
+    """The state of a member's reconciliation. Source: MemberState.java"""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -32,7 +33,7 @@ class MemberState(Enum):
 
 
 class ClassicMetadata(NamedTuple):
-    """Of a member that speaks the classic protocol. source: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata"""
+    """The metadata of a classic member. Source: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata"""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -40,9 +41,14 @@ class ClassicMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """topics: sorted     assigned: what it may read     pending_revocation: what it has still to give up
+    """A member of a consumer group.
 
-    classic: None for a member of KIP-848
+    Attributes:
+        topics: names of the topics, in ascending order.
+        assigned: partitions that it may read.
+        pending_revocation: partitions that it still has to revoke.
+        since: the member epoch at which each partition was assigned; empty without KIP-1251.
+        classic: None for a member that uses KIP-848's protocol.
     """
 
     member_id: str
@@ -59,23 +65,50 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = ()
     pending_revocation: Partitions = ()
+    since: Mapping[TopicIdPartition, int] = field(default_factory=dict)
     classic: ClassicMetadata | None = None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
+    def assignment_epoch(self, partition: Any) -> int | None:
+        """Return the member epoch at which a partition (or task) was assigned, None if the member does not have it.
+
+        Source: assignmentEpoch, pendingRevocationEpoch; Utils.assignmentFromTopicPartitions for a record without epochs
+        """
+        if partition in self.assigned or partition in self.pending_revocation:
+            return self.since.get(partition, self.epoch)
+        return None
+
+    def with_epochs_of(self, before: Self) -> Self:
+        """Return the member with assignment epochs: those in `before`, or its own epoch for new partitions."""
+        known = ((one, before.assignment_epoch(one)) for one in (*self.pending_revocation, *self.assigned))
+        kept = {one: epoch for one, epoch in known if epoch is not None}
+        new = [one for one in self.assigned if one not in before.assigned]
+        return replace(self, since={**kept, **dict.fromkeys(new, self.epoch)})
+
+
+M = TypeVar("M", bound=ConsumerMember)
+
 
 def reconciled(
-    member: ConsumerMember,
+    member: M,
     target_epoch: int,
-    target: Partitions,
-    is_free: Callable[[TopicIdPartition], bool],
-    owned: Partitions | None,
-) -> ConsumerMember:
-    """The member one step nearer to its target, or as it was where it has to do something first.
+    target: tuple[Any, ...],
+    is_free: Callable[[Any], bool],
+    owned: tuple[Any, ...] | None,
+    *,
+    revoking_raises_epoch: bool,
+) -> M:
+    """Return the member one step closer to its target, or unchanged if it has to act first.
 
-    is_free: no member has the partition     owned: what the member says it reads; None: it does not say
-    source: CurrentAssignmentBuilder.build
+    Args:
+        is_free: returns True if no member has a partition.
+        owned: partitions that the member reports to read; None if it does not report any.
+        revoking_raises_epoch: True before 4.2, and in streams groups, where a member's epoch grows when it has revoked
+            its partitions.
+
+    Source: CurrentAssignmentBuilder.build
     """
     match member.state:
         case MemberState.STABLE:
@@ -87,43 +120,44 @@ def reconciled(
         case MemberState.UNREVOKED_PARTITIONS:
             if _owns(owned, member.pending_revocation):
                 return member
-            return _next(member, member.epoch + 1, target_epoch, target, is_free, owned)
+            return _next(member, member.epoch + int(revoking_raises_epoch), target_epoch, target, is_free, owned)
         case MemberState.UNRELEASED_PARTITIONS:
             return _next(member, member.epoch, target_epoch, target, is_free, owned)
         case MemberState.UNKNOWN:
             return _next(member, target_epoch, target_epoch, target, is_free, owned)
 
 
-def _owns(owned: Partitions | None, partitions: Partitions) -> bool:
+def _owns(owned: tuple[Any, ...] | None, partitions: tuple[Any, ...]) -> bool:
     return owned is None or any(one in partitions for one in owned)
 
 
 def _next(
-    member: ConsumerMember,
+    member: M,
     epoch: int,
     target_epoch: int,
-    target: Partitions,
-    is_free: Callable[[TopicIdPartition], bool],
-    owned: Partitions | None,
-) -> ConsumerMember:
-    """source: computeNextAssignment"""
+    target: tuple[Any, ...],
+    is_free: Callable[[Any], bool],
+    owned: tuple[Any, ...] | None,
+) -> M:
+    """Return the member after one step. source: computeNextAssignment
+
+    As in 4.1.2, a partition that the member was about to revoke counts as free for it.
+    """
     assigned = tuple(one for one in member.assigned if one in target)
     to_revoke = tuple(one for one in member.assigned if one not in target)
     wanted = tuple(one for one in target if one not in assigned)
-    free = tuple(one for one in wanted if is_free(one))
+    free = tuple(one for one in wanted if one in member.pending_revocation or is_free(one))
     if to_revoke and _owns(owned, to_revoke):
         return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, assigned, to_revoke)
     state = MemberState.STABLE if len(free) == len(wanted) else MemberState.UNRELEASED_PARTITIONS
     return _moved(member, target_epoch, state, tuple(sorted(assigned + free)), ())
 
 
-def _moved(
-    member: ConsumerMember, epoch: int, state: MemberState, assigned: Partitions, to_revoke: Partitions
-) -> ConsumerMember:
+def _moved(member: M, epoch: int, state: MemberState, assigned: tuple[Any, ...], to_revoke: tuple[Any, ...]) -> M:
     return replace(
         member,
         epoch=epoch,
-        # A member whose epoch stays needs no way back to the one before. source: Builder.updateMemberEpoch
+        # If the epoch stays, the previous epoch is no longer accepted. source: Builder.updateMemberEpoch
         previous_epoch=member.epoch,
         state=state,
         assigned=assigned,

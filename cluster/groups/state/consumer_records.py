@@ -1,21 +1,24 @@
-"""The records of consumer groups in the offsets topic: Kafka's own keys 3 to 8 and 16, so that other tools can read it.
+"""The records of consumer groups in the offsets topic, in Kafka's formats, with keys 3 to 8 and 16.
 
-3 group epoch, with a hash of the topics (KIP-1101); 5 member, 6 epoch of the target assignment, 7 a member's target,
-8 what a member has, 16 the topics that a pattern describes. A null value is a tombstone. As Kafka 4.1 writes them:
-until 4.0 there was no hash and the topics were in 4, and until 3.9 there was no 16.
-source: ConsumerGroup*Key.json, ConsumerGroup*Value.json, GroupCoordinatorRecordHelpers.java
+3 group epoch, with a hash of the topics (KIP-1101); 5 member; 6 epoch of the target assignment; 7 a member's target; 8
+a member's current assignment; 16 the topics of a pattern. A null value is a tombstone. The formats are those of Kafka
+4.1: until 4.0 there was no hash and key 4 had the topics, and until 3.9 there was no key 16.
+
+Source: ConsumerGroup*Key.json, ConsumerGroup*Value.json, GroupCoordinatorRecordHelpers.java
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from cluster.groups.assignors.specification import Partitions, TopicIdPartition
+from cluster.groups.state.assignors import Partitions, TopicIdPartition
 from cluster.groups.state.consumer_member import ClassicMetadata, ConsumerMember, MemberState
+from cluster.protocol.entities import Entity
 from cluster.protocol.primitives import (
     INT8,
     INT16,
@@ -39,14 +42,18 @@ from replica.ids import Offset
 VALUE_VERSION = 0
 EPOCH_KEY, TOPICS_KEY, MEMBER_KEY, TARGET_EPOCH_KEY, TARGET_KEY, CURRENT_KEY, PATTERN_KEY = 3, 4, 5, 6, 7, 8, 16
 CONSUMER_KEYS = (EPOCH_KEY, TOPICS_KEY, MEMBER_KEY, TARGET_EPOCH_KEY, TARGET_KEY, CURRENT_KEY, PATTERN_KEY)
+NAMES_ONE = (MEMBER_KEY, TARGET_KEY, CURRENT_KEY, PATTERN_KEY, 10, 13, 14, 19, 21, 22)
+"""The keys with a member id or a pattern; 10 to 14 are those of share groups, 19 to 22 of streams groups."""
 NO_TAGS = b"\0"
-CLASSIC_METADATA_TAG = METADATA_HASH_TAG = 0
+CLASSIC_METADATA_TAG = METADATA_HASH_TAG = ASSIGNMENT_EPOCHS_TAG = ASSIGNMENT_TIME_TAG = 0
+NEVER_ASSIGNED = 0
+NO_EPOCHS: Mapping[Any, int] = MappingProxyType({})
 NO_HASH = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupEpochRecord:
-    """metadata_hash: of the topics that the group reads, as of this epoch"""
+    """The group epoch, None for a tombstone, and the hash of the topics that the group reads."""
 
     epoch: int | None
     metadata_hash: int = NO_HASH
@@ -54,14 +61,14 @@ class GroupEpochRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupTopicsRecord:
-    """topics: what a broker of Kafka 4.0 or older has kept; it is not looked at"""
+    """The topics record of a broker of Kafka 4.0 or older, whose contents are ignored."""
 
     topics: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class MemberRecord:
-    """subscription: only what the member says of itself is written"""
+    """A member's subscription, None for a tombstone; only the fields that the member itself states are written."""
 
     member_id: str
     subscription: ConsumerMember | None
@@ -69,21 +76,27 @@ class MemberRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetEpochRecord:
+    """The epoch of the target assignments, None for a tombstone, and the time of their computation (KIP-1263)."""
+
     epoch: int | None
+    assigned_ms: int = NEVER_ASSIGNED
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRecord:
+    """A member's target: partitions, or the tasks of a streams group; None for a tombstone."""
+
     member_id: str
-    partitions: Partitions | None
+    partitions: tuple[Any, ...] | None
 
 
 class CurrentAssignment(NamedTuple):
     epoch: int
     previous_epoch: int
     state: MemberState
-    assigned: Partitions
-    pending_revocation: Partitions
+    assigned: tuple[Any, ...]
+    pending_revocation: tuple[Any, ...]
+    since: Mapping[Any, int] = NO_EPOCHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +106,7 @@ class CurrentAssignmentRecord:
 
 
 class ResolvedPattern(NamedTuple):
-    """topics: those that it describes, in ascending order     version: offset of the metadata that was looked at"""
+    """The topics of a pattern in ascending order; `version` is the offset of the metadata in which they were found."""
 
     topics: tuple[str, ...]
     version: Offset
@@ -106,6 +119,25 @@ class PatternRecord:
     resolved: ResolvedPattern | None
 
 
+@dataclass(frozen=True, slots=True)
+class ShareTopics:
+    """The partitions whose share state is being initialized, those whose state exists, and the names of their topics.
+
+    Only share groups have this record; without names it is a tombstone.
+    """
+
+    initializing: Partitions = ()
+    initialized: Partitions = ()
+    names: dict[UUID, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRecord:
+    """The topology of a streams group, None for a tombstone; other groups lack this record."""
+
+    topology: Entity | None
+
+
 ConsumerRecord = (
     GroupEpochRecord
     | GroupTopicsRecord
@@ -114,12 +146,14 @@ ConsumerRecord = (
     | TargetRecord
     | CurrentAssignmentRecord
     | PatternRecord
+    | ShareTopics
+    | TopologyRecord
 )
 
 
 def current_record(member: ConsumerMember) -> CurrentAssignmentRecord:
     current = CurrentAssignment(
-        member.epoch, member.previous_epoch, member.state, member.assigned, member.pending_revocation
+        member.epoch, member.previous_epoch, member.state, member.assigned, member.pending_revocation, member.since
     )
     return CurrentAssignmentRecord(member.member_id, current)
 
@@ -128,49 +162,57 @@ def current_record(member: ConsumerMember) -> CurrentAssignmentRecord:
 
 
 def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
-    """Key and value."""
+    """Return the key and value of a record."""
     match record:
         case GroupEpochRecord(epoch, metadata_hash):
-            return _key(EPOCH_KEY, group_id), None if epoch is None else _value(
-                INT32.pack(epoch), tags=_metadata_hash(metadata_hash)
+            return encode_key(EPOCH_KEY, group_id), None if epoch is None else encode_value(
+                INT32.pack(epoch), tags=number(METADATA_HASH_TAG, metadata_hash, absent=NO_HASH)
             )
         case GroupTopicsRecord(topics):
-            return _key(TOPICS_KEY, group_id), topics
+            return encode_key(TOPICS_KEY, group_id), topics
         case MemberRecord(member_id, subscription):
-            return _key(MEMBER_KEY, group_id, member_id), None if subscription is None else _value(
+            return encode_key(MEMBER_KEY, group_id, member_id), None if subscription is None else encode_value(
                 _member(subscription), tags=_classic_metadata(subscription.classic)
             )
-        case TargetEpochRecord(epoch):
-            return _key(TARGET_EPOCH_KEY, group_id), None if epoch is None else _value(INT32.pack(epoch))
+        case TargetEpochRecord(epoch, assigned_ms):
+            return encode_key(TARGET_EPOCH_KEY, group_id), None if epoch is None else encode_value(
+                INT32.pack(epoch), tags=number(ASSIGNMENT_TIME_TAG, assigned_ms, absent=NEVER_ASSIGNED)
+            )
         case TargetRecord(member_id, partitions):
-            return _key(TARGET_KEY, group_id, member_id), None if partitions is None else _value(
-                _partitions(partitions)
+            return encode_key(TARGET_KEY, group_id, member_id), None if partitions is None else encode_value(
+                written_partitions(partitions)
             )
         case CurrentAssignmentRecord(member_id, current):
-            return _key(CURRENT_KEY, group_id, member_id), None if current is None else _value(_current(current))
+            return encode_key(CURRENT_KEY, group_id, member_id), None if current is None else encode_value(
+                _current(current)
+            )
         case PatternRecord(pattern, resolved):
-            return _key(PATTERN_KEY, group_id, pattern), None if resolved is None else _value(_resolved(resolved))
+            return encode_key(PATTERN_KEY, group_id, pattern), None if resolved is None else encode_value(
+                _resolved(resolved)
+            )
+        case ShareTopics() | TopologyRecord():
+            raise AssertionError(f"{type(record).__name__} is a record of groups that have their own format")
 
 
-def _key(version: int, *texts: str) -> bytes:
+def encode_key(version: int, *texts: str) -> bytes:
     return INT16.pack(version) + b"".join(string(text, False) for text in texts)
 
 
-def _value(*parts: bytes, tags: bytes = NO_TAGS) -> bytes:
+def encode_value(*parts: bytes, tags: bytes = NO_TAGS) -> bytes:
     return b"".join((INT16.pack(VALUE_VERSION), *parts, tags))
 
 
-def _array(values: Sequence[Any], write: Callable[[Any], bytes]) -> bytes:
+def array(values: Sequence[Any], write: Callable[[Any], bytes]) -> bytes:
     return length(len(values), True) + b"".join(write(value) for value in values)
 
 
-def _metadata_hash(metadata_hash: int) -> bytes:
-    """The tagged section of an epoch's value; what is not said is 0."""
-    return NO_TAGS if metadata_hash == NO_HASH else tagged({METADATA_HASH_TAG: INT64.pack(metadata_hash)})
+def number(tag: int, value: int, *, absent: int) -> bytes:
+    """Return a section of tagged fields: with one number, or empty if the number is the default."""
+    return NO_TAGS if value == absent else tagged({tag: INT64.pack(value)})
 
 
 def _resolved(resolved: ResolvedPattern) -> bytes:
-    names = _array(resolved.topics, lambda topic: string(topic, True))
+    names = array(resolved.topics, lambda topic: string(topic, True))
     return names + INT64.pack(resolved.version) + INT64.pack(resolved.resolved_ms)
 
 
@@ -180,7 +222,7 @@ def _member(member: ConsumerMember) -> bytes:
         string(member.rack_id, True),
         string(member.client_id, True),
         string(member.client_host, True),
-        _array(member.topics, lambda topic: string(topic, True)),
+        array(member.topics, lambda topic: string(topic, True)),
         string(member.topic_regex, True),
         INT32.pack(member.rebalance_timeout_ms),
         string(member.assignor, True),
@@ -189,7 +231,7 @@ def _member(member: ConsumerMember) -> bytes:
 
 
 def _classic_metadata(classic: ClassicMetadata | None) -> bytes:
-    """The tagged section of a member's value; Kafka says there, too, that there is none."""
+    """Return a member's section of tagged fields, which like Kafka's also states that there is no classic metadata."""
     if classic is None:
         return tagged({CLASSIC_METADATA_TAG: INT8.pack(0)})
 
@@ -198,73 +240,98 @@ def _classic_metadata(classic: ClassicMetadata | None) -> bytes:
         return string(name, True) + length(len(metadata), True) + metadata + NO_TAGS
 
     is_there = INT8.pack(1)
-    fields = INT32.pack(classic.session_timeout_ms) + _array(classic.protocols, write) + NO_TAGS
+    fields = INT32.pack(classic.session_timeout_ms) + array(classic.protocols, write) + NO_TAGS
     return tagged({CLASSIC_METADATA_TAG: is_there + fields})
 
 
-def _partitions(partitions: Partitions) -> bytes:
+def written_partitions(partitions: Partitions, since: Mapping[TopicIdPartition, int] = NO_EPOCHS) -> bytes:
     topics = [(topic, list(of_topic)) for topic, of_topic in groupby(partitions, key=lambda one: one.topic_id)]
 
     def write(topic: tuple[UUID, list[TopicIdPartition]]) -> bytes:
         topic_id, of_topic = topic
-        return topic_id.bytes + _array(of_topic, lambda one: INT32.pack(one.partition)) + NO_TAGS
+        epochs = [since[one] for one in of_topic if one in since]
+        noted = array(epochs, INT32.pack) if len(epochs) == len(of_topic) else b""
+        tags = tagged({ASSIGNMENT_EPOCHS_TAG: noted}) if epochs and noted else NO_TAGS
+        return topic_id.bytes + array(of_topic, lambda one: INT32.pack(one.partition)) + tags
 
-    return _array(topics, write)
+    return array(topics, write)
 
 
 def _current(current: CurrentAssignment) -> bytes:
     epochs = INT32.pack(current.epoch) + INT32.pack(current.previous_epoch) + INT8.pack(current.state.value)
-    return epochs + _partitions(current.assigned) + _partitions(current.pending_revocation)
+    return (
+        epochs
+        + written_partitions(current.assigned, current.since)
+        + written_partitions(current.pending_revocation, current.since)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-@decodes("the key of a consumer group's record")
+@decodes("the key of a group's record")
 def read_consumer_key(key: bytes) -> tuple[int, str, str]:
-    """(version, group id, whose it is: a member id, a pattern or nothing).  raises: PeerViolation"""
+    """Decode a key of a consumer or share group to (version, group id, and a member id, pattern or "").
+
+    Raises:
+        PeerViolation: if the key is malformed.
+    """
     (version,) = INT16.unpack_from(key, 0)
     group_id, position = read_text(key, 2, False)
-    of_one = version in (MEMBER_KEY, TARGET_KEY, CURRENT_KEY, PATTERN_KEY)
-    return version, group_id, read_text(key, position, False)[0] if of_one else ""
+    return version, group_id, read_text(key, position, False)[0] if version in NAMES_ONE else ""
 
 
 @decodes("a consumer group's record")
 def read_consumer_record(version: int, whose: str, value: bytes | None) -> ConsumerRecord:
-    """version, whose: of the key.  raises: PeerViolation"""
-    if value is not None and INT16.unpack_from(value, 0)[0] != VALUE_VERSION:
-        raise PeerViolation(f"a record of a consumer group of version {INT16.unpack_from(value, 0)[0]}")
+    """Decode a record; `version` and `whose` come from its key.
+
+    Raises:
+        PeerViolation: if the record is malformed.
+    """
+    check_version(value)
     match version:
         case 3:
-            return GroupEpochRecord(None) if value is None else _read_epoch(value)
+            return GroupEpochRecord(None) if value is None else GroupEpochRecord(*read_epoch(value, METADATA_HASH_TAG))
         case 4:
             return GroupTopicsRecord(value)
         case 5:
             return MemberRecord(whose, None if value is None else _read_member(whose, value))
         case 6:
-            return TargetEpochRecord(None if value is None else INT32.unpack_from(value, 2)[0])
+            return (
+                TargetEpochRecord(None) if value is None else TargetEpochRecord(*read_epoch(value, ASSIGNMENT_TIME_TAG))
+            )
         case 7:
-            return TargetRecord(whose, None if value is None else _read_partitions(value, 2)[0])
+            return TargetRecord(whose, None if value is None else read_partitions(value, 2)[0])
         case 8:
             return CurrentAssignmentRecord(whose, None if value is None else _read_current(value))
         case _:
             return PatternRecord(whose, None if value is None else _read_resolved(value))
 
 
-def _read_epoch(value: bytes) -> GroupEpochRecord:
+def check_version(value: bytes | None) -> None:
+    """Check that a value has the only supported version.
+
+    Raises:
+        PeerViolation: if it has another version.
+    """
+    if value is not None and INT16.unpack_from(value, 0)[0] != VALUE_VERSION:
+        raise PeerViolation(f"version {INT16.unpack_from(value, 0)[0]} of a group record is not supported")
+
+
+def read_epoch(value: bytes, tag: int) -> tuple[int, int]:
+    """Return an epoch and the number in the tagged field `tag`, 0 if there is none."""
     (epoch,) = INT32.unpack_from(value, 2)
     tags, _ = read_tagged(value, 6)
-    said = tags.get(METADATA_HASH_TAG)
-    return GroupEpochRecord(epoch, NO_HASH if said is None else INT64.unpack_from(said, 0)[0])
+    return epoch, INT64.unpack_from(tags[tag], 0)[0] if tag in tags else 0
 
 
 def _read_resolved(value: bytes) -> ResolvedPattern:
-    topics, position = _read_names(value, 2)
+    topics, position = read_names(value, 2)
     (version,), (resolved_ms,) = INT64.unpack_from(value, position), INT64.unpack_from(value, position + 8)
     return ResolvedPattern(topics, version, resolved_ms)
 
 
-def _read_names(value: bytes, position: int) -> tuple[tuple[str, ...], int]:
+def read_names(value: bytes, position: int) -> tuple[tuple[str, ...], int]:
     count, position = read_count(value, position, True, 1, nullable=True)
     names = []
     for _ in range(count):
@@ -278,7 +345,7 @@ def _read_member(member_id: str, value: bytes) -> ConsumerMember:
     rack_id, position = read_string(value, position, True)
     client_id, position = read_text(value, position, True)
     client_host, position = read_text(value, position, True)
-    topics, position = _read_names(value, position)
+    topics, position = read_names(value, position)
     regex, position = read_string(value, position, True)
     (rebalance_timeout_ms,) = INT32.unpack_from(value, position)
     assignor, position = read_string(value, position + 4, True)
@@ -311,24 +378,38 @@ def _read_classic_metadata(data: bytes | None) -> ClassicMetadata | None:
     return ClassicMetadata(session_timeout_ms, tuple(protocols))
 
 
-def _read_partitions(value: bytes, position: int) -> tuple[Partitions, int]:
+def read_partitions(
+    value: bytes, position: int, since: dict[TopicIdPartition, int] | None = None
+) -> tuple[Partitions, int]:
+    """Return partitions and the position after them; put their assignment epochs, if there are any, into `since`."""
     topics, position = read_count(value, position, True, 18, nullable=True)
-    found = []
+    found: list[TopicIdPartition] = []
     for _ in range(topics):
         topic_id, position = read_uuid(value, position)
         count, position = read_count(value, position, True, 4, nullable=True)
+        first = len(found)
         for _ in range(count):
             found.append(TopicIdPartition(topic_id, INT32.unpack_from(value, position)[0]))
             position += 4
-        position = skip_tagged(value, position)
+        tags, position = read_tagged(value, position)
+        if since is not None and ASSIGNMENT_EPOCHS_TAG in tags:
+            since.update(zip(found[first:], read_epochs(tags[ASSIGNMENT_EPOCHS_TAG], count), strict=True))
     return tuple(sorted(found)), position
 
 
 def _read_current(value: bytes) -> CurrentAssignment:
     epoch, previous_epoch = INT32.unpack_from(value, 2)[0], INT32.unpack_from(value, 6)[0]
-    (number,) = INT8.unpack_from(value, 10)
+    (code,) = INT8.unpack_from(value, 10)
     known = [state.value for state in MemberState]
-    state = MemberState(number) if number in known else MemberState.UNKNOWN
-    assigned, position = _read_partitions(value, 11)
-    pending, _ = _read_partitions(value, position)
-    return CurrentAssignment(epoch, previous_epoch, state, assigned, pending)
+    state = MemberState(code) if code in known else MemberState.UNKNOWN
+    since: dict[TopicIdPartition, int] = {}
+    assigned, position = read_partitions(value, 11, since)
+    pending, _ = read_partitions(value, position, since)
+    return CurrentAssignment(epoch, previous_epoch, state, assigned, pending, since)
+
+
+def read_epochs(data: bytes, partitions: int) -> list[int]:
+    count, position = read_count(data, 0, True, 4, nullable=True)
+    if count != partitions:
+        raise PeerViolation(f"a group record has {count} assignment epochs for {partitions} partitions")
+    return [INT32.unpack_from(data, position + 4 * place)[0] for place in range(count)]

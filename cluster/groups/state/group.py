@@ -1,12 +1,13 @@
-"""One group: its members, its state, and what may follow from what. source: GroupMetadata.scala (classic protocol)"""
+"""One classic group: its members, its state, and the allowed transitions. Source: GroupMetadata.scala"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from enum import Enum
 
 from cluster.clocks import Timer
-from cluster.groups.state.member import Member, Protocols
+from cluster.coordinators.core import RequestId
 from cluster.groups.state.offsets import GroupOffsets
 from cluster.protocol.consumer_protocol import CONSUMER, subscribed_topics
 
@@ -14,7 +15,7 @@ CLASSIC = "classic"
 
 
 class State(Enum):
-    """Kafka's names, as DescribeGroups and ListGroups return them."""
+    """The state of a group, with Kafka's names as in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -33,12 +34,16 @@ _COMES_FROM: dict[State, frozenset[State]] = {
 
 
 class Group:
-    """Members in order of arrival: where Kafka takes any of them (it keeps them in a hash table), we take the first.
+    """A classic group.
 
-    static_members: member id by group.instance.id (KIP-345)
-    pending_members: ids given out and not yet used (KIP-394), each with the end of its wait
-    pending_sync: members told of the generation that have not asked for their assignment
-    join, sync: the deadline of the phase
+    Members are in the order in which they joined. Where Kafka takes any member from a hash table, the first is taken
+    here.
+
+    Attributes:
+        static_members: member id by group.instance.id (KIP-345).
+        pending_members: assigned ids that did not join yet (KIP-394), each with its timer.
+        pending_sync: members that know the generation and have not requested their assignment.
+        join, sync: deadlines of the two phases of a rebalance.
     """
 
     TYPE = CLASSIC
@@ -48,7 +53,7 @@ class Group:
         self.group_id = group_id
         self.state = state
         self.since_ms = now_ms
-        """When the state was entered, by the wall clock; None: the log does not say."""
+        """The wall-clock time at which the state was entered, None if the log does not have it."""
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.generation = 0
@@ -60,7 +65,7 @@ class Group:
         self.subscribed: frozenset[str] | None = None
         self.offsets = GroupOffsets()
         self.member_came = False
-        """A member came while the first generation waited for members: wait on (group.initial.rebalance.delay.ms)."""
+        """True if a member joined during the delay of the first generation (group.initial.rebalance.delay.ms)."""
         self.join: Timer | None = None
         self.is_first_join = False
         self.sync: Timer | None = None
@@ -81,8 +86,8 @@ class Group:
         return self.protocol_type == CONSUMER
 
     def begin_generation(self, now_ms: int) -> None:
-        """All who come have come. source: initNextGeneration"""
-        # As a Java int: after the largest comes the smallest.
+        """Begin the next generation after the join phase. Source: initNextGeneration"""
+        # The generation wraps around as a Java int.
         self.generation = (self.generation + 1 + 2**31) % 2**32 - 2**31
         self.protocol = self.select_protocol() if self.members else None
         self.subscribed = self._subscribed()
@@ -113,7 +118,7 @@ class Group:
         self.forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """A member, or an id that was given out."""
+        """Remove a member, or an assigned id that has not joined yet."""
         member = self.members.pop(member_id, None)
         if member is not None:
             member.stop_session()
@@ -130,7 +135,7 @@ class Group:
             timer.cancel()
 
     def replace(self, member: Member, new_id: str) -> None:
-        """A static member has come back under another id; it keeps its place. source: replaceStaticMember"""
+        """Change the id of a static member that has returned, which keeps its position. Source: replaceStaticMember"""
         assert member.instance_id is not None
         old_id = member.member_id
         member.member_id = new_id
@@ -144,7 +149,7 @@ class Group:
 
     @property
     def awaiting_join(self) -> int:
-        """How many members wait for the next generation."""
+        """The number of members that wait for the next generation."""
         return sum(member.awaiting_join is not None for member in self.members.values())
 
     @property
@@ -156,7 +161,7 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """A leader that has not rejoined is followed by a member that has; False if there is none."""
+        """Replace a leader that has not rejoined by a member that has; return False if no member has rejoined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -170,7 +175,7 @@ class Group:
     # ----------------------------------------------------------------------------------------------------- protocols
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a client with these protocols can be a member of this group."""
+        """Return True if a client with these protocols can be a member of this group."""
         if self.state is State.EMPTY:
             return bool(protocol_type and protocols)
         common = self._common_protocols(self.members.values())
@@ -180,12 +185,12 @@ class Group:
 
     @staticmethod
     def _common_protocols(members: Iterable[Member]) -> list[str]:
-        """Those that all members know, in the first one's order."""
+        """Return the protocols that all members support, in the first member's order."""
         names = [[name for name, _ in member.protocols] for member in members]
         return [name for name in names[0] if all(name in known for known in names[1:])] if names else []
 
     def select_protocol(self) -> str:
-        """Each member votes for the best that all know; of equal ones the one voted for first."""
+        """Return the protocol that most members prefer among their common protocols; ties go to the first vote."""
         candidates = self._common_protocols(self.members.values())
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -194,7 +199,7 @@ class Group:
         return max(votes, key=lambda choice: votes[choice])
 
     def _subscribed(self) -> frozenset[str] | None:
-        """Topics that consumers of this group read; None: unknown. source: computeSubscribedTopics"""
+        """Return the topics that members read, None if unknown. Source: computeSubscribedTopics"""
         if not self.is_consumer_group:
             return None
         topics: list[str] = []
@@ -207,8 +212,62 @@ class Group:
         return frozenset(topics)
 
     def restore_subscribed(self) -> None:
-        """After the group was read from the log."""
+        """Compute the topics that members read, after the group was loaded."""
         self.subscribed = self._subscribed()
 
     def reads(self, topic: str) -> bool:
         return self.subscribed is None or topic in self.subscribed
+
+
+# --------------------------------------------------------------------------------------------------------------- member
+#
+# One member of a classic group. source: MemberMetadata.scala
+
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""(name, opaque metadata) of the assignment protocols that a member supports, preferred first."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Member:
+    """One member of a group.
+
+    Attributes:
+        awaiting_join, awaiting_sync: waiting request, answered when the group reaches the next phase.
+        is_new: True until its first JoinGroup is answered; it sends no heartbeats before.
+        session: timer that removes it; None while it waits for the group.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    assignment: bytes = b""
+    awaiting_join: RequestId | None = None
+    awaiting_sync: RequestId | None = None
+    is_new: bool = False
+    session: Timer | None = None
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
+
+    @property
+    def is_awaiting(self) -> bool:
+        return self.awaiting_join is not None or self.awaiting_sync is not None
+
+    def metadata(self, protocol: str) -> bytes:
+        return next(metadata for name, metadata in self.protocols if name == protocol)
+
+    def vote(self, candidates: Collection[str]) -> str:
+        """Return the candidate that the member prefers."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+    def stop_session(self) -> None:
+        if self.session is not None:
+            self.session.cancel()
+            self.session = None

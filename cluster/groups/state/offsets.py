@@ -1,6 +1,6 @@
-"""The offsets that one group has committed, and those on their way into the log.
+"""The offsets that one group has committed, and the offsets being written.
 
-source: GroupMetadata.scala (offsets, pendingOffsetCommits, pendingTransactionalOffsetCommits, removeExpiredOffsets),
+Source: GroupMetadata.scala (offsets, pendingOffsetCommits, pendingTransactionalOffsetCommits, removeExpiredOffsets),
 OffsetAndMetadata.java
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, Offset, TopicPartition
 
@@ -15,9 +16,12 @@ NO_EXPIRY = -1
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A member's commit for one partition: the next offset it will read, and a text of its own.
+    """A commit for one partition: the next offset to read, and a text from the client.
 
-    expires_ms: wall clock, given by clients of OffsetCommit 2 to 4 alone, else -1
+    Attributes:
+        committed_ms: wall-clock time of the commit.
+        expires_ms: wall-clock time, only from OffsetCommit versions 2 to 4, else -1.
+        topic_id: id of the topic, which OffsetCommit has from version 10 and TxnOffsetCommit from 6 on.
     """
 
     offset: Offset
@@ -25,26 +29,30 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
     committed_ms: int = 0
     expires_ms: int = NO_EXPIRY
+    topic_id: UUID | None = None
 
 
 class CommittedOffset(NamedTuple):
-    """A commit in the log; `at` is the offset of its batch there: of two the later one counts."""
+    """A commit in the log; `at` is the offset of its batch, by which the later of two commits is found."""
 
     value: OffsetAndMetadata
     at: Offset
 
 
 class TransactionalOffset(NamedTuple):
-    """A commit that is part of a transaction; `at` as of CommittedOffset, None: not yet on all in-sync replicas."""
+    """A commit in a transaction; `at` is the offset of its batch, None until all in-sync replicas have it."""
 
     value: OffsetAndMetadata
     at: Offset | None
 
 
 class GroupOffsets:
-    """committed: by partition, in order of first commit     pending: appended, not yet on all in-sync replicas
+    """The offsets of one group.
 
-    transactional: by producer id, those that count once its transaction is committed
+    Attributes:
+        committed: offset of each partition, in the order of first commits.
+        pending: offsets that are appended and not yet on all in-sync replicas.
+        transactional: offsets by producer id, which take effect when the producer's transaction is committed.
     """
 
     __slots__ = ("committed", "pending", "transactional")
@@ -66,7 +74,7 @@ class GroupOffsets:
 
     @property
     def names(self) -> list[TopicPartition]:
-        """Of all, those on their way and in open transactions included."""
+        """All partitions with an offset, including pending ones and those in open transactions."""
         in_transactions = (name for offsets in self.transactional.values() for name in offsets)
         return list(dict.fromkeys((*self.committed, *self.pending, *in_transactions)))
 
@@ -76,7 +84,7 @@ class GroupOffsets:
         return found
 
     def is_unstable(self, name: TopicPartition) -> bool:
-        """A commit for it is on its way, or waits for the end of a transaction."""
+        """Return True if a commit for the partition is pending or waits for the end of a transaction."""
         return name in self.pending or any(name in offsets for offsets in self.transactional.values())
 
     # ------------------------------------------------------------------------------------------------ in transactions
@@ -88,14 +96,17 @@ class GroupOffsets:
     def appended_in_transaction(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], at: Offset
     ) -> None:
-        """They are on all in-sync replicas, and wait for the transaction's marker (onTxnOffsetCommitAppend)."""
+        """Record that all in-sync replicas have the offsets, which now wait for the marker.
+
+        Source: onTxnOffsetCommitAppend
+        """
         known = self.transactional.get(producer_id, {})
         for name, value in offsets.items():
             if name in known and known[name].value == value:
                 known[name] = TransactionalOffset(value, at)
 
     def failed_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """source: failPendingTxnOffsetCommit"""
+        """Drop offsets that could not be written. Source: failPendingTxnOffsetCommit"""
         known = self.transactional.get(producer_id, {})
         for name in offsets:
             known.pop(name, None)
@@ -103,9 +114,9 @@ class GroupOffsets:
             self.transactional.pop(producer_id, None)
 
     def transaction_ended(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, OffsetAndMetadata]:
-        """returns: the commits that count from now on, or, of an aborted transaction, those that are gone
+        """Apply the end of a transaction, and return the offsets that it committed or dropped.
 
-        A later commit from outside the transaction stays. source: completePendingTxnOffsetCommit
+        A later commit outside of the transaction is kept. Source: completePendingTxnOffsetCommit
         """
         ended: dict[TopicPartition, OffsetAndMetadata] = {}
         for name, (value, at) in self.transactional.pop(producer_id, {}).items():
@@ -123,7 +134,10 @@ class GroupOffsets:
         self.pending.update(offsets)
 
     def appended(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], at: Offset) -> None:
-        """The commit is on all in-sync replicas. Offsets removed meanwhile stay removed (onOffsetCommitAppend)."""
+        """Record that all in-sync replicas have the commit.
+
+        Offsets removed since the append stay removed (onOffsetCommitAppend).
+        """
         for name, value in offsets.items():
             if name in self.pending:
                 known = self.committed.get(name)
@@ -138,9 +152,13 @@ class GroupOffsets:
                 del self.pending[name]
 
     def remove(self, names: Iterable[TopicPartition], *, pending: bool = False) -> list[TopicPartition]:
-        """Returns those that there were. Commits in open transactions go with them (OffsetMetadataManager.replay).
+        """Remove offsets, including those in open transactions, and return the partitions that had one.
 
-        pending: a commit that is on its way counts as there: it is in the log, and would come back with the next load
+        Args:
+            pending: True to return partitions with pending commits too, which are in the log and would return with a
+                reload.
+
+        Source: OffsetMetadataManager.replay
         """
         removed = []
         for name in names:
@@ -155,9 +173,9 @@ class GroupOffsets:
         return removed
 
     def take_back(self, removed: Iterable[TopicPartition], before: GroupOffsets) -> None:
-        """They were not removed after all; what was committed since then stays. before: as it was before that
+        """Restore removed offsets from `before`, the offsets before the removal, unless there is a later commit.
 
-        Simplified: a commit that was on its way then does not come back here, though the log may have it.
+        Simplified: a commit that was pending then is not restored, though the log may have it.
         """
         for name in removed:
             if name in before.committed:
@@ -169,7 +187,12 @@ class GroupOffsets:
     def remove_expired(
         self, now_ms: int, retention_ms: int, since_ms: Callable[[OffsetAndMetadata], int], spared: frozenset[str]
     ) -> list[TopicPartition]:
-        """since_ms: when the retention of a commit began     spared: topics that are in use"""
+        """Remove expired offsets and return their partitions.
+
+        Args:
+            since_ms: returns the time at which the retention of a commit began.
+            spared: topics whose offsets do not expire, because members read them.
+        """
 
         def is_expired(name: TopicPartition, value: OffsetAndMetadata) -> bool:
             if name.topic in spared or self.is_unstable(name):

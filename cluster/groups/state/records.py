@@ -1,7 +1,9 @@
-"""The records of the offsets topic: Kafka's own key and value formats, so that other tools can read the log.
+"""The records of the offsets topic, in Kafka's own key and value formats, so that other tools can read the log.
 
-Key version 0 or 1: a committed offset; key version 2: a group. A value that is null is a tombstone. The version of a
-value is that of the release. source: GroupMetadataManager.scala (offsetCommitValue, groupMetadataValue),
+Key version 0 or 1 is a committed offset, key version 2 a group. A null value is a tombstone. The version of a value
+depends on the release.
+
+Source: GroupMetadataManager.scala (offsetCommitValue, groupMetadataValue),
 GroupCoordinatorRecordHelpers.offsetCommitValueVersion, OffsetCommitKey.json, OffsetCommitValue.json,
 GroupMetadataKey.json, GroupMetadataValue.json
 """
@@ -9,10 +11,9 @@ GroupMetadataKey.json, GroupMetadataValue.json
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from cluster.groups.state.group import Group, State
-from cluster.groups.state.member import Member
+from cluster.groups.state.group import Group, Member, State
 from cluster.groups.state.offsets import NO_EXPIRY, OffsetAndMetadata
 from cluster.protocol.primitives import (
     INT16,
@@ -22,49 +23,53 @@ from cluster.protocol.primitives import (
     read_count,
     read_length,
     read_string,
+    read_tagged,
     read_text,
+    read_uuid,
     string,
     tagged,
 )
 from replica.errors import PeerViolation
 from replica.ids import UNDEFINED_EPOCH, TopicPartition
+from replica.rules import KafkaRelease, as_of
 
 OFFSET_KEY_VERSIONS, GROUP_KEY_VERSION = (0, 1), 2
 OFFSET_WITH_EXPIRY, OFFSET_WITH_LEADER_EPOCH, FLEXIBLE_OFFSET = 1, 3, 4
-"""Versions of a committed offset. The tagged fields of the last one are not looked at: its only one, the topic's id,
-comes with OffsetCommit 10, which Kafka 4.1 keeps back."""
+"""Versions of a committed offset."""
+_TOPIC_ID_TAG = 0
 GROUP_WITH_REBALANCE_TIMEOUT, GROUP_WITH_TIMESTAMP, GROUP_WITH_INSTANCE_ID = 1, 2, 3
 NO_TIMESTAMP = -1
 _LEAST_MEMBER_BYTES = 18
-"""Four lengths of two bytes (id, client, host), two int32 and two lengths of four bytes; older versions have less."""
+"""The minimum size of a member, in version 0: three lengths of two bytes, two of four bytes, and an int32."""
 
 
 class ValueVersions(NamedTuple):
-    """Which versions of the values a broker writes."""
+    """The versions of the values that a broker writes."""
 
     offset: int
     group: int
 
     @property
     def each_offset_expires(self) -> bool:
-        """Before KIP-211 (2.1) a commit says when it expires, whether its group has members then or not."""
+        """True before KIP-211 (2.1), when each commit expired separately, whether or not its group had members."""
         return self.offset <= OFFSET_WITH_EXPIRY
 
 
-VALUE_VERSIONS = {
-    "0.8": ValueVersions(1, 0),
-    "0.10": ValueVersions(1, 1),
-    "0.11": ValueVersions(1, 1),
-    "2.0": ValueVersions(1, 1),
-    "2.1": ValueVersions(3, 2),
-    "2.7": ValueVersions(3, 3),
-    "3.3": ValueVersions(3, 3),
-    "3.5": ValueVersions(3, 3),
-    "3.9": ValueVersions(3, 3),
-    "4.1": ValueVersions(4, 3),
+_OLDEST_VALUES, NEWEST_VALUES = ValueVersions(1, 0), ValueVersions(4, 3)
+_VALUES_SINCE: Final = {
+    KafkaRelease(0, 10): ValueVersions(1, 1),
+    KafkaRelease(2, 1): ValueVersions(3, 2),
+    KafkaRelease(2, 7): ValueVersions(3, 3),
+    KafkaRelease(4, 1): NEWEST_VALUES,
 }
-"""By release, with its own inter.broker.protocol.version: 0.10.1-IV0, 2.1-IV0, 2.1-IV1 and 2.3-IV0 brought new ones,
-4.1 one for every metadata.version."""
+"""Versions by first release, with inter.broker.protocol.version of the same release.
+
+The changes came with 0.10.1-IV0, 2.1-IV0, 2.1-IV1 and 2.3-IV0, and that of 4.1 with every metadata.version.
+"""
+
+
+def value_versions(release: KafkaRelease) -> ValueVersions:
+    return as_of(_VALUES_SINCE, release, _OLDEST_VALUES)
 
 
 class OffsetKey(NamedTuple):
@@ -77,7 +82,7 @@ class GroupKey(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """A key of a later Kafka; such records are passed over."""
+    """A key of a later release; records with this key are skipped."""
 
     version: int
 
@@ -92,7 +97,7 @@ def offset_key(group_id: str, name: TopicPartition) -> bytes:
 
 
 def offset_value(value: OffsetAndMetadata, version: int) -> bytes:
-    """version: of the release; only version 1 has room for an expiry"""
+    """Encode a committed offset in this version, or in version 1 if it has an expiry, which later versions lack."""
     if value.expires_ms != NO_EXPIRY:
         version = OFFSET_WITH_EXPIRY
     flexible = version >= FLEXIBLE_OFFSET
@@ -103,7 +108,7 @@ def offset_value(value: OffsetAndMetadata, version: int) -> bytes:
     if version == OFFSET_WITH_EXPIRY:
         parts.append(INT64.pack(value.expires_ms))
     if flexible:
-        parts.append(tagged({}))
+        parts.append(tagged({} if value.topic_id is None else {_TOPIC_ID_TAG: value.topic_id.bytes}))
     return b"".join(parts)
 
 
@@ -112,7 +117,7 @@ def group_key(group_id: str) -> bytes:
 
 
 def group_value(group: Group, assignments: Mapping[str, bytes], version: int) -> bytes:
-    """assignments: by member id, of every member"""
+    """Encode a group; `assignments` has the assignment of every member, by member id."""
     parts = [
         INT16.pack(version),
         _text(group.protocol_type or ""),
@@ -149,7 +154,11 @@ def _blob(data: bytes) -> bytes:
 
 @decodes("the key of a group's record")
 def read_key(key: bytes) -> Key:
-    """raises: PeerViolation"""
+    """Decode a key.
+
+    Raises:
+        PeerViolation: if the key is malformed.
+    """
     (version,) = INT16.unpack_from(key, 0)
     if version in OFFSET_KEY_VERSIONS:
         group_id, position = read_text(key, 2, False)
@@ -162,10 +171,14 @@ def read_key(key: bytes) -> Key:
 
 @decodes("a committed offset")
 def read_offset_value(value: bytes) -> OffsetAndMetadata:
-    """raises: PeerViolation"""
+    """Decode a committed offset.
+
+    Raises:
+        PeerViolation: if the value is malformed.
+    """
     (version,) = INT16.unpack_from(value, 0)
     if not 0 <= version <= FLEXIBLE_OFFSET:
-        raise PeerViolation(f"a committed offset of version {version}")
+        raise PeerViolation(f"version {version} of a committed offset record is not supported")
     (offset,) = INT64.unpack_from(value, 2)
     position, leader_epoch, expires_ms = 10, UNDEFINED_EPOCH, NO_EXPIRY
     if version >= OFFSET_WITH_LEADER_EPOCH:
@@ -175,15 +188,21 @@ def read_offset_value(value: bytes) -> OffsetAndMetadata:
     (committed_ms,) = INT64.unpack_from(value, position)
     if version == OFFSET_WITH_EXPIRY:
         (expires_ms,) = INT64.unpack_from(value, position + 8)
-    return OffsetAndMetadata(offset, leader_epoch, metadata, committed_ms, expires_ms)
+    tags = read_tagged(value, position + 8)[0] if version >= FLEXIBLE_OFFSET else {}
+    topic_id = read_uuid(tags[_TOPIC_ID_TAG], 0)[0] if _TOPIC_ID_TAG in tags else None
+    return OffsetAndMetadata(offset, leader_epoch, metadata, committed_ms, expires_ms, topic_id)
 
 
 @decodes("a group")
 def read_group_value(group_id: str, value: bytes) -> Group:
-    """The group as it was when the record was written, stable or empty. raises: PeerViolation"""
+    """Decode a group, which is stable or empty as when the record was written.
+
+    Raises:
+        PeerViolation: if the value is malformed.
+    """
     (version,) = INT16.unpack_from(value, 0)
     if not 0 <= version <= GROUP_WITH_INSTANCE_ID:
-        raise PeerViolation(f"a group of version {version}")
+        raise PeerViolation(f"version {version} of a group record is not supported")
     protocol_type, position = read_text(value, 2, False)
     (generation,) = INT32.unpack_from(value, position)
     protocol, position = read_string(value, position + 4, False)
@@ -194,16 +213,16 @@ def read_group_value(group_id: str, value: bytes) -> Group:
         position += 8
     count, position = read_count(value, position, False, _LEAST_MEMBER_BYTES)
     if count and protocol is None:
-        raise PeerViolation("a group with members has no protocol")
+        raise PeerViolation(f"the record of group {group_id} has members but no protocol")
     group = Group(group_id, State.STABLE if count else State.EMPTY, now_ms=None if since_ms < 0 else since_ms)
     group.leader_id = leader_id
     for _ in range(count):
         member, position = _read_member(value, position, version, protocol_type, str(protocol))
         if member.member_id in group.members or member.instance_id in group.static_members:
-            raise PeerViolation("a group has a member twice")
+            raise PeerViolation(f"the record of group {group_id} lists a member twice")
         group.add(member)
     if group.leader_id is not None and group.leader_id not in group.members:
-        raise PeerViolation("the leader of a group is none of its members")
+        raise PeerViolation("a group record names a leader that is not one of its members")
     group.protocol_type, group.protocol, group.generation = protocol_type or None, protocol, generation
     group.restore_subscribed()
     return group

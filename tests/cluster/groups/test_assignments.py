@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.clocks import WallClock
-from cluster.groups.desk import Desk, GroupSettings
+from cluster.groups.desk import GroupDesk, GroupSettings
 from cluster.groups.rebalance import ASSIGNMENT_BYTES_MAX, Rebalances
-from cluster.groups.state.group import Group
-from cluster.groups.state.member import Member
+from cluster.groups.state.group import Group, Member
 from cluster.protocol.consumer_protocol import assigned_partitions
 from replica.ids import TopicPartition
 from replica.trace.events import Emit, GroupMemberAssigned, TraceEvent
@@ -53,7 +52,7 @@ def events_of(protocol_type: str, data: bytes) -> list[TraceEvent]:
         member_id="m-1", instance_id=None, client_id="c1", client_host="h", rebalance_timeout_ms=1,
         session_timeout_ms=1, protocol_type=protocol_type, protocols=(), assignment=data,
     )  # fmt: skip
-    desk = Desk(node="b1", settings=GroupSettings(), clock=WallClock(), new_uuid=uuid4, partition_of=len)
+    desk = GroupDesk(node="b1", settings=GroupSettings(), clock=WallClock(), new_uuid=uuid4, partition_of=len)
     Rebalances(desk).tell_assigned(group)
     told = [action.event for action in desk.take() if isinstance(action, Emit)]
     return [event for event in told if isinstance(event, GroupMemberAssigned)]

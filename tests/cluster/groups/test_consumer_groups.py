@@ -10,19 +10,23 @@ from coordinator_world import SECOND, CoordinatorWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.groups.assignors import ranges, uniform
-from cluster.groups.assignors.specification import (
+from cluster.config import BrokerConfig
+from cluster.groups.inputs import ConsumerHeartbeatResult
+from cluster.groups.service import group_settings
+from cluster.groups.state.assignors import (
     Assign,
     AssignableMember,
     GroupSpecification,
     Targets,
     TopicIdPartition,
+    assign_ranges,
+    assign_uniformly,
 )
-from cluster.groups.inputs import ConsumerHeartbeatResult
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
-from cluster.groups.state.consumer_member import ConsumerMember
+from cluster.groups.state.consumer_member import ConsumerMember, MemberState, reconciled
 from cluster.groups.state.consumer_records import CONSUMER_KEYS, encode, read_consumer_key, read_consumer_record
 from replica.errors import ErrorCode, KafkaError, PeerViolation
+from replica.rules import PROFILES
 
 TOPICS = tuple(UUID(int=number) for number in (1, 2, 3))
 
@@ -192,7 +196,7 @@ def check_each_has_one_reader(group: GroupSpecification, targets: Targets) -> No
         assert list(partitions) == sorted(partitions)
 
 
-@pytest.mark.parametrize("assign", [uniform.assign, ranges.assign])
+@pytest.mark.parametrize("assign", [assign_uniformly, assign_ranges])
 @given(group=specifications())
 def test_an_assignor_gives_each_partition_to_one_that_reads_it(assign: Assign, group: GroupSpecification) -> None:
     check_each_has_one_reader(group, assign(group))
@@ -200,14 +204,14 @@ def test_an_assignor_gives_each_partition_to_one_that_reads_it(assign: Assign, g
 
 @given(group=specifications())
 def test_uniform_is_even_and_leaves_what_it_can(group: GroupSpecification) -> None:
-    targets = uniform.assign(group)
+    targets = assign_uniformly(group)
     for name, partitions in targets.items():
         for one in partitions:
             for other, member in group.members.items():
                 if one.topic_id in member.topics:
                     assert len(partitions) <= len(targets[other]) + 1, f"{other} could read what {name} has"
     if group.is_homogeneous:
-        again = uniform.assign(
+        again = assign_uniformly(
             GroupSpecification(
                 members={
                     name: AssignableMember(instance_id=None, topics=member.topics, target=targets[name])
@@ -223,7 +227,7 @@ def test_range_gives_neighbours_and_puts_static_members_first() -> None:
     member = AssignableMember(instance_id=None, topics=TOPICS[:2], target=())
     static = AssignableMember(instance_id="i", topics=TOPICS[:2], target=())
     group = GroupSpecification(members={"a": member, "z": static}, partition_counts=dict.fromkeys(TOPICS[:2], 3))
-    targets = ranges.assign(group)
+    targets = assign_ranges(group)
     assert [(one.topic_id.int, one.partition) for one in targets["z"]] == [(1, 0), (1, 1), (2, 0), (2, 1)]
     assert [(one.topic_id.int, one.partition) for one in targets["a"]] == [(1, 2), (2, 2)]
 
@@ -320,8 +324,10 @@ def test_who_gives_up_in_time_stays(again: bool) -> None:
     assert ("m1" in group_of(world).members) is not again
 
 
-def test_the_time_for_a_step_that_was_not_written_is_nobodys() -> None:
-    world = CoordinatorWorld()
+@pytest.mark.parametrize(("raises", "left"), [(True, ["m1"]), (False, [])])
+def test_the_time_for_a_step_that_was_not_written_is_that_of_its_epoch(raises: bool, left: list[str]) -> None:
+    """Before 4.2 it is another epoch, which no member has."""
+    world = CoordinatorWorld(revoking_raises_epoch=raises)
     for name, epoch in (("m1", 0), ("m2", 0), ("m1", 1), ("m3", 0)):
         world.beat(name, epoch)
     world.hold()
@@ -333,7 +339,28 @@ def test_the_time_for_a_step_that_was_not_written_is_nobodys() -> None:
         world.at(second * SECOND)
         world.beat("m1", 1)
     world.at(70 * SECOND)
-    assert list(group_of(world).members) == ["m1"], "m4 is not missed either"
+    assert list(group_of(world).members) == left, "m4 is not missed either"
+
+
+@pytest.mark.parametrize(("raises", "epoch"), [(True, 2), (False, 1)])
+def test_giving_up_raises_the_epoch_before_4_2(raises: bool, epoch: int) -> None:
+    """CurrentAssignmentBuilder.build. m1 is to give up more by the time it has given up what it should."""
+    world = CoordinatorWorld(revoking_raises_epoch=raises)
+    for name, known in (("m1", 0), ("m2", 0), ("m1", 1), ("m3", 0)):
+        world.beat(name, known)
+    world.beat("m1", 1, owned=("t-0", "t-1"))
+    assert group_of(world).members["m1"].epoch == epoch
+
+
+@pytest.mark.parametrize(("pending", "state"), [(True, MemberState.STABLE), (False, MemberState.UNRELEASED_PARTITIONS)])
+def test_what_a_member_gives_up_itself_is_free_for_it(pending: bool, state: MemberState) -> None:
+    """Before 4.1.2 it waited for itself."""
+    one = TopicIdPartition(TOPICS[0], 0)
+    member = ConsumerMember(
+        member_id="m1", epoch=1, state=MemberState.UNREVOKED_PARTITIONS, pending_revocation=(one,) if pending else ()
+    )
+    after = reconciled(member, 3, (one,), lambda _: False, (), revoking_raises_epoch=False)
+    assert (after.state, after.assigned) == (state, (one,) if pending else ())
 
 
 @pytest.mark.parametrize("then", ["resigned", "back"])
@@ -517,3 +544,96 @@ def test_offsets_are_told_to_members_of_the_present_epoch(
     except KafkaError as refused:
         found = refused.code
     assert found is error
+
+
+@pytest.mark.parametrize("older_epochs_count", [True, False])
+@pytest.mark.parametrize("is_elected_anew", [True, False])
+def test_an_older_epoch_commits_what_was_had_since_then(older_epochs_count: bool, is_elected_anew: bool) -> None:
+    """Source: KIP-1251, ConsumerGroup.createAssignmentEpochValidator (4.3)"""
+    world = CoordinatorWorld(older_epochs_count=older_epochs_count)
+    world.beat("m1", 0)
+    world.beat("m2", 0)
+    world.beat("m1", 1, owned=("t-0", "t-1", "t-2"))
+    member = group_of(world).members["m1"]
+    (kept, other), (given,) = member.assigned, member.pending_revocation
+    assert member.assignment_epoch(given) == 1, "it still reads it"
+    world.beat("m1", 1, owned=(f"t-{kept.partition}", f"t-{other.partition}"))
+    world.beat("m2", 2, owned=())
+    if is_elected_anew:
+        world.restart()
+        world.elect()
+    accepted = {
+        (member, epoch, partition): not any("STALE" in line for line in world.commit(member, epoch, **{name: 5}))  # type: ignore[arg-type]
+        for member, epoch, partition in (
+            ("m1", 1, kept),
+            ("m1", 2, kept),
+            ("m1", 1, given),
+            ("m2", 1, given),
+            ("m2", 3, given),
+        )
+        for name in [f"t_{partition.partition}"]
+    }
+    assert accepted == {
+        ("m1", 1, kept): older_epochs_count,
+        ("m1", 2, kept): True,
+        ("m1", 1, given): False,
+        ("m2", 1, given): False,
+        ("m2", 3, given): False,
+    }
+
+
+@pytest.mark.parametrize("is_elected_anew", [True, False])
+def test_targets_are_computed_once_an_interval(is_elected_anew: bool) -> None:
+    """Source: KIP-1263, GroupMetadataManager.canComputeNextTargetAssignment (4.3)"""
+    world = CoordinatorWorld(consumer_assignment_interval_ms=1000)
+    world.at(10 * SECOND)
+    world.beat("m1", 0)
+    assert group_of(world).target_epoch == 1, "the first one is due at once"
+    world.at(10 * SECOND + 999_000)
+    world.beat("m2", 0)
+    assert (group_of(world).epoch, group_of(world).target_epoch) == (2, 1)
+    assert group_of(world).members["m2"].epoch == 1
+    if is_elected_anew:
+        world.restart()
+        world.elect()
+    world.beat("m1", 1)
+    assert group_of(world).target_epoch == 1
+    world.at(11 * SECOND)
+    assert group_of(world).target_epoch == 1, "no timer: a heartbeat computes it"
+    world.beat("m1", 1)
+    assert group_of(world).target_epoch == 2
+
+
+@pytest.mark.parametrize(("era", "epoch"), [("kafka-4.2", 1), ("kafka-4.3", 2)])
+def test_the_first_member_of_a_group_gets_the_epoch_of_its_release(era: str, epoch: int) -> None:
+    """Source: ModernGroup's constructor (4.2.1, 4.3.1)"""
+    world = CoordinatorWorld(first_epoch=group_settings(BrokerConfig(), PROFILES[era]).first_epoch)
+    world.beat("m1", 0)
+    assert (group_of(world).epoch, group_of(world).target_epoch, group_of(world).members["m1"].epoch) == (epoch,) * 3
+
+
+@pytest.mark.parametrize(("era", "epoch"), [("kafka-4.3", 1), ("kafka-4.4", 2)])
+def test_another_assignor_raises_the_epoch_since_4_4(era: str, epoch: int) -> None:
+    """The default assignor, named, is no other one. Source: hasPreferredServerAssignorChanged (4.4.0)"""
+    of_era = group_settings(BrokerConfig(), PROFILES[era])
+    world = CoordinatorWorld(assignor_raises_epoch=of_era.assignor_raises_epoch)
+    world.beat("m1", 0)
+    world.beat("m1", 1, assignor="uniform")
+    assert group_of(world).epoch == 1
+    world.beat("m1", 1, assignor="range")
+    assert (group_of(world).epoch, group_of(world).target_epoch) == (epoch, epoch)
+
+
+@pytest.mark.parametrize(
+    ("era", "before", "assigned"), [("kafka-4.3", ["m1"], 0), ("kafka-4.4", ["m1"], 3), ("kafka-4.4", ["m0", "m1"], 0)]
+)
+def test_the_interval_does_not_hold_up_who_joins_an_empty_group(era: str, before: list[str], assigned: int) -> None:
+    """Source: consumerGroupFenceMembers (4.3.1, 4.4.0)"""
+    of_era = group_settings(BrokerConfig(), PROFILES[era])
+    world = CoordinatorWorld(consumer_assignment_interval_ms=1000, empty_is_assigned=of_era.empty_is_assigned)
+    world.at(10 * SECOND)
+    for member in before:
+        world.beat(member, 0)
+    world.beat("m1", -1)
+    world.beat("m2", 0)
+    assert len(group_of(world).targets.get("m2", ())) == assigned

@@ -18,8 +18,7 @@ from cluster.groups.state.consumer_records import (
     read_consumer_key,
     read_consumer_record,
 )
-from cluster.groups.state.topic_hash import group_hash, topic_hash
-from cluster.groups.state.xxh3 import xxh3_64
+from cluster.groups.state.topic_hash import group_hash, topic_hash, xxh3_64
 from controller.image import BrokerRegistration
 
 OF_KAFKA = {  # two consumers of librdkafka in group g: ^t.* and t1

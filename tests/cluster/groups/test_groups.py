@@ -12,23 +12,22 @@ from coordinator_world import SECOND, CoordinatorWorld, partition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cluster.coordinators.core import Elected, LeadershipResigned
 from cluster.groups.inputs import (
     CommitOffsets,
     CommitResult,
-    Elected,
     JoinedMember,
     JoinResult,
-    LeadershipResigned,
     Loaded,
     SyncGroup,
     SyncResult,
 )
-from cluster.groups.state.group import Group, State
-from cluster.groups.state.member import Member
+from cluster.groups.state.group import Group, Member, State
 from cluster.groups.state.offsets import GroupOffsets, OffsetAndMetadata
-from cluster.groups.state.records import VALUE_VERSIONS
+from cluster.groups.state.records import value_versions
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
+from replica.rules import KafkaRelease
 from tests.soak import examples
 
 TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("groups_*.txt"))
@@ -42,7 +41,7 @@ def test_transcript(path: Path, transcript: Callable[[Path, object], None]) -> N
 @pytest.mark.parametrize(("release", "is_kept"), [("2.0", False), ("2.1", True)])
 def test_before_kip_211_offsets_expire_though_a_member_reads_on(release: str, is_kept: bool) -> None:
     """GroupMetadata.removeExpiredOffsets: nothing new came, so the member had nothing to commit."""
-    versions = VALUE_VERSIONS[release]
+    versions = value_versions(KafkaRelease.parsed(release))
     world = CoordinatorWorld(retention_ms=60_000, retention_check_interval_ms=5000, versions=versions)
     world.join("c1", version=3)
     world.at(3 * SECOND)
@@ -151,7 +150,7 @@ def test_of_a_commit_what_has_too_long_a_metadata_is_left_out() -> None:
 @pytest.mark.parametrize(("release", "ends"), [("2.0", [61_000, 99]), ("4.1", [-1, 99])], ids=["2.0", "4.1"])
 def test_until_2_0_each_commit_has_its_end_in_the_log(release: str, ends: list[int]) -> None:
     """Some clients give their own."""
-    world = CoordinatorWorld(retention_ms=60_000, versions=VALUE_VERSIONS[release])
+    world = CoordinatorWorld(retention_ms=60_000, versions=value_versions(KafkaRelease.parsed(release)))
     own = OffsetAndMetadata(5, committed_ms=1000, expires_ms=99)
     commit(world, t_0=OffsetAndMetadata(5, committed_ms=1000), t_1=own)
     known = world.coordinator.index.groups["g"].offsets.committed.values()

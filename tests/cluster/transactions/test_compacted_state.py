@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from replica.ids import TRANSACTIONS_TOPIC
 from replica.trace.events import LogCompacted, TraceRow, TransactionEnded, TransactionsLoaded, TransactionStateChanged
 from scenarios.language.parse.loading import load_text
@@ -31,9 +33,12 @@ expect: {verdict: ok, records: {lost: none}}
 """
 
 
+@pytest.mark.soak
 def test_it_no_longer_grows_and_a_successor_goes_on(tmp_path: Path) -> None:
     rows: list[TraceRow] = []
-    result = run_scenario(load_text(SCENARIO, "state-ages.yaml").scenario, runs_dir=tmp_path, watchers=[rows.append])
+    result = run_scenario(
+        load_text(SCENARIO, "state-ages.yaml").scenario, runs_dir=tmp_path, watchers=lambda view: [rows.append]
+    )
     assert result.run_dir is not None and result.held
     compacted = [row for row in rows if isinstance(row.event, LogCompacted) and row.event.topic == TRANSACTIONS_TOPIC]
     assert len(compacted) > 10

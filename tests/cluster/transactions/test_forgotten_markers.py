@@ -33,6 +33,7 @@ timeline:
 RESTART = "  - {at: 9s, stop: b2, for: 1s}\n"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("timeline", "broken"), [("", []), (RESTART, [("S32 forgotten-marker", False)])])
 def test_a_leader_that_starts_again_forgets_what_is_not_replicated(timeline: str, broken: list[object]) -> None:
     """Found by a search. As in Kafka: ProducerStateManager.truncateAndReload clears unreplicatedTxns."""

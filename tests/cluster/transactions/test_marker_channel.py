@@ -38,7 +38,7 @@ def broker(number: int, host: str) -> BrokerRegistration:
 class Markers:
     """b2 leads t-0 and t-1, b3 t-2."""
 
-    def __init__(self) -> None:
+    def __init__(self, says_version: bool = True) -> None:
         self.peers = Peers()
         self.cache = MetadataCache()
         image = self.cache.image
@@ -53,6 +53,7 @@ class Markers:
             outbox=self.peers.outbox,
             cache=self.cache,
             request_timeout_us=30_000_000,
+            says_version=says_version,
         )
         self._channels.on_answer = lambda given: self.heard.append((given.transactional_id, dict(given.errors)))
 
@@ -66,6 +67,7 @@ class Markers:
                 commit=True,
                 partitions=names,
                 again=again,
+                version=2,
             ),
             0,
         )
@@ -92,6 +94,15 @@ class Markers:
             for producer, number, error in errors
         ]
         self.peers.answer(request=request, markers=markers)
+
+
+@pytest.mark.parametrize(("says_version", "said"), [(True, 2), (False, 0)])
+def test_a_marker_says_the_version_of_its_transaction_since_4_2(says_version: bool, said: int) -> None:
+    """KIP-1228. The field is not in the request of earlier releases."""
+    markers = Markers(says_version)
+    markers.send(T0)
+    ((_, asked),) = markers.peers.asked
+    assert [int(getattr(marker, "transaction_version", 0)) for marker in asked.markers] == [said]
 
 
 def test_each_leader_gets_its_own_and_what_comes_meanwhile_goes_together() -> None:

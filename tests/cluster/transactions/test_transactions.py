@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transaction_world import SECOND, TransactionWorld
 
+from cluster.coordinators.core import Elected, LeadershipResigned
 from cluster.transactions.inputs import (
-    CoordinatorElected,
-    CoordinatorResigned,
     EndResult,
     InitResult,
     MarkersAnswered,
@@ -256,7 +255,7 @@ def test_a_second_partition_begins_no_second_check() -> None:
     world.init()
     world.add("t-0")
     world.at(3 * SECOND)
-    world.step(CoordinatorElected(now_us=world.now_us, partition=1, leader_epoch=1))
+    world.step(Elected(now_us=world.now_us, partition=1, leader_epoch=1))
     assert world.step(PartitionLoaded(now_us=0, partition=1, leader_epoch=1, transactions=())) == []
     world.at(65 * SECOND)
     assert world.transaction.state is State.ONGOING
@@ -341,7 +340,7 @@ def test_what_a_former_coordinator_tells(then: str, error: str) -> None:
     if then == "again":
         world.elect()
     elif then == "reading":
-        world.coordinator.step(CoordinatorElected(now_us=0, partition=0, leader_epoch=9))
+        world.coordinator.step(Elected(now_us=0, partition=0, leader_epoch=9))
     else:
         world.resign()
     assert world.release_log()[-1].startswith(f"-> {error},")
@@ -352,7 +351,7 @@ def test_a_tombstone_of_before_an_election_takes_nothing() -> None:
     world.init()
     world.hold_log()
     world.at(3601 * SECOND)
-    world.coordinator.step(CoordinatorElected(now_us=0, partition=0, leader_epoch=9))
+    world.coordinator.step(Elected(now_us=0, partition=0, leader_epoch=9))
     world.step(
         PartitionLoaded(now_us=0, partition=0, leader_epoch=9, transactions=(TransactionMetadata("orders", 7, 1, 1),))
     )
@@ -363,7 +362,7 @@ def test_a_tombstone_of_before_an_election_takes_nothing() -> None:
 def test_a_coordinator_that_reads_its_log_asks_to_be_asked_again() -> None:
     world = TransactionWorld()
     world.init()
-    world.coordinator.step(CoordinatorElected(now_us=0, partition=0, leader_epoch=9))
+    world.coordinator.step(Elected(now_us=0, partition=0, leader_epoch=9))
     assert world.commit()[-1].startswith("-> COORDINATOR_LOAD_IN_PROGRESS")
 
 
@@ -372,13 +371,13 @@ def test_what_comes_late_of_an_election_is_passed_over() -> None:
     world.init()
     known = world.transaction
     for late in (
-        CoordinatorElected(now_us=0, partition=0, leader_epoch=1),
-        CoordinatorResigned(now_us=0, partition=0, leader_epoch=1),
+        Elected(now_us=0, partition=0, leader_epoch=1),
+        LeadershipResigned(now_us=0, partition=0, leader_epoch=1),
         PartitionLoaded(now_us=0, partition=0, leader_epoch=1, transactions=()),
     ):
         assert world.step(late) == []
         assert world.coordinator.describe("orders") is known
-    world.step(CoordinatorElected(now_us=0, partition=1, leader_epoch=5))
+    world.step(Elected(now_us=0, partition=1, leader_epoch=5))
     world.step(PartitionLoaded(now_us=0, partition=1, leader_epoch=4, transactions=()))
     assert world.coordinator.is_loading(1, 5)
 
@@ -386,13 +385,13 @@ def test_what_comes_late_of_an_election_is_passed_over() -> None:
 def test_a_partition_that_is_not_kept_any_more_is_forgotten_with_its_epoch_and_no_other() -> None:
     world = TransactionWorld()
     world.init()
-    elected = CoordinatorElected(now_us=0, partition=1, leader_epoch=5)
+    elected = Elected(now_us=0, partition=1, leader_epoch=5)
     for _ in range(2):
         world.step(elected)
         assert world.coordinator.is_loading(1, 5)
         loaded = PartitionLoaded(now_us=0, partition=1, leader_epoch=5, transactions=(), unreadable=1)
         assert len(world.step(loaded)) == 1
-        assert world.step(CoordinatorResigned(now_us=0, partition=1, leader_epoch=None)) == []
+        assert world.step(LeadershipResigned(now_us=0, partition=1, leader_epoch=None)) == []
         assert len(world.coordinator.listed((), None, -1, 0)) == 1
 
 
@@ -420,7 +419,7 @@ def test_transactions_are_listed_by_id_state_and_age_once_all_are_read() -> None
         with pytest.raises(KafkaError) as refusal:
             world.coordinator.describe(name)
         assert refusal.value.code is error
-    world.step(CoordinatorElected(now_us=world.now_us, partition=1, leader_epoch=1))
+    world.step(Elected(now_us=world.now_us, partition=1, leader_epoch=1))
     with pytest.raises(KafkaError) as refusal:
         listed()
     assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -1,0 +1,238 @@
+"""The decision logic shared by the coordinators of groups and of transactions, without I/O.
+
+A coordinator keeps the state of each key in one partition of its internal topic, and serves the partitions that its
+broker leads. A new leader reads the partition's log; a former leader forgets its contents. Inputs carry the time in
+integer microseconds. A request waits until an `AnswerRequest` has its number.
+
+Source: GroupMetadataManager.scala, TransactionStateManager.scala; since 4.0 CoordinatorRuntime.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from cluster.clocks import Timer, Timers, WallClock
+from replica.errors import ErrorCode
+from replica.ids import LeaderEpoch, Offset
+from replica.trace.events import Emit, TraceEvent
+
+RequestId = int
+"""The number of a request that waits for its response."""
+WriteId = int
+Records = tuple[tuple[bytes, bytes | None], ...]
+"""Pairs of key and value; the value None is a tombstone."""
+OnWritten = Callable[[ErrorCode, Offset, int], None]
+"""Called with the error, the offset of the batch and the current time."""
+CHANGE_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""The error of a request, by the error of the write that failed.
+
+Source: appendTransactionToLog, CoordinatorOperationExceptionHelper
+"""
+IN_THE_LOG = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+# ------------------------------------------------------------------------------------------------------------- inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elected:
+    """The election of this broker as leader of a partition of the internal topic."""
+
+    now_us: int
+    partition: int
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadershipResigned:
+    """The end of this broker's leadership.
+
+    `leader_epoch` is that of the current leader; None if the partition is gone.
+    """
+
+    now_us: int
+    partition: int
+    leader_epoch: LeaderEpoch | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The end of an `Append`. `offset` is the offset of its batch if there was no error."""
+
+    now_us: int
+    write: WriteId
+    error: ErrorCode
+    offset: Offset
+
+
+CommonInput = Elected | LeadershipResigned | Written
+
+# ------------------------------------------------------------------------------------------------------------ actions
+
+Result = TypeVar("Result")
+Action = TypeVar("Action")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest(Generic[Result]):
+    request: RequestId
+    result: Result
+
+
+class InTransaction(NamedTuple):
+    """The transaction in which offsets are committed. `guard` identifies the check that it is open (KIP-890)."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Append one batch to a partition of the internal topic.
+
+    Attributes:
+        write: number of the `Written` that follows when every in-sync replica has the batch, or after the timeout; None
+            for no answer (acks=0).
+        transaction: the transaction of the batch.
+    """
+
+    partition: int
+    records: Records
+    timestamp_ms: int
+    timeout_ms: int
+    write: WriteId | None
+    transaction: InTransaction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Read a partition of the internal topic; the contents of its log follow as an input."""
+
+    partition: int
+    leader_epoch: LeaderEpoch
+
+
+CommonAction = AnswerRequest[Result] | Append | Load | Emit
+
+# --------------------------------------------------------------------------------------------------------------- state
+
+
+class LedPartitions:
+    """The partitions of the internal topic that this broker leads.
+
+    Attributes:
+        partition_of: returns the partition of a key.
+        owned, loading: leader epoch of each partition that was read or is being read.
+    """
+
+    def __init__(self, partition_of: Callable[[str], int]) -> None:
+        self.partition_of = partition_of
+        self.owned: dict[int, LeaderEpoch] = {}
+        self.loading: dict[int, LeaderEpoch] = {}
+        self._epochs: dict[int, LeaderEpoch] = {}
+
+    def status(self, key: str) -> ErrorCode:
+        """Return NONE if this broker coordinates the key, otherwise the error."""
+        partition = self.partition_of(key)
+        if partition in self.loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR
+
+    def is_news(self, given: Elected | LeadershipResigned) -> bool:
+        """Store a partition's leader epoch. Return False if the epoch is known, since then only the ISR has changed."""
+        if given.leader_epoch is None:
+            self._epochs.pop(given.partition, None)
+        elif given.leader_epoch <= self._epochs.get(given.partition, -1):
+            return False
+        else:
+            self._epochs[given.partition] = given.leader_epoch
+        return True
+
+    def is_loading(self, partition: int, leader_epoch: LeaderEpoch) -> bool:
+        return self.loading.get(partition) == leader_epoch
+
+    def loaded(self, partition: int, leader_epoch: LeaderEpoch) -> bool:
+        """Record that a partition's log was read. Return False if another broker leads the partition by now."""
+        if not self.is_loading(partition, leader_epoch):
+            return False
+        self.owned[partition] = self.loading.pop(partition)
+        return True
+
+    def lost(self, partition: int) -> None:
+        self.owned.pop(partition, None)
+        self.loading.pop(partition, None)
+
+
+class Desk(Generic[Action, Result]):
+    """The shared state of a coordinator's parts: deadlines, waiting writes, and actions to perform."""
+
+    def __init__(self, node: str, clock: WallClock) -> None:
+        self.node = node
+        self.clock = clock
+        self.timers: Timers[CommonAction[Result] | Action] = Timers()
+        self._actions: list[CommonAction[Result] | Action] = []
+        self._writes: dict[WriteId, OnWritten] = {}
+        self._last_write = 0
+
+    def wall_ms(self, now_us: int) -> int:
+        return self.clock.at(now_us) // 1000
+
+    def after(self, delay_ms: int, callback: Callable[[int], None], now_us: int) -> Timer:
+        return self.timers.at(now_us + delay_ms * 1000, callback)
+
+    def answer(self, request: RequestId, result: Result) -> None:
+        self._actions.append(AnswerRequest(request, result))
+
+    def tell(self, event: TraceEvent) -> None:
+        self._actions.append(Emit(event))
+
+    def want(self, action: Load | Action) -> None:
+        self._actions.append(action)
+
+    def append(
+        self,
+        partition: int,
+        records: Records,
+        on_written: OnWritten | None,
+        now_us: int,
+        *,
+        timeout_ms: int,
+        transaction: InTransaction | None = None,
+    ) -> None:
+        """Append records.
+
+        `on_written` is called when every in-sync replica has the records, or they were refused; None for no call.
+        """
+        write: WriteId | None = None
+        if on_written is not None:
+            self._last_write += 1
+            write = self._last_write
+            self._writes[write] = on_written
+        self._actions.append(
+            Append(
+                partition=partition,
+                records=records,
+                timestamp_ms=self.wall_ms(now_us),
+                timeout_ms=timeout_ms,
+                write=write,
+                transaction=transaction,
+            )
+        )
+
+    def written(self, given: Written) -> None:
+        self._writes.pop(given.write)(given.error, given.offset, given.now_us)
+
+    def take(self) -> list[CommonAction[Result] | Action]:
+        actions, self._actions = self._actions, []
+        return actions

@@ -1,0 +1,156 @@
+"""Server-side assignors of KIP-848's consumer groups, without I/O: they assign partitions to members.
+
+range: each member gets adjacent partitions of each topic, with the same numbers in topics of the same size.
+uniform: partitions are divided as evenly as possible; members keep their partitions unless others would have fewer.
+
+Source: PartitionAssignor.java, GroupSpec.java, RangeAssignor.java, UniformAssignor.java,
+UniformHomogeneousAssignmentBuilder.java, UniformHeterogeneousAssignmentBuilder.java (KIP-848)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+
+class TopicIdPartition(NamedTuple):
+    topic_id: UUID
+    partition: int
+
+
+Partitions = tuple[TopicIdPartition, ...]
+"""Partitions in ascending order, without duplicates."""
+
+
+def ordered(partitions: Mapping[TopicIdPartition, object] | set[TopicIdPartition]) -> Partitions:
+    return tuple(sorted(partitions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignableMember:
+    """A member to assign; `topics` are the existing topics that it reads, `target` is its last target assignment."""
+
+    instance_id: str | None
+    topics: tuple[UUID, ...]
+    target: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpecification:
+    """The input of an assignor: the members and topics of a group.
+
+    Simplified: there are no racks, which the assignors of Kafka 4 ignore too.
+
+    Attributes:
+        members: each member by its id, in the order in which members joined.
+        partition_counts: number of partitions of each topic that members read.
+    """
+
+    members: Mapping[str, AssignableMember]
+    partition_counts: Mapping[UUID, int]
+
+    def partitions_of(self, topic: UUID) -> list[TopicIdPartition]:
+        return [TopicIdPartition(topic, number) for number in range(self.partition_counts[topic])]
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """True if all members read the same topics. Source: SubscriptionType"""
+        subscriptions = [frozenset(member.topics) for member in self.members.values()]
+        return all(one == subscriptions[0] for one in subscriptions)
+
+
+Targets = dict[str, Partitions]
+"""The target assignment of every member, by member id."""
+Assign = Callable[[GroupSpecification], Targets]
+
+
+# ---------------------------------------------------------------------------------------------------------------- range
+
+
+def assign_ranges(group: GroupSpecification) -> Targets:
+    """Assign ranges; static members come first, by instance id, so that they keep their ranges when they return."""
+    found: dict[str, list[TopicIdPartition]] = {name: [] for name in group.members}
+    in_order = sorted(group.members, key=lambda name: _place(name, group.members[name].instance_id))
+    readers: dict[UUID, list[str]] = {}
+    for name in in_order:
+        for topic in group.members[name].topics:
+            readers.setdefault(topic, []).append(name)
+    for topic, names in readers.items():
+        least, extra = divmod(group.partition_counts[topic], len(names))
+        begin = 0
+        for index, name in enumerate(names):
+            end = begin + least + (1 if index < extra else 0)
+            found[name] += group.partitions_of(topic)[begin:end]
+            begin = end
+    return {name: tuple(sorted(partitions)) for name, partitions in found.items()}
+
+
+def _place(member_id: str, instance_id: str | None) -> tuple[bool, str]:
+    return (True, member_id) if instance_id is None else (False, instance_id)
+
+
+# -------------------------------------------------------------------------------------------------------------- uniform
+
+
+def assign_uniformly(group: GroupSpecification) -> Targets:
+    if not group.members:
+        return {}
+    return _equal_subscriptions(group) if group.is_homogeneous else _different_subscriptions(group)
+
+
+def _equal_subscriptions(group: GroupSpecification) -> Targets:
+    """Assign a quota to each member: partitions above a member's quota move to members below their quota."""
+    topics = next(iter(group.members.values())).topics
+    kept = {name: [one for one in member.target if one.topic_id in topics] for name, member in group.members.items()}
+    taken = {one for partitions in kept.values() for one in partitions}
+    free = [one for topic in topics for one in group.partitions_of(topic) if one not in taken]
+    total = sum(group.partition_counts[topic] for topic in topics)
+    least, extra = divmod(total, len(group.members))
+    room: dict[str, int] = {}
+    for name, partitions in kept.items():
+        quota = least + (1 if extra > 0 else 0)
+        extra -= 1
+        free += partitions[quota:]
+        del partitions[quota:]
+        room[name] = quota - len(partitions)
+    for name, partitions in kept.items():
+        partitions += free[: room[name]]
+        del free[: room[name]]
+    return {name: tuple(sorted(partitions)) for name, partitions in kept.items()}
+
+
+def _different_subscriptions(group: GroupSpecification) -> Targets:
+    """Assign partitions with few possible readers first, each to the reader with the fewest partitions, then balance.
+
+    Simplified: the balance is that of Kafka's builder, but of several equally balanced assignments it may choose
+    another.
+    """
+    readers: dict[UUID, list[str]] = {}
+    for name, member in group.members.items():
+        for topic in member.topics:
+            readers.setdefault(topic, []).append(name)
+    owned: dict[str, dict[TopicIdPartition, None]] = {}
+    for name, member in group.members.items():
+        owned[name] = dict.fromkeys(one for one in member.target if one.topic_id in member.topics)
+    taken = {one for partitions in owned.values() for one in partitions}
+    for topic in sorted(readers, key=lambda one: (len(readers[one]), one)):
+        for partition in group.partitions_of(topic):
+            if partition not in taken:
+                owned[min(readers[topic], key=lambda name: len(owned[name]))][partition] = None
+    while _move_one(owned, readers):
+        pass
+    return {name: ordered(partitions) for name, partitions in owned.items()}
+
+
+def _move_one(owned: dict[str, dict[TopicIdPartition, None]], readers: dict[UUID, list[str]]) -> bool:
+    """Move one partition to a member with at least two fewer; return False if none can be moved."""
+    for name in sorted(owned, key=lambda one: -len(owned[one])):
+        for partition in owned[name]:
+            poorest = min(readers[partition.topic_id], key=lambda one: len(owned[one]))
+            if len(owned[poorest]) + 1 < len(owned[name]):
+                del owned[name][partition]
+                owned[poorest][partition] = None
+                return True
+    return False
