@@ -1,7 +1,6 @@
-"""Between Kafka's messages and the inputs of the cores: what brokers and controllers ask of each other, and
-the files that both read.
-Rooms: admin/ (what admin clients ask).
+"""Converts Kafka's messages to the inputs of brokers and controllers, and results back to messages.
 
+Subpackages: admin/ (requests of admin clients).
 May import: cluster, cluster.protocol.
 Open first: controller_requests.py.
 """

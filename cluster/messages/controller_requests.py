@@ -1,4 +1,4 @@
-"""Requests of brokers to the controller, as inputs of its state, and its replies, as responses."""
+"""Converts brokers' requests to inputs of the controller, and the controller's replies to responses."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from uuid import UUID
 
-from cluster.protocol import cold
+from cluster.protocol import cold, versions
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
-    ASSIGN_REPLICAS_TO_DIRS,
-    BROKER_HEARTBEAT,
-    BROKER_REGISTRATION,
-    RequestHeader,
-)
+from cluster.protocol.versions import RequestHeader
 from cluster.security import PROTOCOL_OF
 from controller.image import MetadataImage
 from controller.inputs import (
@@ -23,11 +16,11 @@ from controller.inputs import (
     AlterPartition,
     AlterPartitionReply,
     AssignReplicas,
-    AssignReplicasReply,
     BrokerHeartbeat,
     ControllerInput,
     HeartbeatReply,
     IsrProposal,
+    PlainReply,
     ProducerIdsReply,
     RegisterBroker,
     RegistrationReply,
@@ -39,11 +32,15 @@ from replica.frozen import dataclass
 
 # ------------------------------------------------------------------------------------------------------ alter partition
 #
-# AlterPartition (KIP-497) between its messages and what a controller of either era decides about.
+# Converts AlterPartition (KIP-497), for controllers with ZooKeeper or KRaft.
 
 
 def alter_partition_input(request: Entity, names: Mapping[UUID, str], now_us: int) -> AlterPartition:
-    """names: of topics by their id; an unknown one is named by its id"""
+    """Return the input for an AlterPartition request.
+
+    Args:
+        names: topic names by id; an unknown topic is named by its id.
+    """
     proposals = tuple(
         IsrProposal(
             topic=names.get(topic.topic_id, str(topic.topic_id)),
@@ -66,15 +63,15 @@ def alter_partition_input(request: Entity, names: Mapping[UUID, str], now_us: in
 
 
 def topics_asked_for(request: Entity, names: Mapping[UUID, str]) -> dict[str, UUID]:
-    """The topic ids of a request, by the names that the controller's input has for them.
+    """Return the topic ids of a request, by the names that `alter_partition_input` uses.
 
-    The answer goes by these: a topic can be deleted between question and answer.
+    The response uses these ids, since a topic can be deleted between request and response.
     """
     return {names.get(topic.topic_id, str(topic.topic_id)): topic.topic_id for topic in request.topics}
 
 
 def alter_partition_results(reply: AlterPartitionReply, topic_ids: Mapping[str, UUID]) -> list[dict[str, object]]:
-    """The `topics` of the response. topic_ids: see topics_asked_for"""
+    """Return the `topics` field of the response. `topic_ids` comes from topics_asked_for."""
     topics: dict[str, list[dict[str, object]]] = {}
     for result in reply.partitions:
         topics.setdefault(result.topic, []).append(
@@ -93,11 +90,15 @@ def alter_partition_results(reply: AlterPartitionReply, topic_ids: Mapping[str, 
 
 # ------------------------------------------------------------------------------------------------------ assign replicas
 #
-# AssignReplicasToDirs (KIP-858) between its message and the input of the controller.
+# Converts AssignReplicasToDirs (KIP-858).
 
 
 def assign_replicas_input(request: Entity, names: Mapping[UUID, str], now_us: int) -> AssignReplicas:
-    """names: of topics by their id; a topic that has been deleted meanwhile is left out"""
+    """Return the input for an AssignReplicasToDirs request.
+
+    Args:
+        names: topic names by id; topics that were deleted since are left out.
+    """
     places = tuple(
         (names[topic.topic_id], int(partition.partition_index), str(directory.id_))
         for directory in request.directories
@@ -113,7 +114,13 @@ def assign_replicas_input(request: Entity, names: Mapping[UUID, str], now_us: in
     )
 
 
-_SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS, ALLOCATE_PRODUCER_IDS)
+_SERVED = (
+    versions.BROKER_REGISTRATION,
+    versions.BROKER_HEARTBEAT,
+    versions.ALTER_PARTITION,
+    versions.ASSIGN_REPLICAS_TO_DIRS,
+    versions.ALLOCATE_PRODUCER_IDS,
+)
 
 
 def is_request_of_brokers(header: RequestHeader) -> bool:
@@ -122,28 +129,32 @@ def is_request_of_brokers(header: RequestHeader) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRequest:
-    """A broker's request, and how its answer is written. topic_ids: see topics_asked_for"""
+    """A broker's request, and how its response is encoded. `topic_ids` comes from topics_asked_for."""
 
     header: RequestHeader
     input: ControllerInput
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
 
     def response(self, reply: Reply) -> bytes:
-        """A whole frame, size prefix included."""
+        """Return a whole response frame with its size prefix."""
         return encoded(self.header, _values(reply, self.topic_ids))
 
 
 def broker_request(header: RequestHeader, frame: bytearray, image: MetadataImage, now_us: int) -> BrokerRequest:
-    """raises: PeerViolation"""
+    """Decode a broker's request.
+
+    Raises:
+        PeerViolation: if the request is malformed.
+    """
     request = cold.decode_request(header, frame)
-    if header.api_key == ALTER_PARTITION:
+    if header.api_key == versions.ALTER_PARTITION:
         proposal = alter_partition_input(request, image.topic_names, now_us)
         return BrokerRequest(header, proposal, topics_asked_for(request, image.topic_names))
     return BrokerRequest(header, _input(header, request, image, now_us))
 
 
 def _input(header: RequestHeader, request: Entity, image: MetadataImage, now_us: int) -> ControllerInput:
-    if header.api_key == BROKER_HEARTBEAT:
+    if header.api_key == versions.BROKER_HEARTBEAT:
         return BrokerHeartbeat(
             now_us=now_us,
             broker_id=int(request.broker_id),
@@ -153,12 +164,12 @@ def _input(header: RequestHeader, request: Entity, image: MetadataImage, now_us:
             want_shut_down=bool(request.want_shut_down),
             offline_log_dirs=tuple(str(directory) for directory in request.offline_log_dirs),
         )
-    if header.api_key == BROKER_REGISTRATION:
+    if header.api_key == versions.BROKER_REGISTRATION:
         if not request.listeners:
-            raise PeerViolation("a broker that cannot be reached registers")
+            raise PeerViolation("a broker registered without a listener")
         if request.broker_id < 0:
-            # Differs from Kafka, which does not look: -1 is the leader of a partition that has none.
-            raise PeerViolation(f"a broker registers with the id {request.broker_id}")
+            # Differs from Kafka, which does not check this. As a leader, -1 means that there is none.
+            raise PeerViolation(f"a broker registered with the invalid id {request.broker_id}")
         listener, *others = request.listeners
         return RegisterBroker(
             now_us=now_us,
@@ -171,17 +182,23 @@ def _input(header: RequestHeader, request: Entity, image: MetadataImage, now_us:
             log_dirs=tuple(str(directory) for directory in request.log_dirs) or None,
             endpoints=tuple(_endpoint(one) for one in others) or None,
         )
-    if header.api_key == ASSIGN_REPLICAS_TO_DIRS:
+    if header.api_key == versions.ASSIGN_REPLICAS_TO_DIRS:
         return assign_replicas_input(request, image.topic_names, now_us)
-    assert header.api_key == ALLOCATE_PRODUCER_IDS, f"api {header.api_key} is no request of a broker"
+    assert header.api_key == versions.ALLOCATE_PRODUCER_IDS, f"api {header.api_key} is no request of a broker"
     return AllocateProducerIds(now_us=now_us, broker_id=int(request.broker_id), broker_epoch=int(request.broker_epoch))
 
 
 def _endpoint(listener: Entity) -> Endpoint:
-    """raises: PeerViolation"""
+    """Return the endpoint that a broker registers.
+
+    Raises:
+        PeerViolation: if its security protocol is unknown.
+    """
     protocol = PROTOCOL_OF.get(int(listener.security_protocol))
     if protocol is None:
-        raise PeerViolation(f"a listener registers with the security protocol {listener.security_protocol}")
+        raise PeerViolation(
+            f"a broker registered a listener with the unsupported security protocol {listener.security_protocol}"
+        )
     return Endpoint(str(listener.name), str(listener.host), int(listener.port), protocol)
 
 
@@ -196,7 +213,7 @@ def _values(reply: Reply, topic_ids: Mapping[str, UUID]) -> dict[str, object]:
             }
         case RegistrationReply():
             return {"error_code": reply.error, "broker_epoch": reply.broker_epoch}
-        case AssignReplicasReply():
+        case PlainReply():
             return {"error_code": reply.error}
         case ProducerIdsReply():
             return {
@@ -207,11 +224,11 @@ def _values(reply: Reply, topic_ids: Mapping[str, UUID]) -> dict[str, object]:
         case AlterPartitionReply():
             return {"error_code": reply.error, "topics": alter_partition_results(reply, topic_ids)}
         case _:
-            raise AssertionError(f"{type(reply).__name__} answers no request of a broker")
+            raise AssertionError(f"{type(reply).__name__} is not a reply to a broker's request")
 
 
 def error_response(header: RequestHeader, error: ErrorCode) -> bytes:
-    """Refuses the whole request; a whole frame, size prefix included."""
+    """Return a whole response frame that refuses the request."""
     return encoded(header, {"error_code": error})
 
 

@@ -1,7 +1,8 @@
-"""Envelope (58): a request of a client inside one of its broker to the controller, and the answer inside the answer.
+"""Encodes and decodes Envelope (58), in which a broker forwards a client's request to the controller.
 
-The inner frames are whole requests and responses with their own headers. source: ForwardingManager.scala,
-EnvelopeUtils.scala, RequestChannel.Request.buildResponseSend
+The inner frames are whole requests and responses with their own headers.
+
+Source: ForwardingManager.scala, EnvelopeUtils.scala, RequestChannel.Request.buildResponseSend
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from replica.errors import ErrorCode, PeerViolation
 ENVELOPE_VERSION = 0
 _PRINCIPAL_VERSION = b"\0\0"
 _NO_TOKEN = b"\0"
-"""DefaultPrincipalData: its version, and whether a delegation token stood for the client."""
+"""Parts of DefaultPrincipalData: its version, and that the client used no delegation token."""
 NODE = "Node:"
-"""Begins the principal of a broker that asks for itself. In Kafka such a request comes without an envelope."""
+"""The prefix of the principal of a broker that sends its own request. In Kafka such a request has no envelope."""
 LOOPBACK = b"\x7f\x00\x00\x01"
 _SIZE_BYTES = 4
 
 
 def enclose(correlation_id: int, client_id: str, frame: bytes | bytearray, principal: str, host: str) -> bytes:
-    """A whole Envelope request.
+    """Return a whole Envelope request.
 
-    frame: the client's request, without its size     principal: who sent it, as `User:name`     host: from where
+    Args:
+        frame: the client's request without its size.
+        principal: the client as `User:name`.
+        host: address of the client.
     """
     entity = cold.request(
         ENVELOPE,
@@ -40,7 +44,7 @@ def enclose(correlation_id: int, client_id: str, frame: bytes | bytearray, princ
 
 
 def _packed(host: str) -> bytes:
-    """Nodes of the cluster are known by name; they are all on this machine."""
+    """Return an address as bytes. Nodes of the cluster are known by name and are all on this machine."""
     try:
         return ip_address(host).packed
     except ValueError:
@@ -54,13 +58,13 @@ def _encoded(principal: str) -> bytes:
 
 @decodes("a principal")
 def _decoded(data: bytes) -> str:
-    kind, place = read_text(data, len(_PRINCIPAL_VERSION), flexible=True)
-    name, _ = read_text(data, place, flexible=True)
+    kind, position = read_text(data, len(_PRINCIPAL_VERSION), flexible=True)
+    name, _ = read_text(data, position, flexible=True)
     return f"{kind}:{name}"
 
 
 class Opened(NamedTuple):
-    """principal: of the client that sent the request     host: its address"""
+    """The request in an envelope, with the principal and address of its client."""
 
     header: RequestHeader
     frame: bytearray
@@ -69,21 +73,27 @@ class Opened(NamedTuple):
 
 
 def opened(header: RequestHeader, frame: bytearray) -> Opened:
-    """The request inside.     raises: PeerViolation"""
+    """Return the request in an envelope.
+
+    Raises:
+        PeerViolation: if the envelope is malformed or the request's API is not forwarded.
+    """
     envelope = cold.decode_request(header, frame)
     inner = bytearray(envelope.request_data)
     inner_header = read_request_header(inner)
     if inner_header.api_key not in FORWARDED:
-        raise PeerViolation(f"api {inner_header.api_key} is not forwarded")
+        raise PeerViolation(
+            f"an Envelope request has a request with API key {inner_header.api_key}, which brokers do not forward"
+        )
     try:
         host = str(ip_address(bytes(envelope.client_host_address)))
     except ValueError as error:
-        raise PeerViolation("the address of a client has 4 bytes, or 16") from error
+        raise PeerViolation("the client address in an Envelope request is neither 4 nor 16 bytes long") from error
     return Opened(inner_header, inner, _decoded(bytes(envelope.request_principal)), host)
 
 
 def enclosed_answer(header: RequestHeader, response: bytes | ErrorCode) -> bytes:
-    """A whole Envelope response. response: a whole response with its size, or why there is none"""
+    """Return a whole Envelope response that holds a response with its size prefix, or an error in its place."""
     if isinstance(response, ErrorCode):
         values: dict[str, object] = {"error_code": response}
     else:
@@ -93,8 +103,9 @@ def enclosed_answer(header: RequestHeader, response: bytes | ErrorCode) -> bytes
 
 
 def answer_inside(frame: bytearray) -> bytes | ErrorCode:
-    """The response in an answered envelope, without its size. Why there is none says something of the two nodes, which
-    is not the client's to know: UNKNOWN_SERVER_ERROR.
+    """Return the response in an Envelope response without its size, or UNKNOWN_SERVER_ERROR.
+
+    An error of the envelope itself concerns the two nodes and is not shown to the client.
     """
     try:
         envelope = cold.decode_response(ENVELOPE, ENVELOPE_VERSION, frame)
@@ -106,7 +117,11 @@ def answer_inside(frame: bytearray) -> bytes | ErrorCode:
 
 
 def error_of(frame: bytearray) -> ErrorCode:
-    """The error of an answered envelope itself. raises: PeerViolation"""
+    """Return the error of an Envelope response itself.
+
+    Raises:
+        PeerViolation: if the response is malformed.
+    """
     error = cold.decode_response(ENVELOPE, ENVELOPE_VERSION, frame).error_code
     assert isinstance(error, ErrorCode)
     return error

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch as a follower asks it: where do the epochs of our last records end in your log? (KIP-101)
+"""A follower's OffsetForLeaderEpoch request, which asks where an epoch ends in the leader's log (KIP-101).
 
-source: AbstractFetcherThread.buildLeaderEpochRequest, RemoteLeaderEndPoint.fetchEpochEndOffsets
+Source: AbstractFetcherThread.buildLeaderEpochRequest, RemoteLeaderEndPoint.fetchEpochEndOffsets
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from replica.rules import Rules
 
 OFFSET_FOR_LEADER_EPOCH_VERSION = 4
 Asked = dict[TopicPartition, tuple[LeaderEpoch, LeaderEpoch]]
-"""(epoch that was asked about, leader epoch in which it was asked) of each partition in a request"""
+"""For each partition of a request, the epoch asked about and the leader epoch of the request."""
 
 
-def epoch_ends_request(rules: Rules, broker_id: BrokerId, comparing: Iterable[FollowerState]) -> tuple[Entity, Asked]:
-    """One request for all that have to know before they fetch."""
+def epoch_ends_request(
+    rules: Rules, broker_id: BrokerId, comparing: Iterable[tuple[TopicPartition, FollowerState]]
+) -> tuple[Entity, Asked]:
+    """Return one request for all followers that must compare epochs before they fetch."""
     topics: dict[str, list[dict[str, int]]] = {}
     asked: Asked = {}
-    for state in comparing:
+    for name, state in comparing:
         assert state.last_fetched_epoch is not None, "who knows no epoch has nothing to compare"
-        name = state.topic_partition
         asked[name] = (state.last_fetched_epoch, state.leader_epoch)
         topics.setdefault(name.topic, []).append(
             {
@@ -49,7 +50,11 @@ def epoch_ends_request(rules: Rules, broker_id: BrokerId, comparing: Iterable[Fo
 def epoch_ends_answers(
     asked: Asked, frame: bytearray, now_us: int
 ) -> Iterator[tuple[TopicPartition, EpochEndAnswered]]:
-    """The answers for each follower. raises: PeerViolation"""
+    """Yield the answer for each follower.
+
+    Raises:
+        PeerViolation: if the response is malformed.
+    """
     answer = cold.decode_response(OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, frame)
     for topic in answer.topics:
         for entry in topic.partitions:

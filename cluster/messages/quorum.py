@@ -1,28 +1,35 @@
-"""Messages between controllers, as frames: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch of the metadata log."""
+"""Encodes and decodes the messages between controllers: votes, epochs, and fetches of log and snapshots."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from cluster.protocol import cold
+from cluster.protocol import cold, versions
 from cluster.protocol.api_01_fetch import FetchPartition, FetchRequest
+from cluster.protocol.entities import Entity
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
-from cluster.protocol.versions import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, VOTE, RequestHeader
+from cluster.protocol.versions import RequestHeader
 from controller.metadata import decode_record, encode_record
 from controller.quorum.messages import (
+    AddVoter,
     AnyAnswer,
+    AskVersions,
     BeginQuorumEpoch,
     EndQuorumEpoch,
     FetchAnswer,
     FetchLog,
     FetchSnapshot,
     OffsetAndEpoch,
+    PlainAnswer,
+    RemoveVoter,
     Request,
     SnapshotAnswer,
     Vote,
+    Voter,
     VoterAnswer,
     leader_or_none,
 )
@@ -33,19 +40,28 @@ from replica.log.batches.records import batches, build_batch, check_crc, read_re
 from replica.log.files.checkpoints import write_atomically
 
 VERSION = 0
-"""Of Vote, BeginQuorumEpoch and EndQuorumEpoch: static voters have no directory ids (KIP-853)."""
-FETCH_VERSION = 12
+"""The version of Vote, BeginQuorumEpoch and EndQuorumEpoch, in which static voters have no directory ids (KIP-853)."""
+VOTE_WITH_DIRECTORIES = 2
+"""The version of Vote that has directory ids, and a flag for Pre-Vote."""
+FETCH_VERSION, FETCH_WITH_DIRECTORY = 12, 17
+METADATA_TOPIC_ID = UUID(int=1)
+"""The topic id of the metadata log (Uuid.METADATA_TOPIC_ID)."""
+CONTROLLER_LISTENER = "CONTROLLER"
 MAX_WAIT_MS = 500
-"""source: KafkaRaftClient.MAX_FETCH_WAIT_MS"""
+"""How long a fetch waits for records. Source: KafkaRaftClient.MAX_FETCH_WAIT_MS"""
 MAX_BYTES = 8 << 20
-VOTER_REQUESTS = (VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH)
+VOTER_REQUESTS = (versions.VOTE, versions.BEGIN_QUORUM_EPOCH, versions.END_QUORUM_EPOCH)
+VOTER_CHANGES = (versions.ADD_RAFT_VOTER, versions.REMOVE_RAFT_VOTER)
 
 _API = {
-    Vote: VOTE,
-    BeginQuorumEpoch: BEGIN_QUORUM_EPOCH,
-    EndQuorumEpoch: END_QUORUM_EPOCH,
-    FetchLog: FETCH,
-    FetchSnapshot: FETCH_SNAPSHOT,
+    Vote: versions.VOTE,
+    BeginQuorumEpoch: versions.BEGIN_QUORUM_EPOCH,
+    EndQuorumEpoch: versions.END_QUORUM_EPOCH,
+    FetchLog: versions.FETCH,
+    FetchSnapshot: versions.FETCH_SNAPSHOT,
+    AddVoter: versions.ADD_RAFT_VOTER,
+    RemoveVoter: versions.REMOVE_RAFT_VOTER,
+    AskVersions: versions.API_VERSIONS,
 }
 
 
@@ -53,8 +69,23 @@ def api_of(request: Request) -> int:
     return _API[type(request)]
 
 
+def _version_of(request: Request) -> int:
+    match request:
+        case FetchLog():
+            return FETCH_VERSION if request.directory_id is None else FETCH_WITH_DIRECTORY
+        case Vote() if request.pre_vote or request.directory_id is not None:
+            return VOTE_WITH_DIRECTORIES
+        case FetchSnapshot() if request.directory_id is not None:
+            return 1
+        case AddVoter():
+            return 1
+        case AskVersions():
+            return 4
+    return VERSION
+
+
 def encode_request(request: Request, correlation_id: int, client_id: str) -> bytes:
-    """A whole frame, size prefix included."""
+    """Return a whole request frame with its size prefix."""
     match request:
         case Vote():
             fields: dict[str, object] = {
@@ -62,6 +93,8 @@ def encode_request(request: Request, correlation_id: int, client_id: str) -> byt
                 "replica_id": request.candidate_id,
                 "last_offset_epoch": request.last.epoch,
                 "last_offset": request.last.offset,
+                **({"pre_vote": True} if request.pre_vote else {}),
+                **({} if request.directory_id is None else {"voter_directory_id": request.directory_id}),
             }
         case BeginQuorumEpoch():
             fields = {"leader_id": request.leader_id, "leader_epoch": request.epoch}
@@ -75,9 +108,47 @@ def encode_request(request: Request, correlation_id: int, client_id: str) -> byt
             return _encode_fetch(request, correlation_id, client_id)
         case FetchSnapshot():
             return encode_fetch_snapshot(request, correlation_id, client_id)
-    api = api_of(request)
-    entity = cold.request(api, VERSION, cluster_id=CLUSTER_ID, topics=_topics(fields))
-    return cold.encode_request(api, VERSION, correlation_id, client_id, entity)
+        case AddVoter() | RemoveVoter() | AskVersions():
+            entity = cold.request(api_of(request), _version_of(request), **_plain_fields(request))
+            return cold.encode_request(api_of(request), _version_of(request), correlation_id, client_id, entity)
+    api, version = api_of(request), _version_of(request)
+    entity = cold.request(api, version, cluster_id=CLUSTER_ID, topics=_topics(fields))
+    return cold.encode_request(api, version, correlation_id, client_id, entity)
+
+
+def _plain_fields(request: AddVoter | RemoveVoter | AskVersions) -> dict[str, object]:
+    if isinstance(request, AskVersions):
+        return {"client_software_name": "apache-kafka-java", "client_software_version": "4.4.0"}
+    voter = {"voter_id": request.voter.voter_id, "voter_directory_id": request.voter.directory_id}
+    if isinstance(request, RemoveVoter):
+        return {"cluster_id": CLUSTER_ID, **voter}
+    listeners = [{"name": CONTROLLER_LISTENER, "host": "", "port": 0}]
+    return {"cluster_id": CLUSTER_ID, **voter, "listeners": listeners, "ack_when_committed": request.ack_when_committed}
+
+
+def decode_voter_change(header: RequestHeader, request: Entity) -> AddVoter | RemoveVoter | PlainAnswer:
+    """Return the requested change, or the answer to an invalid request.
+
+    Source: KafkaRaftClient.handleAddVoterRequest, handleRemoveVoterRequest
+    """
+    is_addition = header.api_key == versions.ADD_RAFT_VOTER
+    if request.cluster_id not in (None, CLUSTER_ID):
+        why = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{CLUSTER_ID}"'
+        return PlainAnswer(ErrorCode.INCONSISTENT_CLUSTER_ID, why)
+    if request.voter_id < 0 or request.voter_directory_id is None:
+        why = f"{'Add' if is_addition else 'Remove'} voter request didn't include a valid voter"
+        return PlainAnswer(ErrorCode.INVALID_REQUEST, why)
+    voter = Voter(int(request.voter_id), request.voter_directory_id)
+    if not is_addition:
+        return RemoveVoter(voter)
+    if all(listener.name != CONTROLLER_LISTENER for listener in request.listeners):
+        why = f"Add voter request didn't include the endpoint for the default listener {CONTROLLER_LISTENER}"
+        return PlainAnswer(ErrorCode.INVALID_REQUEST, why)
+    return AddVoter(voter, bool(getattr(request, "ack_when_committed", True)))
+
+
+def plain_fields(answer: PlainAnswer) -> dict[str, object]:
+    return {"error_code": answer.error, "error_message": answer.message}
 
 
 def _topics(fields: dict[str, object]) -> list[dict[str, object]]:
@@ -85,48 +156,69 @@ def _topics(fields: dict[str, object]) -> list[dict[str, object]]:
 
 
 def _encode_fetch(request: FetchLog, correlation_id: int, client_id: str) -> bytes:
-    wanted = FetchPartition(0, request.epoch, request.fetch_offset, request.last_fetched_epoch, 0, MAX_BYTES)
+    wanted = FetchPartition(
+        0,
+        request.epoch,
+        request.fetch_offset,
+        request.last_fetched_epoch,
+        0,
+        MAX_BYTES,
+        directory_id=request.directory_id,
+    )
+    version = _version_of(request)
     fetch = FetchRequest(
         replica_id=request.replica_id,
         max_wait_ms=MAX_WAIT_MS,
         min_bytes=1,
         max_bytes=MAX_BYTES,
-        topics=[(METADATA_TOPIC, [wanted])],
+        topics=[(METADATA_TOPIC if version == FETCH_VERSION else METADATA_TOPIC_ID, [wanted])],
     )
-    return encode_fetch_request(FETCH_VERSION, correlation_id, client_id, fetch)
+    return encode_fetch_request(version, correlation_id, client_id, fetch)
 
 
 def encode_fetch_snapshot(request: FetchSnapshot, correlation_id: int, client_id: str) -> bytes:
-    """A whole frame, size prefix included."""
+    """Return a whole request frame with its size prefix."""
     wanted = {
         "partition": 0,
         "current_leader_epoch": request.epoch,
         "snapshot_id": {"end_offset": request.snapshot.offset, "epoch": request.snapshot.epoch},
         "position": request.position,
+        **({} if request.directory_id is None else {"replica_directory_id": request.directory_id}),
     }
     entity = cold.request(
-        FETCH_SNAPSHOT,
-        VERSION,
+        versions.FETCH_SNAPSHOT,
+        _version_of(request),
         cluster_id=CLUSTER_ID,
         replica_id=request.replica_id,
         max_bytes=request.max_bytes,
         topics=[{"name": METADATA_TOPIC, "partitions": [wanted]}],
     )
-    return cold.encode_request(FETCH_SNAPSHOT, VERSION, correlation_id, client_id, entity)
+    return cold.encode_request(versions.FETCH_SNAPSHOT, _version_of(request), correlation_id, client_id, entity)
 
 
 def decode_fetch_snapshot(header: RequestHeader, frame: bytearray) -> FetchSnapshot:
-    """raises: PeerViolation"""
+    """Decode a FetchSnapshot request.
+
+    Raises:
+        PeerViolation: if the request is malformed.
+    """
     message = cold.decode_request(header, frame)
     part = _only_partition(message)
     snapshot = OffsetAndEpoch(int(part.snapshot_id.epoch), int(part.snapshot_id.end_offset))
     epoch = int(part.current_leader_epoch)
-    return FetchSnapshot(int(message.replica_id), epoch, snapshot, int(part.position), int(message.max_bytes))
+    return FetchSnapshot(
+        int(message.replica_id),
+        epoch,
+        snapshot,
+        int(part.position),
+        int(message.max_bytes),
+        getattr(part, "replica_directory_id", None),
+    )
 
 
 def encode_snapshot_answer(header: RequestHeader, request: FetchSnapshot, answer: SnapshotAnswer) -> bytes:
-    """A whole frame, size prefix included."""
-    # Differs from Kafka: read into memory; there the bytes leave by sendfile.
+    """Return a whole response frame with its size prefix."""
+    # Differs from Kafka: the bytes are read into memory, not sent by sendfile.
     part = {
         "index": 0,
         "error_code": answer.error,
@@ -140,13 +232,17 @@ def encode_snapshot_answer(header: RequestHeader, request: FetchSnapshot, answer
         "unaligned_records": answer.data,
     }
     topics = [{"name": METADATA_TOPIC, "partitions": [part]}]
-    entity = cold.response(FETCH_SNAPSHOT, header.api_version, topics=topics)
-    return cold.encode_response(FETCH_SNAPSHOT, header.api_version, header.correlation_id, entity)
+    entity = cold.response(versions.FETCH_SNAPSHOT, header.api_version, topics=topics)
+    return cold.encode_response(versions.FETCH_SNAPSHOT, header.api_version, header.correlation_id, entity)
 
 
-def decode_snapshot_answer(frame: bytearray) -> SnapshotAnswer:
-    """raises: PeerViolation"""
-    part = _only_partition(cold.decode_response(FETCH_SNAPSHOT, VERSION, frame))
+def decode_snapshot_answer(frame: bytearray, version: int = VERSION) -> SnapshotAnswer:
+    """Decode a FetchSnapshot response.
+
+    Raises:
+        PeerViolation: if the response is malformed.
+    """
+    part = _only_partition(cold.decode_response(versions.FETCH_SNAPSHOT, version, frame))
     leader = part.current_leader
     return SnapshotAnswer(
         part.error_code,
@@ -158,48 +254,61 @@ def decode_snapshot_answer(frame: bytearray) -> SnapshotAnswer:
 
 
 def decode_request(header: RequestHeader, frame: bytearray) -> Vote | BeginQuorumEpoch | EndQuorumEpoch:
-    """raises: PeerViolation"""
+    """Decode a voter's request.
+
+    Raises:
+        PeerViolation: if the request is malformed.
+    """
     part = _only_partition(cold.decode_request(header, frame))
-    if header.api_key == VOTE:
+    if header.api_key == versions.VOTE:
         last = OffsetAndEpoch(int(part.last_offset_epoch), int(part.last_offset))
-        return Vote(int(part.replica_id), int(part.replica_epoch), last)
-    if header.api_key == BEGIN_QUORUM_EPOCH:
+        directory_id = getattr(part, "voter_directory_id", None)
+        pre_vote = bool(getattr(part, "pre_vote", False))
+        return Vote(int(part.replica_id), int(part.replica_epoch), last, pre_vote, directory_id)
+    if header.api_key == versions.BEGIN_QUORUM_EPOCH:
         return BeginQuorumEpoch(int(part.leader_id), int(part.leader_epoch))
     successors = tuple(int(successor) for successor in part.preferred_successors)
     return EndQuorumEpoch(int(part.leader_id), int(part.leader_epoch), successors)
 
 
 def encode_answer(header: RequestHeader, answer: VoterAnswer) -> bytes:
-    """A whole frame, size prefix included."""
+    """Return a whole response frame with its size prefix."""
     fields: dict[str, object] = {
         "error_code": answer.error,
         "leader_id": NO_BROKER if answer.leader_id is None else answer.leader_id,
         "leader_epoch": answer.epoch,
     }
-    if header.api_key == VOTE:
+    if header.api_key == versions.VOTE:
         fields["vote_granted"] = answer.vote_granted
     entity = cold.response(header.api_key, header.api_version, topics=_topics(fields))
     return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
 
 
 def decode_answer(request: Request, frame: bytearray) -> AnyAnswer:
-    """raises: PeerViolation"""
+    """Decode the response to a request.
+
+    Raises:
+        PeerViolation: if the response is malformed.
+    """
     if isinstance(request, FetchSnapshot):
-        return decode_snapshot_answer(frame)
+        return decode_snapshot_answer(frame, _version_of(request))
     if isinstance(request, FetchLog):
-        return _decode_fetch_answer(frame)
-    part = _only_partition(cold.decode_response(api_of(request), VERSION, frame))
+        return _decode_fetch_answer(_version_of(request), frame)
+    if isinstance(request, AddVoter | RemoveVoter | AskVersions):
+        answer = cold.decode_response(api_of(request), _version_of(request), frame)
+        return PlainAnswer(ErrorCode(answer.error_code), getattr(answer, "error_message", None))
+    part = _only_partition(cold.decode_response(api_of(request), _version_of(request), frame))
     granted = isinstance(request, Vote) and bool(part.vote_granted)
     return VoterAnswer(ErrorCode(part.error_code), leader_or_none(int(part.leader_id)), int(part.leader_epoch), granted)
 
 
-def _decode_fetch_answer(frame: bytearray) -> FetchAnswer:
-    topics = decode_fetch_response(FETCH_VERSION, frame).topics
+def _decode_fetch_answer(version: int, frame: bytearray) -> FetchAnswer:
+    topics = decode_fetch_response(version, frame).topics
     if [len(partitions) for _, partitions in topics] != [1]:
-        raise PeerViolation("a controller has one partition, the metadata log")
+        raise PeerViolation("a controller's response does not have exactly one partition")
     ((_, (part,)),) = topics
     if part.current_leader is None:
-        raise PeerViolation("a controller says who leads")
+        raise PeerViolation("a controller's Fetch response does not name the leader")
     diverging = None
     if part.diverging_epoch is not None:
         diverging = OffsetAndEpoch(part.diverging_epoch.epoch, part.diverging_epoch.end_offset)
@@ -217,7 +326,7 @@ def _decode_fetch_answer(frame: bytearray) -> FetchAnswer:
 
 def _only_partition(message: Any) -> Any:
     if [len(topic.partitions) for topic in message.topics] != [1]:
-        raise PeerViolation("a controller has one partition, the metadata log")
+        raise PeerViolation("a controller's response does not have exactly one partition")
     return message.topics[0].partitions[0]
 
 
@@ -228,7 +337,7 @@ def _only_partition(message: Any) -> Any:
 # Source: KIP-630; Snapshots.java (names), FileRawSnapshotWriter, RecordsSnapshotReader
 
 SNAPSHOTS_KEPT = 2
-"""Simplified: Kafka keeps as many as metadata.max.retention.bytes and .ms allow, and looks once a minute."""
+"""How many snapshots are kept. Simplified: in Kafka metadata.max.retention.bytes and .ms decide, once a minute."""
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -237,18 +346,22 @@ def file_name(end: OffsetAndEpoch) -> str:
 
 
 def encode_snapshot(snapshot: Snapshot, timestamp_ms: int) -> bytes:
-    """Offsets count from 0, as in Kafka: a snapshot's records are not those of the log."""
+    """Encode a snapshot. The offsets of its records count from 0, as in Kafka, and are not those of the log."""
     values = [(None, encode_record(record)) for record in snapshot.records]
     return bytes(build_batch(values, timestamp_ms=timestamp_ms, leader_epoch=snapshot.end.epoch))
 
 
 def decode_snapshot(end: OffsetAndEpoch, data: bytes) -> Snapshot:
-    """raises: PeerViolation if it is not whole"""
+    """Decode a snapshot.
+
+    Raises:
+        PeerViolation: if the snapshot is damaged.
+    """
     records = []
     try:
         for position, header in batches(data):
             if not check_crc(data, position, header):
-                raise PeerViolation(f"snapshot {file_name(end)} is damaged")
+                raise PeerViolation(f"snapshot {file_name(end)} is damaged: a batch fails its CRC")
             found = read_records(memoryview(data)[position : position + header.size_bytes])
             records += [decode_record(record.value) for record in found if record.value is not None]
     except KafkaError as error:
@@ -258,9 +371,9 @@ def decode_snapshot(end: OffsetAndEpoch, data: bytes) -> Snapshot:
 
 
 class SnapshotFiles:
-    """The snapshots of one controller; `ids` ascend.
+    """The snapshot files of one controller. `ids` is sorted.
 
-    Simplified: each is written in one step, where Kafka fills a `.part` file that it renames.
+    Simplified: each file is written in one step; Kafka fills a `.part` file and renames it.
     """
 
     def __init__(self, directory: Path, *, sync: bool) -> None:
@@ -282,11 +395,15 @@ class SnapshotFiles:
         self.ids.append(end)
 
     def read(self, end: OffsetAndEpoch) -> bytes | None:
-        """None: there is no such snapshot (any more)."""
+        """Return the bytes of a snapshot, or None if it does not exist."""
         return (self._directory / file_name(end)).read_bytes() if end in self.ids else None
 
     def load(self) -> Snapshot | None:
-        """The latest.     raises: PeerViolation"""
+        """Load the latest snapshot; None if there is none.
+
+        Raises:
+            PeerViolation: if the snapshot is damaged.
+        """
         if self.latest is None:
             return None
         data = self.read(self.latest)

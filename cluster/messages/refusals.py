@@ -1,45 +1,37 @@
-"""One error as the answer to a whole request of an admin client: said of everything that the request names.
+"""Builds the response that refuses a whole request with one error, repeated for every entry of the request.
 
-source: the getErrorResponse methods of Kafka's request classes
+Source: the getErrorResponse methods of Kafka's request classes
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 
-from cluster.protocol import cold
+from cluster.protocol import cold, versions
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import (
-    ADD_PARTITIONS_TO_TXN,
-    ALTER_CLIENT_QUOTAS,
-    ALTER_CONFIGS,
-    ALTER_REPLICA_LOG_DIRS,
-    ALTER_USER_SCRAM_CREDENTIALS,
-    CREATE_ACLS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_ACLS,
-    DELETE_TOPICS,
-    INCREMENTAL_ALTER_CONFIGS,
-    OFFSET_COMMIT,
-    TXN_OFFSET_COMMIT,
-    WRITE_TXN_MARKERS,
-    RequestHeader,
-)
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
+from replica.ids import NO_BROKER
 
 Values = dict[str, object]
+_FIRST_OFFSET_FETCH_WITH_ERROR = 2
 
 
 def refusal(header: RequestHeader, frame: bytearray, error: ErrorCode) -> bytes:
-    """A whole response, size included.     raises: PeerViolation"""
+    """Return a whole response frame with its size prefix.
+
+    Raises:
+        PeerViolation: if the request is malformed.
+    """
     values = error_values(header, cold.decode_request(header, frame), error)
     entity = cold.response(header.api_key, header.api_version, **values)
     return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
 
 
 def error_values(header: RequestHeader, request: Entity, error: ErrorCode) -> Values:
-    """The fields of the answer."""
+    """Return the fields of a response that refuses the request."""
     of = _BY_API.get(header.api_key)
     if of is not None:
         return of(request, error)
@@ -55,7 +47,7 @@ _MESSAGES = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-"""source: Errors.message"""
+"""Error messages as in Errors.message."""
 
 
 def _create_topics(request: Entity, error: ErrorCode) -> Values:
@@ -97,15 +89,69 @@ def _alter_client_quotas(request: Entity, error: ErrorCode) -> Values:
     return {"entries": [{"error_code": error, "entity": entity(entry)} for entry in request.entries]}
 
 
-def _by_partition(request: Entity, error: ErrorCode) -> Values:
-    def topic(one: Entity) -> Values:
-        numbers = [int(getattr(part, "partition_index", part)) for part in one.partitions]
-        return {
-            "name": str(one.name),
-            "partitions": [{"partition_index": number, "error_code": error} for number in numbers],
-        }
+def _by_partition(
+    request: Entity,
+    error: ErrorCode,
+    *,
+    topic: str = "name",
+    number: str = "partition_index",
+    empty: Mapping[str, object] = MappingProxyType({}),
+) -> Values:
+    """Return an error for each partition.
 
-    return {"topics": [topic(one) for one in request.topics]}
+    Args:
+        topic, number: names of fields.
+        empty: other fields of a partition's response.
+    """
+
+    def refused(one: Entity) -> Values:
+        numbers = [int(getattr(part, number, part)) for part in one.partitions]
+        parts = [{number: part, "error_code": error, **empty} for part in numbers]
+        return {**topic_named(one, topic), "partitions": parts}
+
+    return {"topics": [refused(one) for one in request.topics]}
+
+
+def topic_named(one: Entity, field: str = "name") -> Values:
+    """Return the field of a response that identifies a topic as the request does: by name, or else by id."""
+    return {field: str(getattr(one, field))} if hasattr(one, field) else {"topic_id": one.topic_id}
+
+
+def _share_states(request: Entity, error: ErrorCode) -> Values:
+    return {
+        "results": [
+            {
+                "topic_id": topic.topic_id,
+                "partitions": [{"partition": int(one.partition), "error_code": error} for one in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _find_coordinator(request: Entity, error: ErrorCode) -> Values:
+    no_node: Values = {"error_code": error, "node_id": NO_BROKER, "host": "", "port": NO_BROKER}
+    if hasattr(request, "coordinator_keys"):
+        return {"coordinators": [{"key": str(key), **no_node} for key in request.coordinator_keys]}
+    return no_node
+
+
+def _offset_fetch(request: Entity, error: ErrorCode) -> Values:
+    if hasattr(request, "groups"):
+        return {
+            "groups": [{"group_id": str(one.group_id), "error_code": error, "topics": ()} for one in request.groups]
+        }
+    if request.__version__ >= _FIRST_OFFSET_FETCH_WITH_ERROR:
+        return {"error_code": error, "topics": ()}
+    no_offset = {"committed_offset": -1, "metadata": "", "error_code": error}
+    topics = (
+        {
+            "name": str(topic.name),
+            "partitions": [{"partition_index": int(number), **no_offset} for number in topic.partition_indexes],
+        }
+        for topic in request.topics
+    )
+    return {"topics": list(topics)}
 
 
 def _add_partitions_to_txn(request: Entity, error: ErrorCode) -> Values:
@@ -165,19 +211,27 @@ def _delete_acls(request: Entity, error: ErrorCode) -> Values:
 
 
 _BY_API: dict[int, Callable[[Entity, ErrorCode], Values]] = {
-    CREATE_TOPICS: _create_topics,
-    DELETE_TOPICS: _delete_topics,
-    CREATE_PARTITIONS: _create_partitions,
-    ALTER_CONFIGS: _alter_configs,
-    INCREMENTAL_ALTER_CONFIGS: _alter_configs,
-    ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
-    ALTER_CLIENT_QUOTAS: _alter_client_quotas,
-    OFFSET_COMMIT: _by_partition,
-    TXN_OFFSET_COMMIT: _by_partition,
-    ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
-    WRITE_TXN_MARKERS: _write_txn_markers,
-    ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
-    CREATE_ACLS: _create_acls,
-    DELETE_ACLS: _delete_acls,
+    versions.CREATE_TOPICS: _create_topics,
+    versions.DELETE_TOPICS: _delete_topics,
+    versions.CREATE_PARTITIONS: _create_partitions,
+    versions.ALTER_CONFIGS: _alter_configs,
+    versions.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
+    versions.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    versions.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    versions.DELETE_RECORDS: partial(_by_partition, empty={"low_watermark": -1}),
+    versions.FIND_COORDINATOR: _find_coordinator,
+    versions.LIST_OFFSETS: partial(_by_partition, empty={"timestamp": -1, "offset": -1, "leader_epoch": -1}),
+    versions.OFFSET_COMMIT: _by_partition,
+    versions.OFFSET_FETCH: _offset_fetch,
+    versions.OFFSET_FOR_LEADER_EPOCH: partial(
+        _by_partition, topic="topic", number="partition", empty={"leader_epoch": -1, "end_offset": -1}
+    ),
+    versions.TXN_OFFSET_COMMIT: _by_partition,
+    versions.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
+    versions.WRITE_TXN_MARKERS: _write_txn_markers,
+    versions.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    versions.CREATE_ACLS: _create_acls,
+    versions.DELETE_ACLS: _delete_acls,
+    **dict.fromkeys(versions.OF_SHARE_STATE, _share_states),
 }
-"""The other APIs have an error for the whole of their answer."""
+"""Response builders by API; all other responses have one error for the whole request."""

@@ -1,6 +1,6 @@
-"""The file in the registry that creates a topic: written by an operator's tool, or by a broker for its own topics.
+"""The znodes that create a topic, written by an operator's tool, or by a broker for its internal topics.
 
-source: AdminUtils.createTopic (AdminZkClient): the writer places the replicas; the controller follows the file
+Source: AdminUtils.createTopic (AdminZkClient): the writer assigns the replicas; the controller reacts to the znodes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from replica.ids import Names
 
 
 def brokers_settings(broker_config: BrokerConfig) -> dict[str, str]:
-    """Settings of topics that brokers have in their own files, where they differ from Kafka's."""
-    # Simplified: fixed in the topic when it is created; Kafka looks them up at each use.
+    """Return the topic defaults in brokers' configuration that differ from Kafka's."""
+    # Simplified: they are stored in the topic when it is created; Kafka looks them up at each use.
     defaults = topic_defaults(broker_config)
     values = {name: (getattr(defaults, item.name), item.default) for name, item in TopicConfig.keys().items()}
     return {name: topics.as_text(value) for name, (value, kafkas_own) in values.items() if value != kafkas_own}
@@ -35,11 +35,15 @@ def creation(
     names: Names,
     under_way: int = 0,
 ) -> Multi:
-    """image: brokers and topics that there are     wanted: without an assignment its replicas are placed
+    """Return the ZooKeeper transaction that creates a topic.
 
-    under_way: partitions that are written already and not yet in the image
+    Args:
+        image: current brokers and topics.
+        wanted: the topic; replicas are assigned if it has no assignment.
+        under_way: number of partitions that are written and not in the image yet.
 
-    raises: KafkaError
+    Raises:
+        KafkaError: if the topic cannot be created.
     """
     name, assignment = wanted.name, wanted.assignment
     topics.check_name(image, name)

@@ -1,7 +1,8 @@
-"""Kafka's protocol: bytes in, plain values out, and back; no sockets and no decisions. Produce, Fetch and
-ApiVersions have codecs of their own (api_00_, api_01_ with fetch_*_codec, api_18_), whose record bytes stay
-where they are; cold.py and entities.py serve every other API from kio's message classes.
+"""Encoding and decoding of Kafka's protocol, without sockets and without a broker's decisions.
 
-May import: cluster, cluster.protocol.zookeeper_era.
+Produce and Fetch have their own codecs (api_00_produce.py, fetch_*_codec.py), which do not copy decoded records.
+cold.py and entities.py encode and decode all other APIs with kio's message classes.
+
+May import: cluster.
 Open first: cold.py.
 """

@@ -15,7 +15,7 @@ A broker:
     frame = encode_produce_response(header.api_version, header.correlation_id, [("orders", [
         ProducePartitionResponse(0, ErrorCode.NONE, base_offset=17, log_start_offset=0)])])
 
-Nothing is answered to acks=0. The broker never looks into a batch here; `replica.log.batches.records` does.
+A request with acks=0 gets no response. This module does not parse batches; `replica.log.batches.records` does.
 
 Versions: 3 transactional id, record batch v2 (KIP-98). 4 KAFKA_STORAGE_ERROR possible (KIP-112). 5 log_start_offset in
 the response (KIP-107). 7 zstd (KIP-110). 8 record_errors and error_message (KIP-467). 9 flexible (KIP-482).
@@ -28,18 +28,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
-from cluster.protocol.by_topic import Topic, encode_topic, read_by_topic
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.protocol.primitives import (
     INT32,
     MAX_INT32,
     NO_TAGS,
     Frame,
+    Topic,
     check_consumed,
     cut_text,
     decodes,
+    encode_topic,
     error_of,
     length,
+    read_by_topic,
     read_count,
     read_length,
     read_string,
@@ -73,10 +75,12 @@ CURRENT_LEADER_TAG = 0
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest:
-    """One request: batches by topic and partition.
+    """A Produce request: batches by topic and partition.
 
-    acks: -1 all in-sync replicas, 1 the leader, 0 no answer     timeout_ms: how long to wait for replication
-    topics: (name, from version 13 on id, [(partition, whole batch or None)])
+    Attributes:
+        acks: -1 for all in-sync replicas, 1 for the leader, 0 for no response.
+        timeout_ms: how long the leader waits for replication.
+        topics: (topic, [(partition, record batch or None)]); a topic's id from version 13 on, its name below.
     """
 
     transactional_id: str | None
@@ -89,10 +93,11 @@ class ProduceRequest:
 class ProducePartitionResponse:
     """The result for one partition's batch.
 
-    base_offset: offset of its first record, -1 if it was not appended
-    log_append_time_ms: -1 unless the topic stamps records with the broker's time
-    record_errors: (index in the batch, message) of records that were refused
-    current_leader: hint beside NOT_LEADER_OR_FOLLOWER (version 10)
+    Attributes:
+        base_offset: offset of the batch's first record, -1 if the batch was not appended.
+        log_append_time_ms: -1 unless the topic has message.timestamp.type=LogAppendTime.
+        record_errors: (index in the batch, message) of each refused record.
+        current_leader: the leader, sent with NOT_LEADER_OR_FOLLOWER (version 10).
     """
 
     partition: int
@@ -107,7 +112,7 @@ class ProducePartitionResponse:
 
 @dataclass(frozen=True, slots=True)
 class ProduceResponse:
-    """A decoded response."""
+    """A decoded Produce response: results by topic and partition."""
 
     topics: list[tuple[Topic, list[ProducePartitionResponse]]]
     throttle_time_ms: int
@@ -118,7 +123,7 @@ class ProduceResponse:
 
 
 def encode_produce_request(version: int, correlation_id: int, client_id: str | None, request: ProduceRequest) -> bytes:
-    """A whole request frame, size prefix included."""
+    """Return a whole request frame with its size prefix."""
     flexible, by_id = is_flexible(PRODUCE, version), version >= FIRST_PRODUCE_WITH_TOPIC_IDS
     tags = NO_TAGS if flexible else b""
     parts: list[bytes | bytearray | memoryview] = [
@@ -141,9 +146,10 @@ def encode_produce_request(version: int, correlation_id: int, client_id: str | N
 @reads_request(MAX_PRODUCED, MAX_INT32)
 @decodes("a Produce request")
 def decode_produce_request(header: RequestHeader, frame: Frame) -> ProduceRequest:
-    """Request of a frame without size prefix; records are memoryviews into it (writable if the frame is).
+    """Decode a request frame without size prefix. Records are memoryviews into the frame, writable if the frame is.
 
-    raises: PeerViolation
+    Raises:
+        PeerViolation: if the frame is malformed.
     """
     version = header.api_version
     flexible = is_flexible(PRODUCE, version)
@@ -186,7 +192,7 @@ def encode_produce_response(
     throttle_time_ms: int = 0,
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """A whole response frame, size prefix included."""
+    """Return a whole response frame with its size prefix."""
     flexible, by_id = is_flexible(PRODUCE, version), version >= FIRST_PRODUCE_WITH_TOPIC_IDS
     parts = [length(len(topics), flexible)]
     for topic, partitions in paced(topics):
@@ -221,7 +227,11 @@ def _partition_response(version: int, part: ProducePartitionResponse) -> bytes:
 
 
 def decode_produce_response(version: int, frame: Frame) -> ProduceResponse:
-    """Response of a frame without size prefix. raises: PeerViolation"""
+    """Decode a response frame without size prefix.
+
+    Raises:
+        PeerViolation: if the frame is malformed.
+    """
     return _decode_response(frame, version, response_body_position(PRODUCE, version, frame))
 
 

@@ -1,8 +1,8 @@
-"""Fetch: read record batches. Versions 4 to 18, both directions; a response leaves record bytes in their files.
+"""Fetch: read record batches. Versions 4 to 18, both directions; a response refers to records in their files.
 
-The messages are here, what they are on the wire in fetch_request_codec.py and fetch_response_codec.py.
+This module defines the messages; fetch_request_codec.py and fetch_response_codec.py encode and decode them.
 
-A follower (version 18: topics by id, and who it is in ReplicaState) or a consumer (version 12: topics by name):
+A follower (version 18: topics by id, its own id in ReplicaState) or a consumer (version 12: topics by name):
 
     request = FetchRequest(replica_id=2, replica_epoch=7, max_wait_ms=500, min_bytes=1, max_bytes=10 << 20,
                            topics=[(topic_id, [FetchPartition(0, current_leader_epoch=4, fetch_offset=17,
@@ -19,15 +19,15 @@ A broker:
     segments = fetch_response_segments(header.api_version, header.correlation_id, [(topic, [
         FetchPartitionResponse(0, ErrorCode.NONE, high_watermark=17, log_start_offset=0, slice=log.read(...))])])
 
-The segments are Kafka's MultiSend: bytes, file slice, bytes, file slice, ... No record byte passes through Python;
-every bytes segment ends with the length of the slice that follows it, and the four bytes of frame size at the very
-start are patched in once the total is known.
+The segments correspond to Kafka's MultiSend: bytes, file slice, bytes, file slice, ... Python does not read record
+bytes. Each segment of bytes ends with the length of the slice that follows. The frame size, the first four bytes, is
+filled in once the total is known.
 
 Versions: 4 isolation level, last_stable_offset (KIP-98). 5 log_start_offset (KIP-107). 7 sessions (KIP-227).
 9 current_leader_epoch (KIP-320). 10 zstd. 11 rack and preferred_read_replica (KIP-392). 12 flexible,
 last_fetched_epoch, diverging_epoch (KIP-595). 13 topic ids (KIP-516). 14 tiered storage (KIP-405). 15 ReplicaState in
 place of replica_id (KIP-903). 16 node_endpoints (KIP-951). 17 the fetcher's directory id (KIP-853). 18 the high
-watermark that the fetcher knows (KIP-1166). Controllers use both; Kafka's data fetchers leave them out.
+watermark that the fetcher knows (KIP-1166). Only controllers send the fields of 17 and 18.
 Source: FetchRequest.json, FetchResponse.json.
 """
 
@@ -38,9 +38,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from cluster.node import Segment
-from cluster.protocol.by_topic import Topic
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.protocol.primitives import MAX_INT32
+from cluster.protocol.primitives import MAX_INT32, Topic
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import (
@@ -57,35 +56,39 @@ from replica.log.files.open_files import EMPTY_SLICE, FileSlice
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
-"""session_epoch of a fetch that asks for a new session."""
+"""The session_epoch of a fetch that requests a new session."""
 FINAL_EPOCH: Final = -1
-"""session_epoch of a fetch outside any session; it ends the one that it names."""
+"""The session_epoch of a fetch outside any session; it closes the session named by the request."""
 
 
 def next_epoch(epoch: int) -> int:
-    """Of a fetch session. source: FetchMetadata.nextEpoch"""
+    """Return the epoch of the next request in a fetch session. Source: FetchMetadata.nextEpoch"""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == MAX_INT32 else epoch + 1
 
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-"""isolation.level of a consumer"""
+"""Values of a consumer's isolation.level."""
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 NO_HIGH_WATERMARK_TOLD = 2**63 - 1
-"""A fetcher that does not say which high watermark it knows, so that no news of it is waited for (KIP-1166)."""
+"""The high watermark of a fetcher that does not report one, so that the leader does not wait for changes (KIP-1166)."""
 
 REMEMBERED_MAX = 256
-"""So many short bodies of requests, and of answers, are kept with what they say."""
+"""The number of short requests and responses that are cached in decoded form."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchPartition:
-    """One partition that is asked for.
+    """One partition of a Fetch request.
 
-    current_leader_epoch: fences both ways (-1: do not check)     last_fetched_epoch: epoch of the fetcher's last record
-    log_start_offset: the follower's own, -1 from a consumer      max_bytes: soft limit (KIP-74)
-    directory_id: of the fetcher's log, None for none stated      high_watermark: that it knows, -1 if it knows none
+    Attributes:
+        current_leader_epoch: epoch that the fetcher knows; a leader in another epoch refuses it. -1 for no check.
+        last_fetched_epoch: epoch of the fetcher's last record.
+        log_start_offset: log start offset of the follower; -1 from a consumer.
+        max_bytes: soft limit (KIP-74).
+        directory_id: directory of the follower's log; None if the request has none.
+        high_watermark: high watermark that the fetcher knows; -1 if unknown.
     """
 
     partition: int
@@ -100,7 +103,7 @@ class FetchPartition:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """One request. replica_id -1 is a consumer; replica_epoch travels from version 15 up, rack from 11."""
+    """A Fetch request. replica_id is -1 for a consumer; replica_epoch is sent from version 15 on, rack from 11."""
 
     replica_id: BrokerId = NO_BROKER
     replica_epoch: BrokerEpoch = NO_BROKER_EPOCH
@@ -116,14 +119,14 @@ class FetchRequest:
 
 
 class EpochEndOffset(NamedTuple):
-    """Largest epoch that the leader shares with the fetcher, and where it ends: truncate to there (KIP-595)."""
+    """The largest epoch that leader and fetcher share, and its end offset; the fetcher truncates to it (KIP-595)."""
 
     epoch: LeaderEpoch
     end_offset: Offset
 
 
 class SnapshotId(NamedTuple):
-    """The wanted records are now only in this snapshot: take it, then go on from its end (KIP-630)."""
+    """The snapshot that replaces the requested records; the fetcher loads it and continues from its end (KIP-630)."""
 
     end_offset: Offset
     epoch: LeaderEpoch
@@ -131,7 +134,7 @@ class SnapshotId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchPartitionResponse:
-    """A broker's answer for one partition; `slice` is a stretch of a segment file, or bytes held in memory."""
+    """A broker's response for one partition. `slice` is a part of a segment file, or bytes in memory."""
 
     partition: int
     error: ErrorCode
@@ -148,9 +151,9 @@ class FetchPartitionResponse:
 
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
-    """The answer for one partition, as received; `records` is a memoryview into the frame, empty if there are none.
+    """The response for one partition, as received. `records` is a memoryview into the frame, empty if there are none.
 
-    The last batch in `records` may be cut short (max_bytes); tags of versions below 12 are None.
+    The last batch in `records` may be cut short (max_bytes). Fields that versions below 12 lack are None.
     """
 
     partition: int
@@ -168,7 +171,7 @@ class FetchedPartition:
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse:
-    """A decoded response; `error` concerns the session as a whole (always NONE below version 7)."""
+    """A decoded Fetch response. `error` concerns the whole fetch session; it is always NONE below version 7."""
 
     error: ErrorCode
     session_id: int
@@ -178,5 +181,5 @@ class FetchResponse:
 
 
 def size_of(segment: Segment) -> int:
-    """Bytes of one piece of a response."""
+    """Return the number of bytes in one segment of a response."""
     return segment.length if type(segment) is FileSlice else len(segment)

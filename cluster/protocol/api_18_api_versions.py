@@ -1,13 +1,13 @@
-"""ApiVersions: the APIs of a broker. The first request of most clients, so its versions are negotiated differently.
+"""ApiVersions: the request by which a client learns the APIs of a broker and their versions.
 
     frame = encode_api_versions_response(header.api_version, header.correlation_id, ranges)      # size prefix included
-    known = features("4.1", elr=True, transactions="v2", groups="consumer")
+    known = features(KafkaRelease(4, 1), elr=True, transactions="v2", groups="consumer")
     frame = encode_api_versions_response(version, correlation_id, ranges, known, epoch)
 
-A client may ask a version that the broker does not know; the answer then has a version 0 body, UNSUPPORTED_VERSION, and
-from 2.4 on the range of ApiVersions itself, and the client repeats it (KIP-511). `read_request_header` lets such a
-request through and this module never looks at its body. The response header is version 0 at every version. Everything
-else about this API (the request, a client decoding the response) is in `cold`.
+Most clients send this request first, when they do not know the broker's versions. If the broker does not know the
+version of the request, it responds with a version 0 body, UNSUPPORTED_VERSION and, from 2.4 on, the versions of
+ApiVersions, and the client sends the request again (KIP-511). The response header always has version 0. `cold` decodes
+requests and responses.
 
 Source: ApiVersionsRequest.json, ApiVersionsResponse.json, ApiVersionsResponse.java
 """
@@ -23,9 +23,9 @@ from replica.errors import ErrorCode
 
 Ranges = Mapping[int, tuple[int, int]]
 FIRST_WITH_FEATURES_FROM_ZERO = 4
-"""KAFKA-17492: before it, clients refuse an answer in which a feature starts at level 0."""
+"""The first version in which a feature may start at level 0; clients of earlier versions refuse that (KAFKA-17492)."""
 FIRST_THAT_SAYS_ITS_RANGE = 3
-"""KIP-511, of the version that the broker knows."""
+"""The first version whose UNSUPPORTED_VERSION response has the supported versions of ApiVersions (KIP-511)."""
 NO_EPOCH = -1
 
 
@@ -37,10 +37,12 @@ def encode_api_versions_response(
     features_epoch: int = NO_EPOCH,
     throttle_time_ms: int = 0,
 ) -> bytes:
-    """A whole response frame for a request of any version.
+    """Return a whole response frame, with its size prefix, for a request of any version.
 
-    ranges: API key -> (lowest, highest version)     known: features, by name
-    features_epoch: offset of the metadata that the levels of these features are of
+    Args:
+        ranges: lowest and highest version by API key.
+        known: the features that the broker supports.
+        features_epoch: metadata offset as of which the features have their levels.
     """
     if version > ranges[API_VERSIONS][1]:
         known_here = ranges[API_VERSIONS]

@@ -1,4 +1,4 @@
-"""Every API but Produce and Fetch: kio's generated message classes, built from and read as plain values.
+"""Encoding and decoding of every API but Produce and Fetch, with the message classes of the package kio.
 
     body = request(METADATA, 12, topics=[{"name": "orders"}], allow_auto_topic_creation=False)
     frame = encode_request(METADATA, 12, correlation_id, "p1", body)            # size prefix included
@@ -12,19 +12,19 @@
     frame = encode_response(METADATA, header.api_version, header.correlation_id, answer)
 
     answer = decode_response(METADATA, 12, frame)                               # a client; frame without prefix
-    answer.topics[0].error_code is ErrorCode.NONE                               # codes are ours: replica.errors
+    answer.topics[0].error_code is ErrorCode.NONE                               # ErrorCode of replica.errors
     milliseconds(answer.throttle_time)                                          # durations are timedeltas, no `_ms`
 
 Fields are plain values: ints (durations and times in ms), str, bool, UUID (or its text, None for "no id"), ErrorCode,
-and for nested structures dicts or entities, in any sequence. A field that is not given has its default: null where
-that is allowed, else empty or zero, as in Kafka's own message classes. A field that this version lacks is dropped, so
-one call serves all versions; a name that no version has is a TypeError that lists the fields there are.
+and for nested structures dicts or entities, in any sequence. The default of a field is null where that is allowed,
+else empty or zero, as in Kafka's own message classes. A field that this version lacks is dropped, so that one call
+serves all versions. A name that no version has raises a TypeError that lists the fields.
 
-kio's name of a field is Kafka's in snake case; of durations without `Ms` (`timeout_ms` -> `timeout`, `throttle_time`).
-To see them: `python -c "from cluster.protocol.cold import *; print(field_names(request_class(56, 3)))"`.
+kio's name of a field is Kafka's in snake case, for durations without `Ms` (`timeout_ms` -> `timeout`, `throttle_time`).
+To list them: `python -c "from cluster.protocol.cold import *; print(field_names(request_class(56, 3)))"`.
 
-An answer that goes out many times may be encoded once, with `encode_body`, and framed with `headers.response_frame`.
-Message classes are imported when first used: one costs about 2 ms.
+A response that is sent many times may be encoded once, with `encode_body`, and framed with `versions.response_frame`.
+Message classes are imported when first used, which takes about 2 ms each.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ from cluster.protocol.versions import (
     CONTROL_PLANE,
     DESCRIBE_CONFIGS,
     FORWARDED,
+    LATEST_IN_KIO,
     VERSIONS,
     RequestHeader,
     api_name,
@@ -69,12 +70,12 @@ Converter = Callable[[Any], Any]
 
 
 def request_class(api_key: int, version: int) -> type:
-    """kio's class of a request."""
+    """Return kio's class for requests of this API and version."""
     return _load(api_key, version, "Request")
 
 
 def response_class(api_key: int, version: int) -> type:
-    """kio's class of a response."""
+    """Return kio's class for responses of this API and version."""
     return _load(api_key, version, "Response")
 
 
@@ -82,23 +83,29 @@ def response_class(api_key: int, version: int) -> type:
 def _load(api_key: int, version: int, kind: str) -> type:
     low, high = VERSIONS[api_key]
     if not low <= version <= high:
-        raise ValueError(f"{api_name(api_key)} {version} is not spoken here, only {low} to {high}")
+        raise ValueError(f"{api_name(api_key)} version {version} is not supported; versions {low} to {high} are")
     name = api_name(api_key)
     if api_key in CONTROL_PLANE:
-        return cast(
-            type, getattr(importlib.import_module(f"cluster.protocol.zookeeper_era.{kind.lower()}"), name + kind)
-        )
+        from cluster.protocol.zookeeper_era import message_class
+
+        return message_class(api_key, kind)
+    latest = LATEST_IN_KIO.get(api_key, version)
     package = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     with _without_hypothesis():
-        module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}")
+        if version > latest:
+            newer = importlib.import_module(f"cluster.protocol.newer.{kind.lower()}")
+            if hasattr(newer, name + kind):
+                return cast(type, getattr(newer, name + kind))
+        module = importlib.import_module(f"kio.schema.{package}.v{min(version, latest)}.{kind.lower()}")
     return cast(type, getattr(module, name + kind))
 
 
 @contextmanager
 def _without_hypothesis() -> Iterator[None]:
-    """kio imports hypothesis wherever it is installed, to register strategies for its types; it does without, too.
+    """Keep kio from importing hypothesis, which kio imports wherever it is installed and does not need.
 
-    That costs half a second and leaves `.hypothesis/` in the current directory. Tests that have it loaded keep it.
+    The import takes half a second and creates `.hypothesis/` in the current directory. If hypothesis is already loaded,
+    as in tests, it stays.
     """
     if "hypothesis" in sys.modules:
         yield
@@ -114,17 +121,17 @@ def _without_hypothesis() -> Iterator[None]:
 
 
 def request(api_key: int, version: int, /, **fields: object) -> Entity:
-    """A request of plain values; see the module's docstring."""
+    """Create a request from plain values, as the module's docstring describes."""
     return make(request_class(api_key, version), **fields)
 
 
 def response(api_key: int, version: int, /, **fields: object) -> Entity:
-    """A response of plain values; see the module's docstring."""
+    """Create a response from plain values, as the module's docstring describes."""
     return make(response_class(api_key, version), **fields)
 
 
 def make(_class: type, /, **fields: object) -> Entity:
-    """An entity of one of kio's classes, of plain values; see the module's docstring."""
+    """Create an instance of one of kio's classes from plain values, as the module's docstring describes."""
     converters = _converters(_class)
     values = dict(_defaults(_class))
     for name, value in fields.items():
@@ -132,7 +139,7 @@ def make(_class: type, /, **fields: object) -> Entity:
             convert = converters[name]
             values[name] = value if convert is None else convert(value)
         elif not _exists_in_another_version(_class, name):
-            raise TypeError(f"{_class.__name__} has no field {name}, only {', '.join(converters)}")
+            raise TypeError(f"{_class.__name__} has no field {name}; its fields are {', '.join(converters)}")
     return _class(**values)
 
 
@@ -147,7 +154,7 @@ def _defaults(entity_type: type) -> dict[str, Any]:
 
 @functools.cache
 def _converters(entity_type: type) -> dict[str, Converter | None]:
-    """How each field's plain value becomes kio's; None where it is the same. Metadata is made often."""
+    """Return for each field the function that converts a plain value to kio's type, or None for no conversion."""
     of_answer = is_of_answer(entity_type)
     return {name: _converter(shape, of_answer=of_answer) for name, shape in shapes(entity_type).items()}
 
@@ -185,8 +192,10 @@ def _item_converter(shape: Shape) -> Converter | None:
 
 @functools.cache
 def _exists_in_another_version(entity_type: type, name: str) -> bool:
-    """True if a field is spelled right and only this version lacks it."""
+    """Return True if any version of the message has this field."""
     api_key: int = entity_type.__api_key__  # type: ignore[attr-defined]
+    if api_key in CONTROL_PLANE:
+        return False  # Each of these APIs has one version.
     kind = entity_type.__module__.rpartition(".")[2].capitalize()
     low, high = VERSIONS[api_key]
     for version in range(high, low - 1, -1):
@@ -198,7 +207,7 @@ def _exists_in_another_version(entity_type: type, name: str) -> bool:
 
 
 def field_names(entity_type: type) -> dict[str, object]:
-    """Fields of a class with their wire types, nested ones as dicts: what `make` takes."""
+    """Return the fields of a class with their wire types, nested classes as dicts."""
     return {
         name: shape.kafka_type if shape.entity is None else field_names(shape.entity)
         for name, shape in shapes(entity_type).items()
@@ -206,7 +215,7 @@ def field_names(entity_type: type) -> dict[str, object]:
 
 
 def milliseconds(duration: timedelta) -> int:
-    """A duration field as Kafka's number."""
+    """Return the milliseconds of a duration field."""
     return duration // ONE_MS
 
 
@@ -214,24 +223,27 @@ def milliseconds(duration: timedelta) -> int:
 
 
 def encode_body(entity: Entity) -> bytes:
-    """Body alone, to be framed later (headers.request_frame, headers.response_frame)."""
+    """Return the body of a message, without header and size (see versions.request_frame, versions.response_frame)."""
     return encode_entity(entity)
 
 
 def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, entity: Entity) -> bytes:
-    """A whole request frame, size prefix included."""
+    """Return a whole request frame with its size prefix."""
     return request_frame(api_key, version, correlation_id, client_id, encode_entity(entity))
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, entity: Entity) -> bytes:
-    """A whole response frame, size prefix included."""
+    """Return a whole response frame with its size prefix."""
     return response_frame(api_key, version, correlation_id, encode_entity(entity))
 
 
 def decode_request(header: RequestHeader, frame: Frame) -> Entity:
-    """Request of a frame without size prefix. raises: PeerViolation
+    """Decode a request frame without size prefix.
 
     Trailing bytes are ignored, as in Kafka: librdkafka leaves three bytes behind some Metadata requests.
+
+    Raises:
+        PeerViolation: if the frame is malformed.
     """
     is_short = header.api_key in FORWARDED or header.api_key == DESCRIBE_CONFIGS
     return _decode_short(header, frame) if is_short else _decode_request(header, frame)
@@ -246,7 +258,11 @@ _decode_request = reads_request(MAX_ITEMS)(_read_request)
 
 
 def encode_answer(api_key: int, version: int, correlation_id: int, fields: Mapping[str, object]) -> bytes:
-    """As `encode_response` of `response`, item by item: a list may be an iterator, and is not kept beside its bytes."""
+    """Encode a response whose lists may be iterators. Items are encoded one by one, so that they need little memory.
+
+    Args:
+        fields: the plain values by field name.
+    """
     entity_type = response_class(api_key, version)
     written = dict(fields)
     for name, item_type in _structures_of(entity_type):
@@ -261,7 +277,7 @@ def encode_answer(api_key: int, version: int, correlation_id: int, fields: Mappi
 
 @functools.cache
 def _structures_of(entity_type: type) -> list[tuple[str, type]]:
-    """Fields that are arrays of structures."""
+    """Return the name and the item class of each field that is an array of structures."""
     return [
         (name, shape.entity)
         for name, shape in shapes(entity_type).items()
@@ -270,7 +286,11 @@ def _structures_of(entity_type: type) -> list[tuple[str, type]]:
 
 
 def decode_response(api_key: int, version: int, frame: Frame) -> Entity:
-    """Response of a frame without size prefix. raises: PeerViolation"""
+    """Decode a response frame without size prefix.
+
+    Raises:
+        PeerViolation: if the frame is malformed.
+    """
     position = response_body_position(api_key, version, frame)
     entity, end = _decode(frame, response_class(api_key, version), position)
     check_consumed(frame, end)

@@ -1,4 +1,4 @@
-"""What has a configuration, and what may be done to it. source: ConfigResource.Type, AlterConfigOp.OpType"""
+"""Resources that have a configuration, and the operations on it. Source: ConfigResource.Type, AlterConfigOp.OpType"""
 
 from __future__ import annotations
 

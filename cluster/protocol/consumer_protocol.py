@@ -1,10 +1,11 @@
-"""What consumers tell each other through a classic group: what a member reads and has, and what it is given.
+"""The messages that consumers exchange through a classic group: subscriptions and assignments.
 
-A coordinator reads it: which topics a group is subscribed to, for the trace which partitions each member was given, and
-all of it when classic members and members of KIP-848 are in one group.
+A coordinator reads them to know the topics that a group is subscribed to, to show assigned partitions in the trace, and
+to manage groups that mix classic members and members of KIP-848.
 
-source: ConsumerProtocol.java, ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json. A version is a prefix
-of all later ones; a later one than HIGHEST_VERSION is read as that.
+Later versions only append fields, so versions after HIGHEST_VERSION are read as HIGHEST_VERSION.
+
+Source: ConsumerProtocol.java, ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from replica.errors import PeerViolation
 from replica.ids import TopicPartition
 
 CONSUMER = "consumer"
-"""The protocol type of consumers; others (Kafka Connect) assign something else than partitions."""
+"""The protocol type of consumers. Other types (Kafka Connect) assign something other than partitions."""
 HIGHEST_VERSION = 3
 FIRST_WITH_OWNED, FIRST_WITH_GENERATION, FIRST_WITH_RACK = 1, 2, 3
 _VERSION_BYTES = 2
@@ -27,7 +28,7 @@ _NO_USER_DATA = INT32.pack(-1)
 
 
 class Subscription(NamedTuple):
-    """owned: what it has; in version 0 nothing is said of it"""
+    """A consumer's subscription. `owned` are its current partitions, which version 0 does not state."""
 
     topics: tuple[str, ...]
     owned: tuple[TopicPartition, ...] = ()
@@ -35,7 +36,7 @@ class Subscription(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """user_data_bytes: what an assignor of the application's own has added"""
+    """A consumer's assignment. `user_data_bytes` is the size of the data that a custom assignor added."""
 
     partitions: tuple[TopicPartition, ...]
     user_data_bytes: int = 0
@@ -43,7 +44,11 @@ class Assignment(NamedTuple):
 
 @decodes("a subscription")
 def read_subscription(metadata: bytes) -> Subscription:
-    """raises: PeerViolation     source: deserializeConsumerProtocolSubscription"""
+    """Decode a subscription. Source: deserializeConsumerProtocolSubscription
+
+    Raises:
+        PeerViolation: if it is malformed.
+    """
     version = read_version(metadata)
     topics, position = _read_topics(metadata, _VERSION_BYTES)
     _, position = _skip_bytes(metadata, position)
@@ -61,7 +66,11 @@ def read_subscription(metadata: bytes) -> Subscription:
 
 @decodes("a subscription")
 def read_generation(metadata: bytes) -> int:
-    """Of a subscription of version 2 or later. raises: PeerViolation"""
+    """Return the generation in a subscription of version 2 or later.
+
+    Raises:
+        PeerViolation: if it is malformed.
+    """
     _, position = _read_topics(metadata, _VERSION_BYTES)
     _, position = _skip_bytes(metadata, position)
     _, position = _read_partitions(metadata, position)
@@ -71,19 +80,27 @@ def read_generation(metadata: bytes) -> int:
 
 @decodes("an assignment")
 def read_assignment(assignment: bytes) -> Assignment:
-    """raises: PeerViolation     source: deserializeConsumerProtocolAssignment"""
+    """Decode an assignment. Source: deserializeConsumerProtocolAssignment
+
+    Raises:
+        PeerViolation: if it is malformed.
+    """
     read_version(assignment)
     partitions, position = _read_partitions(assignment, _VERSION_BYTES)
     return Assignment(partitions, _skip_bytes(assignment, position)[0])
 
 
 def write_assignment(partitions: Iterable[TopicPartition], version: int) -> bytes:
-    """version: of the member's subscription, as `read_version` returns it     source: serializeAssignment"""
+    """Encode an assignment. Source: serializeAssignment
+
+    Args:
+        version: version of the member's subscription, as returned by `read_version`.
+    """
     return INT16.pack(version) + partitions_by_topic(partitions) + _NO_USER_DATA
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> bytes:
-    """An array of topics with their partitions. partitions: those of a topic next to each other"""
+    """Encode an array of topics with their partitions. Partitions of one topic must be adjacent."""
     topics = [(topic, [one.partition for one in found]) for topic, found in groupby(partitions, lambda one: one.topic)]
     parts = [INT32.pack(len(topics))]
     for topic, numbers in topics:
@@ -93,15 +110,21 @@ def partitions_by_topic(partitions: Iterable[TopicPartition]) -> bytes:
 
 @decodes("the version of a subscription or an assignment")
 def read_version(data: bytes) -> int:
-    """raises: PeerViolation     source: deserializeVersion, checkSubscriptionVersion"""
+    """Return the version of a subscription or assignment, at most HIGHEST_VERSION.
+
+    Raises:
+        PeerViolation: if it is negative or missing.
+
+    Source: deserializeVersion, checkSubscriptionVersion
+    """
     (version,) = INT16.unpack_from(data, 0)
     if version < 0:
-        raise PeerViolation(f"a subscription or an assignment of version {version}")
+        raise PeerViolation(f"version {version} of a subscription or an assignment is not supported")
     return min(int(version), HIGHEST_VERSION)
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """None if it cannot be read: the members may use a protocol of their own."""
+    """Return the topics of a subscription, or None if `metadata` is not in the consumer protocol."""
     try:
         return _topics(metadata)
     except PeerViolation:
@@ -114,7 +137,7 @@ def _topics(metadata: bytes) -> list[str]:
 
 
 def assigned_partitions(assignment: bytes) -> list[TopicPartition] | None:
-    """In the order of the assignment; an empty one is nothing to read. None if it cannot be read."""
+    """Return the partitions of an assignment in order, or None if it is not in the consumer protocol."""
     if not assignment:
         return []
     try:
@@ -150,6 +173,6 @@ def _read_partitions(data: bytes, position: int) -> tuple[tuple[TopicPartition, 
 
 
 def _skip_bytes(data: bytes, position: int) -> tuple[int, int]:
-    """(how many, position after them); null is none."""
+    """Skip a bytes field. Return its length, 0 for null, and the position after it."""
     size, position = read_length(data, position, False)
     return max(size, 0), position + max(size, 0)

@@ -1,4 +1,4 @@
-"""A controller's requests to brokers as frames, and back. Entities are those of `zookeeper_era`."""
+"""Encoding and decoding of a ZooKeeper-era controller's requests to brokers, with the classes of `zookeeper_era`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replica.ids import NO_BROKER_EPOCH, TopicPartition
 
 
 def version_of(api: int) -> int:
-    """The one version of a control request that is spoken."""
+    """Return the only supported version of a control request."""
     return VERSIONS[api][1]
 
 
@@ -29,7 +29,7 @@ def api_of(request: ControlRequest) -> int:
 
 
 def encode_control_request(request: ControlRequest, correlation_id: int, client_id: str) -> bytes:
-    """A whole frame, size prefix included."""
+    """Return a whole request frame with its size prefix."""
     api = api_of(request)
     entity = cold.request(
         api,
@@ -60,7 +60,7 @@ def _body(request: ControlRequest) -> dict[str, Any]:
                 state = {"partition_index": name.partition, "leader_epoch": -1, "delete_partition": request.delete}
                 topics.setdefault(name.topic, []).append(state)
             return {"topic_states": [{"topic_name": name, "partition_states": of} for name, of in topics.items()]}
-    raise AssertionError(f"{type(request).__name__} is no request of a controller")
+    raise AssertionError(f"{type(request).__name__} is not a request of a controller")
 
 
 def _topics(request: LeaderAndIsr | UpdateMetadata, version_field: str) -> list[dict[str, object]]:
@@ -94,7 +94,7 @@ def _broker(broker: LiveBroker) -> dict[str, object]:
 
 
 def topic_states(request: Entity) -> list[TopicState]:
-    """Of a LeaderAndIsr or UpdateMetadata."""
+    """Return the topics of a LeaderAndIsr or UpdateMetadata request."""
     return [
         TopicState(
             topic=str(topic.topic_name),
@@ -115,7 +115,7 @@ def topic_states(request: Entity) -> list[TopicState]:
 
 
 def live_brokers(request: Entity) -> list[LiveBroker]:
-    """Of an UpdateMetadata. It does not say in which life the brokers are."""
+    """Return the brokers of an UpdateMetadata request. Their epochs are unknown, since the request has none."""
     return [
         LiveBroker(
             broker_id=int(broker.id),
@@ -130,7 +130,7 @@ def live_brokers(request: Entity) -> list[LiveBroker]:
 
 
 def stopped_partitions(request: Entity) -> list[tuple[TopicPartition, bool]]:
-    """Of a StopReplica: what to stop, and whether to delete its log."""
+    """Return the partitions that a StopReplica request stops, and whether each log is deleted."""
     return [
         (TopicPartition(str(topic.topic_name), int(state.partition_index)), bool(state.delete_partition))
         for topic in request.topic_states

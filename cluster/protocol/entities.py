@@ -1,15 +1,15 @@
 """Reading and writing kio's entities: bytes in, frozen dataclasses out, and back.
 
-kio (generated from Kafka's message schemas) gives one dataclass per message and version; each field carries its wire
-type, its tag and its default. This module turns such a class into a reader and a writer once, and keeps them.
+kio (generated from Kafka's message schemas) has one dataclass per message and version; each field carries its wire
+type, its tag and its default. This module builds a reader and a writer for such a class once, and caches them.
 
     decode_entity(MetadataRequest, frame, position)      # -> (entity, next position)
     encode_entity(entity)                                # -> bytes, without header and size
 
-Why not kio's own two functions: its native reader believes an array's count, so that eleven bytes from a hostile peer
-make it allocate 16 GB and abort the process; its writer takes several times as long; and importing them costs a run
-30 ms. They are the oracle of our tests. Values are kio's (UUID or None, timedelta), except that an error code is
-`replica.errors.ErrorCode`. Use it through `cold`.
+kio's own reader and writer are not used, except by tests to compare with. kio's native reader trusts the count of an
+array, so that eleven bytes from a hostile peer make it allocate 16 GB and abort the process; kio's writer takes several
+times as long; and importing them takes 30 ms. Values are kio's (UUID or None, timedelta), except that an error code is
+`replica.errors.ErrorCode`. Other packages use this module through `cold`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from cluster.slices import array, counted, paced
 from replica.errors import ErrorCode, PeerViolation
 
 Entity = Any
-"""An instance of one of kio's message classes; its attributes differ between versions."""
+"""An instance of one of kio's message classes. Its attributes differ between versions."""
 
 Reader = Callable[[Frame, int], tuple[Any, int]]
 Writer = Callable[[Any], bytes]
@@ -61,7 +61,7 @@ FLOAT64 = Struct(">d")
 
 
 class Shape(NamedTuple):
-    """The type of a field: a primitive (`kafka_type`) or an entity, once or as an array, nullable or not."""
+    """The type of a field: a primitive (`kafka_type`) or an entity, single or in an array, nullable or not."""
 
     kafka_type: str | None
     entity: type | None
@@ -72,7 +72,7 @@ class Shape(NamedTuple):
 
 @functools.cache
 def shapes(entity_type: type) -> dict[str, Shape]:
-    """Shape of every field of a kio class, in wire order."""
+    """Return the shape of every field of a kio class, in wire order."""
     return {field.name: _shape_of(field) for field in dataclasses.fields(entity_type)}
 
 
@@ -96,13 +96,13 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
 
 
 def decode_entity(entity_type: type, frame: Frame, position: int) -> tuple[Entity, int]:
-    """Entity at `position`; call it inside a decoder (primitives.decodes)."""
+    """Decode the entity at `position`. The caller must be wrapped by primitives.decodes."""
     return entity_reader(entity_type)(frame, position)
 
 
 @functools.cache
 def entity_reader(entity_type: type) -> Reader:
-    """Reader of one kio class."""
+    """Return the cached function that decodes an entity of a kio class."""
     flexible: bool = entity_type.__flexible__  # type: ignore[attr-defined]
     plain: list[tuple[str, Reader]] = []
     by_tag: dict[int, tuple[str, Reader]] = {}
@@ -128,9 +128,9 @@ def entity_reader(entity_type: type) -> Reader:
                     name, read_field = by_tag[tag]
                     values[name], end = read_field(data, 0)
                     if end != len(data):
-                        raise PeerViolation(f"tagged field {tag} is {len(data)} bytes long, its value {end}")
+                        raise PeerViolation(f"tagged field {tag} claims {len(data)} bytes, but its value takes {end}")
             if not required.issubset(tags):
-                raise PeerViolation(f"{entity_type.__name__} lacks a tagged field that must be there")
+                raise PeerViolation(f"{entity_type.__name__} lacks a required tagged field")
         return entity_type(**values), position
 
     return read
@@ -150,7 +150,7 @@ def _field_reader(shape: Shape, flexible: bool) -> Reader:
 
 
 def _nullable_reader(read_entity: Reader) -> Reader:
-    """A structure that may be null has a byte before it: -1 null, 1 there (KIP-893)."""
+    """Return a reader for a nullable structure, which follows a byte: -1 for null, 1 otherwise (KIP-893)."""
 
     def read(frame: Frame, position: int) -> tuple[Any, int]:
         is_there = INT8.unpack_from(frame, position)[0] >= 0
@@ -190,7 +190,7 @@ SHORTEST_MS, LONGEST_MS = timedelta.min // ONE_MS, timedelta.max // ONE_MS
 
 
 def _milliseconds_to_timedelta(value: int) -> timedelta:
-    # 64 bits of milliseconds are more than a timedelta holds; clients mean "for ever" by them.
+    # A timedelta cannot hold 64 bits of milliseconds, which clients send to mean "for ever".
     return timedelta(milliseconds=max(SHORTEST_MS, min(value, LONGEST_MS)))
 
 
@@ -203,7 +203,7 @@ def _read_records(frame: Frame, position: int, flexible: bool) -> tuple[bytes, i
 def _read_bytes(frame: Frame, position: int, flexible: bool) -> tuple[bytes, int]:
     data, position = _read_nullable_bytes(frame, position, flexible)
     if data is None:
-        raise PeerViolation("a bytes field that must be there is null")
+        raise PeerViolation("a non-nullable bytes field is null")
     return data, position
 
 
@@ -223,7 +223,7 @@ def _milliseconds_to_datetime(milliseconds: int) -> datetime:
     try:
         return EPOCH + _milliseconds_to_timedelta(milliseconds)
     except OverflowError:
-        raise PeerViolation(f"{milliseconds} ms is no time that there can be") from None
+        raise PeerViolation(f"the timestamp {milliseconds} ms is out of range") from None
 
 
 _FIXED: Final[dict[str, tuple[Struct, Callable[[Any], Any] | None]]] = {
@@ -255,12 +255,12 @@ def _primitive_reader(kafka_type: str, flexible: bool, is_nullable: bool) -> Rea
         case "bytes":
             read_data = _read_nullable_bytes if is_nullable else _read_bytes
             return lambda frame, position: read_data(frame, position, flexible)
-    raise NotImplementedError(f"wire type {kafka_type}")
+    raise NotImplementedError(f"fields of type {kafka_type} are not supported")
 
 
 @functools.cache
 def least_bytes(entity_type: type) -> int:
-    """Fewest bytes that an entity can take: bounds the count of an array of them."""
+    """Return the fewest bytes that an entity of this class can take, which bounds the count of an array."""
     flexible: bool = entity_type.__flexible__  # type: ignore[attr-defined]
     total = 1 if flexible else 0
     for shape in shapes(entity_type).values():
@@ -290,14 +290,14 @@ def _least_bytes_of_primitive(kafka_type: str, flexible: bool) -> int:
 
 
 def encode_entity(entity: Entity) -> bytes:
-    """Body of a message: all bytes after its header."""
+    """Return the body of a message: all bytes after its header."""
     entity_type: type = type(entity)
     return entity_writer(entity_type)(entity)
 
 
 @functools.cache
 def entity_writer(entity_type: type) -> Writer:
-    """Writer of one kio class."""
+    """Return the cached function that encodes an entity of a kio class."""
     flexible: bool = entity_type.__flexible__  # type: ignore[attr-defined]
     of_answer = is_of_answer(entity_type)
     plain: list[tuple[str, Writer]] = []
@@ -313,7 +313,7 @@ def entity_writer(entity_type: type) -> Writer:
 
     def write(entity: Entity) -> bytes:
         if entity.__class__ is bytes:
-            return entity  # Written already, see cold.encode_answer.
+            return entity  # Already encoded by cold.encode_answer.
         parts = [write_field(getattr(entity, name)) for name, write_field in plain]
         if by_tag:
             parts.append(
@@ -333,8 +333,10 @@ def entity_writer(entity_type: type) -> Writer:
 
 
 def is_of_answer(entity_type: type) -> bool:
-    """Whether it is a response or a structure in one: its texts are cut where they are too long, and its arrays made
-    and written in slices. A request of our own is never left half made."""
+    """Return True for the class of a response or of a structure in a response.
+
+    In responses, long strings are cut and arrays are encoded in slices (cluster.slices); requests are not sliced.
+    """
     return entity_type.__module__.endswith("response")
 
 
@@ -397,7 +399,7 @@ def _without_default(entity_type: type) -> Iterator[tuple[str, Shape]]:
 
 
 def implicit_default(shape: Shape) -> Any:
-    """Value of a field that was not set: null if it may be, else empty or zero, as in Kafka's own message classes."""
+    """Return the value of an unset field, as in Kafka's message classes: null if nullable, else empty or zero."""
     if shape.is_nullable:
         return None
     if shape.is_array:

@@ -1,4 +1,7 @@
-"""Fetch requests as bytes, versions 4 to 18. source: FetchRequest.json; api_01_fetch.py lists the versions"""
+"""Encoding and decoding of Fetch requests, versions 4 to 18; api_01_fetch.py lists the versions.
+
+Source: FetchRequest.json
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,17 @@ from cluster.protocol.api_01_fetch import (
     FetchPartition,
     FetchRequest,
 )
-from cluster.protocol.by_topic import Topic, encode_topic, read_by_topic
 from cluster.protocol.primitives import (
     INT32,
     INT64,
     NO_TAGS,
     Frame,
+    Topic,
     check_consumed,
     decodes,
+    encode_topic,
     length,
+    read_by_topic,
     read_count,
     read_tagged,
     read_text,
@@ -45,9 +50,9 @@ from replica.ids import (
 
 REPLICA_STATE_TAG = 1
 DIRECTORY_ID_TAG, HIGH_WATERMARK_TAG = 0, 1
-"""Of a partition."""
+"""Tags of a partition."""
 REMEMBERED_BYTES_MAX = 64
-"""Of what follows the topics: as good as always it is the same in all requests of one fetcher, and read once."""
+"""The most bytes after the topics for which a decoding is cached; a fetcher usually repeats them in all requests."""
 
 _TOP_V15 = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation, session id, session epoch
 _TOP_V7 = Struct(">iiiibii")  # replica id first
@@ -59,11 +64,11 @@ _ASKED_V4 = Struct(">iqi")  # no log start
 _REPLICA_STATE = Struct(">iq")
 
 Tail = tuple[list[tuple[Topic, tuple[int, ...]]], str, tuple[BrokerId, BrokerEpoch] | None]
-"""What a request has behind its topics: forgotten ones, rack, and who the replica is."""
+"""The part after the topics: forgotten topics, rack, and the replica's id and epoch."""
 
 
 def encode_fetch_request(version: int, correlation_id: int, client_id: str | None, request: FetchRequest) -> bytes:
-    """A whole request frame, size prefix included."""
+    """Return a whole request frame with its size prefix."""
     flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
     parts = [_top_of_request(version, request), length(len(request.topics), flexible)]
     for topic, partitions in request.topics:
@@ -86,7 +91,7 @@ def _tail_of_request(
     replica_id: BrokerId,
     replica_epoch: BrokerEpoch,
 ) -> bytes:
-    """What follows the topics."""
+    """Return the encoded part after the topics."""
     flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
     parts: list[bytes] = []
     if version >= 7:
@@ -107,7 +112,7 @@ _remembered_tail = lru_cache(REMEMBERED_MAX)(_tail_of_request)
 
 
 class RepeatedFetches:
-    """Encodes the fetches of one fetcher: a repeated request differs in its correlation id alone."""
+    """An encoder of one fetcher's requests. It reuses the last frame if only the correlation id has changed."""
 
     def __init__(self, version: int, client_id: str | None) -> None:
         self._version = version
@@ -116,7 +121,7 @@ class RepeatedFetches:
         self._before = self._after = b""
 
     def encode(self, correlation_id: int, request: FetchRequest) -> bytes:
-        """As `encode_fetch_request`; nothing inside `request` may change afterwards."""
+        """Return a whole request frame with its size prefix. The caller must not change `request` afterwards."""
         if request != self._latest:
             frame = encode_fetch_request(self._version, correlation_id, self._client_id, request)
             self._latest, self._before, self._after = request, frame[:8], frame[12:]
@@ -164,9 +169,10 @@ def _tags_of_partition(version: int, part: FetchPartition) -> bytes:
 @reads_request(MAX_FETCHED)
 @decodes("a Fetch request")
 def decode_fetch_request(header: RequestHeader, frame: Frame) -> FetchRequest:
-    """Request of a frame without size prefix. Versions 4 to 6 have no session: id 0, epoch -1.
+    """Decode a request frame without size prefix. Versions 4 to 6 have no session: id 0, epoch -1.
 
-    raises: PeerViolation
+    Raises:
+        PeerViolation: if the frame is malformed.
     """
     version, position = header.api_version, header.body_position
     replica_id, replica_epoch, session_id, session_epoch = NO_BROKER, NO_BROKER_EPOCH, NO_SESSION, FINAL_EPOCH
@@ -209,7 +215,7 @@ def _remembered_reading(tail: bytes, version: int) -> Tail:
 
 
 def _read_tail(frame: Frame, position: int, version: int) -> Tail:
-    """What follows the topics."""
+    """Decode the part after the topics."""
     flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
     forgotten: list[tuple[Topic, tuple[int, ...]]] = []
     if version >= 7:
@@ -232,7 +238,7 @@ def _read_asked_partitions(frame: Frame, position: int, version: int) -> tuple[l
         if version >= 12:
             part = FetchPartition(*_ASKED_V12.unpack_from(frame, position))
             position += _ASKED_V12.size
-            if frame[position] == 0:  # As good as always.
+            if frame[position] == 0:  # The usual case.
                 position += 1
             else:
                 tags, position = read_tagged(frame, position)

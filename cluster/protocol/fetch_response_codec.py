@@ -1,6 +1,6 @@
-"""Fetch responses as bytes and stretches of files, versions 4 to 18; told of in api_01_fetch.py.
+"""Encoding of Fetch responses as bytes and file slices, and decoding, for the messages of api_01_fetch.py.
 
-source: FetchResponse.json
+Source: FetchResponse.json
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from cluster.protocol.api_01_fetch import (
     SnapshotId,
     size_of,
 )
-from cluster.protocol.by_topic import Topic, encode_topic, read_by_topic
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.protocol.primitives import (
     INT32,
     NO_TAGS,
     Frame,
+    Topic,
     check_consumed,
     decodes,
+    encode_topic,
     error_of,
     length,
+    read_by_topic,
     read_count,
     read_length,
     read_tagged,
@@ -47,7 +49,7 @@ from replica.ids import (
 )
 
 REMEMBERED_BYTES_MAX = 100
-"""An answer without records is often byte for byte what it was before, and read once; one with records is longer."""
+"""The largest response, in bytes, that is decoded with a cache. Responses without records are often equal."""
 DIVERGING_EPOCH_TAG = 0
 CURRENT_LEADER_TAG = 1
 SNAPSHOT_ID_TAG = 2
@@ -69,9 +71,9 @@ def fetch_response_segments(
     throttle_time_ms: int = 0,
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Segment]:
-    """One whole response, size prefix included, as pieces to send in order; slices leave by sendfile.
+    """Return a whole response with its size prefix, as segments to send in order. File slices are sent by sendfile.
 
-    source: MultiRecordsSend, FetchResponse.toSend
+    Source: MultiRecordsSend, FetchResponse.toSend
     """
     flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
     piece = bytearray(4) + INT32.pack(correlation_id)  # The size is patched in at the end.
@@ -138,7 +140,11 @@ def _partition_tags(part: FetchPartitionResponse) -> bytes:
 
 
 def decode_fetch_response(version: int, frame: Frame) -> FetchResponse:
-    """Response of a frame without size prefix. raises: PeerViolation"""
+    """Decode a response frame without size prefix.
+
+    Raises:
+        PeerViolation: if the frame is malformed.
+    """
     position = response_body_position(FETCH, version, frame)
     if len(frame) <= REMEMBERED_BYTES_MAX:
         return _remembered_response(bytes(frame[position:]), version)
@@ -188,7 +194,7 @@ def _read_fetched_partition(view: memoryview, position: int, version: int) -> tu
         index, error, high_watermark, last_stable = _ANSWERED_V4.unpack_from(view, position)
         start = UNKNOWN_OFFSET
         position += _ANSWERED_V4.size
-    if flexible and view[position] == 0:  # As good as always.
+    if flexible and view[position] == 0:  # The usual case.
         aborted, position = None, position + 1
     else:
         aborted, position = _read_aborted(view, position, flexible)
@@ -200,7 +206,7 @@ def _read_fetched_partition(view: memoryview, position: int, version: int) -> tu
     records = view[position : position + max(size, 0)]
     position += len(records)
     diverging, leader, snapshot = None, None, None
-    if flexible and view[position] == 0:  # As good as always.
+    if flexible and view[position] == 0:  # The usual case.
         position += 1
     elif flexible:
         tags, position = read_tagged(view, position)

@@ -1,7 +1,8 @@
-"""The fetcher's side of a fetch session: each request names only what the leader does not know yet (KIP-227).
+"""The fetcher's side of a fetch session, in which each request names only changed partitions (KIP-227).
 
-The broker's side is cluster/broker/replicas/fetch_sessions.py. Pure: no connection, no time.
-source: FetchSessionHandler.java, FetchMetadata.java
+The broker's side is cluster/broker/replicas/fetch_sessions.py. This module uses no connection and no clock.
+
+Source: FetchSessionHandler.java, FetchMetadata.java
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cluster.protocol.api_01_fetch import (
     FetchResponse,
     next_epoch,
 )
-from cluster.protocol.by_topic import Topic
+from cluster.protocol.primitives import Topic
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import TopicPartition
@@ -29,7 +30,7 @@ Forgotten = list[tuple[Topic, TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The request for one partition. topic: as requests name it, by its id from version 13 on"""
+    """A partition to fetch. `topic` is the topic's id from version 13 on, its name below."""
 
     topic: Topic
     entry: FetchPartition
@@ -37,7 +38,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class SessionFetch:
-    """The content of the next request, as fields of `FetchRequest`."""
+    """The session's fields of a `FetchRequest`."""
 
     session_id: int
     session_epoch: int
@@ -46,15 +47,16 @@ class SessionFetch:
 
 
 class FetchSessionHandler:
-    """One fetcher's session with one broker, of requests that all name topics by id, or all by name.
+    """One fetcher's fetch session with one broker.
 
-    A request is built, sent and answered (`answered`, or `failed` when no answer came) before the next one is built.
+    Either all requests name topics by id, or all by name. After `build`, the caller sends the request and calls
+    `answered`, or `failed` if no response came, before it builds another request.
     """
 
     def __init__(self) -> None:
         self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         self.is_full = True
-        """Whether the next request begins a session."""
+        """True if the next request begins a session."""
         self._partitions: dict[TopicPartition, Wanted] = {}
         self._names: dict[Topic, str] = {}
         self._places: dict[TopicPartition, int] = {}
@@ -62,16 +64,20 @@ class FetchSessionHandler:
 
     @property
     def partitions(self) -> Mapping[TopicPartition, Wanted]:
-        """What the last request was for."""
+        """The partitions of the last request."""
         return self._partitions
 
     def build(
         self, wanted: Mapping[TopicPartition, Wanted], stirred: Collection[TopicPartition]
     ) -> SessionFetch | None:
-        """The next request; None: there is nothing to ask for, and nothing to forget.
+        """Build the next request and update the session.
 
-        wanted: of those that are `stirred` what is to be asked for, not at all what is missing; the others are asked
-            for as before. A full request is for what is wanted, and nothing else.
+        Args:
+            wanted: new state of the `stirred` partitions, without those to drop; for a full request, all partitions.
+            stirred: partitions that may have changed since the last request.
+
+        Returns:
+            None if the session has no partitions and none to drop.
         """
         told: dict[TopicPartition, Wanted] = {}
         forgotten: Forgotten = []
@@ -90,7 +96,7 @@ class FetchSessionHandler:
     def _changes(
         self, wanted: Mapping[TopicPartition, Wanted], stirred: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, Wanted], Forgotten]:
-        """The partitions that the next request has to name, new ones first, and those that the leader is to forget."""
+        """Update the session's partitions, and return the added and changed partitions and those to forget."""
         known = self._partitions
         added = {name: one for name, one in wanted.items() if name not in known}
         altered: dict[TopicPartition, Wanted] = {}
@@ -110,16 +116,16 @@ class FetchSessionHandler:
         return added | altered, removed + replaced
 
     def _add(self, wanted: Mapping[TopicPartition, Wanted]) -> None:
-        """Behind all others."""
+        """Add partitions to the session, after all present ones."""
         self._partitions.update(wanted)
         self._places.update(zip(wanted, self._count, strict=False))
 
     def close(self) -> SessionFetch:
-        """The last request, for nothing: the leader forgets the session. source: FetchSessionHandler.notifyClose"""
+        """Return a last request that closes the session. Source: FetchSessionHandler.notifyClose"""
         return SessionFetch(self._session_id, FINAL_EPOCH, (), ())
 
     def answered(self, response: FetchResponse) -> Entries | None:
-        """The partitions in an answer; None: it cannot be used, and the next request begins anew."""
+        """Process a response and return its partitions, or None if it is unusable and a new session must begin."""
         if response.error is not ErrorCode.NONE:
             if response.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._begin(NO_SESSION)
@@ -134,7 +140,7 @@ class FetchSessionHandler:
         elif entries is None:
             self._begin(self._session_id)
             return None
-        if response.session_id == NO_SESSION:  # There was no room for one, or the leader has closed it.
+        if response.session_id == NO_SESSION:  # The leader had no room for a session, or has closed it.
             self._begin(NO_SESSION)
         else:
             self._session_id, self.is_full = response.session_id, False
@@ -142,16 +148,16 @@ class FetchSessionHandler:
         return entries
 
     def failed(self) -> None:
-        """No answer came: whether the leader has taken note of the request is not known."""
+        """Start a new session, since the leader may or may not have seen the request."""
         self._begin(self._session_id)
 
     def _begin(self, closing: int) -> None:
-        """The next request is a full one: it asks for a new session, and closes the session it names."""
+        """Make the next request a full one, which closes the session with the id `closing` and asks for a new one."""
         self._session_id, self._epoch = closing, INITIAL_EPOCH
         self.is_full = True
 
     def _named(self, response: FetchResponse) -> Entries | None:
-        """None: it has partitions that the session does not have."""
+        """Return the partitions of a response by name, or None if the session lacks one of them."""
         entries: Entries = {}
         for named, parts in response.topics:
             topic = self._names.get(named)

@@ -1,4 +1,4 @@
-"""Size-prefixed frames out of a byte stream: four bytes of length, big endian, then that many bytes.
+"""Splitting of a byte stream into frames: a size in four bytes, big endian, followed by that many bytes.
 
     >>> reader = FrameReader(max_bytes=1024)
     >>> reader.feed(b"\\x00\\x00\\x00\\x02hi\\x00\\x00")       # one whole frame and half a prefix
@@ -6,8 +6,8 @@
     >>> reader.feed(b"\\x00\\x01!")
     [bytearray(b'!')]
 
-A frame is a fresh bytearray without its prefix: a producer's batch is stamped in place in it. Memory grows with the
-bytes that arrived, never with the size a peer claims.
+Each frame is a new bytearray without the prefix, because a broker writes offsets into a producer's batch in place.
+Memory grows with the bytes that have arrived, not with the size that a peer claims.
 """
 
 from __future__ import annotations
@@ -18,15 +18,11 @@ from replica.errors import PeerViolation
 PREFIX_BYTES = 4
 
 
-def with_size(body: bytes) -> bytes:
-    """The frame of a body: its size and then the body."""
-    return INT32.pack(len(body)) + body
-
-
 class FrameReader:
-    """Cuts one connection's bytes into frames, however they were chunked on the way.
+    """A splitter of one connection's bytes into frames. Source: NetworkReceive
 
-    max_bytes: largest frame allowed, prefix excluded (socket.request.max.bytes)     source: NetworkReceive
+    Args:
+        max_bytes: largest frame allowed, without prefix (socket.request.max.bytes).
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -36,9 +32,10 @@ class FrameReader:
         self._size = 0
 
     def feed(self, chunk: bytes | bytearray | memoryview) -> list[bytearray]:
-        """Frames that this chunk completes, oldest first.
+        """Add a chunk of bytes, and return the frames that it completes, oldest first.
 
-        raises: PeerViolation on a size that is negative or above the maximum; the connection is then useless
+        Raises:
+            PeerViolation: if a size is negative or above the maximum; the connection must then be closed.
         """
         frames: list[bytearray] = []
         rest = memoryview(chunk)
@@ -56,18 +53,13 @@ class FrameReader:
             frames.append(frame)
             self._frame = None
 
-    @property
-    def is_between_frames(self) -> bool:
-        """True when the stream may end here without cutting a frame in half."""
-        return self._frame is None and not self._prefix
-
     def _read_prefix(self, rest: memoryview) -> memoryview:
         missing = PREFIX_BYTES - len(self._prefix)
         self._prefix += rest[:missing]
         if len(self._prefix) == PREFIX_BYTES:
             (size,) = INT32.unpack(self._prefix)
             if not 0 <= size <= self.max_bytes:
-                raise PeerViolation(f"a frame claims {size} bytes; allowed are 0 to {self.max_bytes}")
+                raise PeerViolation(f"a frame claims {size} bytes; 0 to {self.max_bytes} are allowed")
             self._prefix.clear()
             self._size, self._frame = size, bytearray()
         return rest[missing:]

@@ -1,6 +1,6 @@
-"""Hints about where a partition's leader is now, as Produce 10 and Fetch 12 and later carry them (KIP-951).
+"""The current leader of a partition and its address, in responses to Produce 10 and Fetch 12 and later (KIP-951).
 
-    LeaderIdAndEpoch(leader_id=2, leader_epoch=5)          # beside NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
+    LeaderIdAndEpoch(leader_id=2, leader_epoch=5)          # with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
     NodeEndpoint(node_id=2, host="b2", port=9092)          # where the leaders named in a response can be reached
 
 Both structures are the same in Produce and Fetch; the codecs put them into tagged fields.
@@ -34,25 +34,25 @@ _LEADER = Struct(">ii")
 
 
 class LeaderIdAndEpoch(NamedTuple):
-    """The leader that the answering broker knows of; -1 and -1 if it knows none."""
+    """The leader that the responding broker knows; -1 and -1 if it knows none."""
 
     leader_id: BrokerId = NO_BROKER
     leader_epoch: LeaderEpoch = UNDEFINED_EPOCH
 
     def encoded(self) -> bytes:
-        """The structure, its own empty tagged section included."""
+        """Return the structure as bytes, which end with an empty tagged section."""
         return _LEADER.pack(self.leader_id, self.leader_epoch) + NO_TAGS
 
 
 def leader_of(data: bytes) -> LeaderIdAndEpoch:
-    """Inverse of `LeaderIdAndEpoch.encoded`; call it inside a decoder (primitives.decodes)."""
+    """Decode the bytes of `LeaderIdAndEpoch.encoded`. The caller must be wrapped by primitives.decodes."""
     leader = LeaderIdAndEpoch(*_LEADER.unpack_from(data, 0))
     check_consumed(data, skip_tagged(data, _LEADER.size))
     return leader
 
 
 class NodeEndpoint(NamedTuple):
-    """Where a broker can be reached."""
+    """The address of a broker."""
 
     node_id: BrokerId
     host: str
@@ -61,7 +61,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def endpoints_section(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The tagged section that ends a response."""
+    """Return the tagged section that ends a response, with the addresses of leaders."""
     if not endpoints:
         return NO_TAGS
     parts = [uvarint(len(endpoints) + 1)]
@@ -71,11 +71,14 @@ def endpoints_section(endpoints: Sequence[NodeEndpoint]) -> bytes:
 
 
 def read_endpoints(frame: Frame, position: int, *, is_known: bool) -> tuple[tuple[NodeEndpoint, ...], int]:
-    """Inverse of `endpoints_section`, and the position behind it; call it inside a decoder (primitives.decodes).
+    """Return the addresses in an encoded `endpoints_section`, and the position after it.
 
-    is_known: whether the version has them; if not, the tag means something else, and is skipped as any unknown one
+    The caller must be wrapped by primitives.decodes.
+
+    Args:
+        is_known: True if this version of the response has addresses; otherwise all tagged fields are skipped.
     """
-    if frame[position] == 0:  # As good as always.
+    if frame[position] == 0:  # The usual case.
         return (), position + 1
     tags, position = read_tagged(frame, position)
     if not is_known or NODE_ENDPOINTS_TAG not in tags:

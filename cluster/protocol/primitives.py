@@ -1,4 +1,4 @@
-"""The small shapes that every Kafka message is made of: varints, strings, array counts, tagged fields.
+"""Encoding and decoding of the parts of all Kafka messages: varints, strings, array counts, tagged fields.
 
 Readers take `(frame, position)` and return `(value, next position)`; writers return bytes. `flexible` chooses between
 the two generations of the protocol (KIP-482): an older message has fixed-width lengths, a flexible one has unsigned
@@ -11,10 +11,9 @@ varints holding length + 1 (0 means null) and a tagged section after every struc
     >>> tagged({1: b"x"})               # one field: number 1, one byte long
     b'\\x01\\x01\\x01x'
 
-A decoder is wrapped in `decodes`, so every error that a hostile frame causes is a `PeerViolation`. Two things
-need care by hand, because Python does not complain about them: a slice past the end of the frame is silently short
-(`read_string` and `take` check), and a count decides how long a loop runs (`read_count` checks it against the bytes
-that are left).
+A decoder is wrapped in `decodes`, so every error that a hostile frame causes is a `PeerViolation`. Python does not
+report two of them, so readers check: a slice past the end of the frame, which is just short (`read_string`, `take`),
+and a count that is too large for the bytes that are left (`read_count`).
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from struct import Struct
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
+from cluster.slices import counted
 from replica.errors import ErrorCode, PeerViolation
 
 Frame = bytes | bytearray | memoryview
@@ -37,9 +37,9 @@ INT64 = Struct(">q")
 
 MAX_INT32 = 2**31 - 1
 MAX_TEXT_BYTES = 2**15 - 1
-"""Of any string, also where its length would allow more. source: MessageDataGenerator"""
+"""The longest string in bytes, even if its length field allows more. Source: MessageDataGenerator"""
 MAX_ARRAY_ITEMS, MAX_TAGGED_FIELDS = 1_000_000, 10_000
-"""source: the generated readers of 4.4"""
+"""The limits in the generated message classes of Kafka 4.4."""
 NO_TAGS = b"\x00"
 
 _ERROR_CODES = {int(code): code for code in ErrorCode}
@@ -50,7 +50,7 @@ First = TypeVar("First")
 
 
 def decodes(what: str) -> Callable[[Callable[Concatenate[First, P], T]], Callable[Concatenate[First, P], T]]:
-    """Decorator of decoders: running off the end of a frame, or text that is not UTF-8, is the peer's fault."""
+    """Decorate a decoder of `what` so that data cut short, or text that is not UTF-8, raises a PeerViolation."""
 
     def decorate(decode: Callable[Concatenate[First, P], T]) -> Callable[Concatenate[First, P], T]:
         @functools.wraps(decode)
@@ -60,7 +60,7 @@ def decodes(what: str) -> Callable[[Callable[Concatenate[First, P], T]], Callabl
             except (IndexError, struct.error):
                 raise PeerViolation(f"{what} is cut short") from None
             except UnicodeDecodeError:
-                raise PeerViolation(f"{what} holds text that is not UTF-8") from None
+                raise PeerViolation(f"{what} contains text that is not UTF-8") from None
 
         return wrapped
 
@@ -71,7 +71,7 @@ def decodes(what: str) -> Callable[[Callable[Concatenate[First, P], T]], Callabl
 
 
 def read_uvarint(frame: Frame, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 31 bits, in at most five bytes. source: ByteUtils.readUnsignedVarint"""
+    """Decode an unsigned varint of at most 31 bits, in at most five bytes. Source: ByteUtils.readUnsignedVarint"""
     byte = frame[position]
     position += 1
     if byte < 0x80:
@@ -87,12 +87,12 @@ def read_uvarint(frame: Frame, position: int) -> tuple[int, int]:
         if shift > 28:
             raise PeerViolation("a varint is longer than five bytes")
     if value > MAX_INT32:
-        raise PeerViolation(f"a length of {value} does not fit 31 bits")
+        raise PeerViolation(f"a length of {value} does not fit into 31 bits")
     return value, position
 
 
 def read_length(frame: Frame, position: int, flexible: bool) -> tuple[int, int]:
-    """Length in bytes of a records or bytes field; -1 is null."""
+    """Decode the length in bytes of a records or bytes field; -1 is null."""
     if flexible:
         length, position = read_uvarint(frame, position)
         length -= 1
@@ -100,19 +100,20 @@ def read_length(frame: Frame, position: int, flexible: bool) -> tuple[int, int]:
         (length,) = INT32.unpack_from(frame, position)
         position += 4
     if length < -1 or position + length > len(frame):
-        raise PeerViolation(f"a field claims {length} bytes where {len(frame) - position} are left")
+        raise PeerViolation(f"a field claims {length} bytes, but only {len(frame) - position} are left")
     return length, position
 
 
 def read_count(
     frame: Frame, position: int, flexible: bool, item_bytes: int, *, nullable: bool = False
 ) -> tuple[int, int]:
-    """Number of items of an array; -1 for null, if it is `nullable`.
+    """Decode the number of items in an array; -1 is null, which is an error unless `nullable`.
 
-    item_bytes: the least that one item can take, 1 or more
+    Args:
+        item_bytes: the fewest bytes that one item can take, 1 or more.
     """
     if flexible:
-        if (byte := frame[position]) < 0x80:  # as good as always
+        if (byte := frame[position]) < 0x80:  # the usual case
             count, position = byte - 1, position + 1
         else:
             count, position = read_uvarint(frame, position)
@@ -125,16 +126,16 @@ def read_count(
     if count == -1:
         if nullable:
             return count, position
-        raise PeerViolation("an array that must be there is null")
+        raise PeerViolation("a non-nullable array is null")
     if count > MAX_ARRAY_ITEMS:
-        raise PeerViolation(f"an array claims {count} items, {MAX_ARRAY_ITEMS} are allowed")
-    raise PeerViolation(f"an array claims {count} items where {len(frame) - position} bytes are left")
+        raise PeerViolation(f"an array claims {count} items; at most {MAX_ARRAY_ITEMS} are allowed")
+    raise PeerViolation(f"an array claims {count} items, but only {len(frame) - position} bytes are left")
 
 
 def read_string(frame: Frame, position: int, flexible: bool) -> tuple[str | None, int]:
-    """A nullable UTF-8 string."""
+    """Decode a nullable UTF-8 string."""
     if flexible:
-        if (byte := frame[position]) < 0x80:  # as good as always
+        if (byte := frame[position]) < 0x80:  # the usual case
             length, position = byte - 1, position + 1
         else:
             length, position = read_uvarint(frame, position)
@@ -144,34 +145,34 @@ def read_string(frame: Frame, position: int, flexible: bool) -> tuple[str | None
         position += 2
     if length < 0:
         if length < -1:
-            raise PeerViolation(f"a string has length {length}")
+            raise PeerViolation(f"a string has the negative length {length}")
         return None, position
     end = position + length
     if length > MAX_TEXT_BYTES:
-        raise PeerViolation(f"a string of {length} bytes is longer than any may be")
+        raise PeerViolation(f"a string has {length} bytes; at most {MAX_TEXT_BYTES} are allowed")
     if end > len(frame):
-        raise PeerViolation(f"a string claims {length} bytes where {len(frame) - position} are left")
+        raise PeerViolation(f"a string claims {length} bytes, but only {len(frame) - position} are left")
     return str(frame[position:end], "utf-8"), end
 
 
 def read_text(frame: Frame, position: int, flexible: bool) -> tuple[str, int]:
-    """A string that must not be null."""
+    """Decode a string that must not be null."""
     text, position = read_string(frame, position, flexible)
     if text is None:
-        raise PeerViolation("a string that must be there is null")
+        raise PeerViolation("a non-nullable string is null")
     return text, position
 
 
 def error_of(code: int) -> ErrorCode:
-    """Error code by number; one we have no name for is UNKNOWN_SERVER_ERROR. source: Errors.forCode"""
+    """Return an error code by number; UNKNOWN_SERVER_ERROR if it has no name here. Source: Errors.forCode"""
     return _ERROR_CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def take(frame: Frame, position: int, length: int) -> tuple[bytes, int]:
-    """Exactly `length` bytes, copied."""
+    """Return a copy of exactly `length` bytes, and the next position."""
     end = position + length
     if end > len(frame):
-        raise PeerViolation(f"a field claims {length} bytes where {len(frame) - position} are left")
+        raise PeerViolation(f"a field claims {length} bytes, but only {len(frame) - position} are left")
     return bytes(frame[position:end]), end
 
 
@@ -182,22 +183,22 @@ def _uuid_of(data: bytes) -> UUID:
 
 
 def read_uuid(frame: Frame, position: int) -> tuple[UUID, int]:
-    """A topic id; all zeros is Kafka's "no id"."""
+    """Decode a topic id; all zeros mean that there is no id."""
     end = position + 16
     if end > len(frame):
-        raise PeerViolation(f"a topic id is cut short: {len(frame) - position} bytes are left")
+        raise PeerViolation(f"a topic id takes 16 bytes, but only {len(frame) - position} are left")
     return _uuid_of(bytes(frame[position:end])), end
 
 
 def read_tagged(frame: Frame, position: int) -> tuple[dict[int, bytes], int]:
-    """The tagged section that ends a flexible structure: number -> encoded value. Unknown numbers are no error."""
+    """Decode the tagged section that ends a flexible structure, as a dict of all encoded values by tag."""
     if frame[position] == 0:
         return {}, position + 1
     count, position = read_uvarint(frame, position)
     if count > MAX_TAGGED_FIELDS:
-        raise PeerViolation(f"a structure claims {count} tagged fields, {MAX_TAGGED_FIELDS} are allowed")
+        raise PeerViolation(f"a structure claims {count} tagged fields; at most {MAX_TAGGED_FIELDS} are allowed")
     fields: dict[int, bytes] = {}
-    for _ in range(count):  # Each turn eats two bytes or more, or runs off the end.
+    for _ in range(count):  # Each iteration reads two bytes or more, or raises at the end of the frame.
         tag, position = read_uvarint(frame, position)
         size, position = read_uvarint(frame, position)
         fields[tag], position = take(frame, position, size)
@@ -205,20 +206,20 @@ def read_tagged(frame: Frame, position: int) -> tuple[dict[int, bytes], int]:
 
 
 def skip_tagged(frame: Frame, position: int) -> int:
-    """Position after a tagged section in which nothing is of interest."""
+    """Return the position after a tagged section whose fields are all ignored."""
     if frame[position] == 0:
         return position + 1
     return read_tagged(frame, position)[1]
 
 
 def check_consumed(frame: Frame, position: int) -> None:
-    """The body of a response ends where its frame ends.
+    """Check that the body of a response ends where its frame ends.
 
-    Differs from Kafka, whose clients ignore left-over bytes, as its brokers and ours do behind a request: here they
-    are a violation, as they mean that the two ends disagree about the layout.
+    Differs from Kafka, whose clients ignore surplus bytes. Here they raise PeerViolation, since they show that client
+    and broker disagree about the layout. After a request, brokers ignore surplus bytes, as Kafka's do.
     """
     if position != len(frame):
-        raise PeerViolation(f"{len(frame) - position} bytes are left over behind the last field")
+        raise PeerViolation(f"{len(frame) - position} bytes of the message are left over after its last field")
 
 
 # ------------------------------------------------------------------------------------------------------------- writers
@@ -228,7 +229,7 @@ _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint."""
+    """Encode an unsigned varint."""
     if value < 0x80:
         return _ONE_BYTE[value]
     out = bytearray()
@@ -240,14 +241,14 @@ def uvarint(value: int) -> bytes:
 
 
 def length(value: int, flexible: bool) -> bytes:
-    """Length of a bytes field or count of an array; -1 is null."""
+    """Encode the length of a bytes field or the count of an array; -1 is null."""
     if not flexible:
         return INT32.pack(value)
     return _ONE_BYTE[value + 1] if value < 0x7F else uvarint(value + 1)
 
 
 def string(text: str | None, flexible: bool) -> bytes:
-    """A nullable string."""
+    """Encode a nullable string."""
     if text is None:
         return b"\x00" if flexible else b"\xff\xff"
     return _string(text, flexible) if len(text) > REMEMBERED_TEXT_MAX else _remembered_string(text, flexible)
@@ -263,17 +264,64 @@ REMEMBERED_TEXT_MAX = 256
 
 
 def cut_text(text: str | None) -> str | None:
-    """The text of an answer, cut where no string could hold it: it may quote a name that is as long as any may be."""
+    """Cut a text in a response to MAX_TEXT_BYTES. Error messages may quote names that are almost that long."""
     if text is None or len(text) <= MAX_TEXT_BYTES // 4 or len(data := text.encode()) <= MAX_TEXT_BYTES:
         return text
     return data[:MAX_TEXT_BYTES].decode(errors="ignore")
 
 
 def tagged(fields: Mapping[int, bytes]) -> bytes:
-    """A tagged section, in ascending order of the numbers."""
+    """Encode a tagged section, in ascending order of the tags."""
     if not fields:
         return NO_TAGS
     parts = [uvarint(len(fields))]
     for tag in sorted(fields):
         parts += (uvarint(tag), uvarint(len(fields[tag])), fields[tag])
     return b"".join(parts)
+
+
+# --------------------------------------------------------------------------------------------------------------- topics
+#
+# The common form of requests and responses of Produce and Fetch: topics, each with its partitions' entries.
+
+
+Topic = str | UUID
+"""A topic's name, or in later versions its id (KIP-516)."""
+
+Partitions = TypeVar("Partitions")
+
+
+def encode_topic(topic: Topic, *, by_id: bool, flexible: bool) -> bytes:
+    """Encode a topic, by id or by name as the version of the message requires."""
+    if by_id:
+        assert isinstance(topic, UUID), f"this version names topics by id, not by {topic!r}"
+        return topic.bytes
+    assert isinstance(topic, str), f"this version names topics by name, not by {topic!r}"
+    return string(topic, flexible)
+
+
+def read_by_topic(
+    frame: Frame,
+    position: int,
+    version: int,
+    flexible: bool,
+    by_id: bool,
+    read_partitions: Callable[[Frame, int, int], tuple[Partitions, int]],
+) -> tuple[list[tuple[Topic, Partitions]], int]:
+    """Decode topics with their partitions. The caller must be wrapped by primitives.decodes.
+
+    Args:
+        by_id: True if this version names topics by id.
+        read_partitions: decodes one topic's partitions from (frame, position, version), and also returns the next
+            position.
+    """
+    count, position = read_count(frame, position, flexible, 2)
+    topics: list[tuple[Topic, Partitions]] = []
+    topic: Topic
+    for _ in counted(count):
+        topic, position = read_uuid(frame, position) if by_id else read_text(frame, position, flexible)
+        partitions, position = read_partitions(frame, position, version)
+        if flexible:
+            position = position + 1 if frame[position] == 0 else skip_tagged(frame, position)
+        topics.append((topic, partitions))
+    return topics, position

@@ -1,4 +1,4 @@
-"""Which APIs and versions can be read and written, and what they are called.
+"""Names, keys and versions of the APIs that can be encoded and decoded, and the headers of messages.
 
     >>> VERSIONS[1]                 # Fetch: lowest and highest version served
     (4, 18)
@@ -7,8 +7,8 @@
     >>> is_flexible(1, 12)          # KIP-482 encoding from version 12
     True
 
-`VERSIONS` is what the codecs encode and decode: every API of Kafka 4.1, and those of the ZooKeeper era. The
-versions that a broker answers, and offers in each era, are in cluster/broker/apis.
+`VERSIONS` is what the codecs encode and decode: every API of Kafka 4.1 in the versions of 4.4, and those of the
+ZooKeeper era. The versions that a broker answers, and offers in each era, are in cluster/broker/apis.
 Source: apache/kafka clients/.../common/message.
 """
 
@@ -120,18 +120,17 @@ ALTER_SHARE_GROUP_OFFSETS: Final = 91
 DELETE_SHARE_GROUP_OFFSETS: Final = 92
 
 ZOOKEEPER: Final = 10_000
-"""Labels what travels to and from the registry, which speaks no Kafka."""
+"""The label of messages to and from ZooKeeper, which does not use Kafka's protocol and so has no API key."""
 
 # key: (name, lowest version, highest version, first flexible version)
 _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
     {
         PRODUCE: ("Produce", 3, 13, 9),
         FETCH: ("Fetch", 4, 18, 12),
-        LIST_OFFSETS: ("ListOffsets", 1, 10, 6),
+        LIST_OFFSETS: ("ListOffsets", 1, 11, 6),
         METADATA: ("Metadata", 0, 13, 9),
-        # Version 10 of the next two names topics by id; Kafka 4.1 has it and does not offer it (latestVersionUnstable).
-        OFFSET_COMMIT: ("OffsetCommit", 2, 9, 8),
-        OFFSET_FETCH: ("OffsetFetch", 1, 9, 6),
+        OFFSET_COMMIT: ("OffsetCommit", 2, 10, 8),
+        OFFSET_FETCH: ("OffsetFetch", 1, 10, 6),
         FIND_COORDINATOR: ("FindCoordinator", 0, 6, 3),
         JOIN_GROUP: ("JoinGroup", 0, 9, 6),
         HEARTBEAT: ("Heartbeat", 0, 4, 4),
@@ -139,7 +138,7 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         SYNC_GROUP: ("SyncGroup", 0, 5, 4),
         DESCRIBE_GROUPS: ("DescribeGroups", 0, 6, 5),
         LIST_GROUPS: ("ListGroups", 0, 5, 3),
-        API_VERSIONS: ("ApiVersions", 0, 4, 3),
+        API_VERSIONS: ("ApiVersions", 0, 5, 3),
         CREATE_TOPICS: ("CreateTopics", 2, 7, 5),
         DELETE_TOPICS: ("DeleteTopics", 1, 6, 4),
         DELETE_RECORDS: ("DeleteRecords", 0, 2, 2),
@@ -147,22 +146,22 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         OFFSET_FOR_LEADER_EPOCH: ("OffsetForLeaderEpoch", 2, 4, 4),
         DESCRIBE_CONFIGS: ("DescribeConfigs", 1, 4, 4),
         ALTER_CONFIGS: ("AlterConfigs", 0, 2, 2),
-        DESCRIBE_LOG_DIRS: ("DescribeLogDirs", 1, 4, 2),
+        DESCRIBE_LOG_DIRS: ("DescribeLogDirs", 1, 5, 2),
         CREATE_PARTITIONS: ("CreatePartitions", 0, 3, 2),
-        DELETE_GROUPS: ("DeleteGroups", 0, 2, 2),
+        DELETE_GROUPS: ("DeleteGroups", 0, 3, 2),
         ELECT_LEADERS: ("ElectLeaders", 0, 2, 2),
         INCREMENTAL_ALTER_CONFIGS: ("IncrementalAlterConfigs", 0, 1, 1),
         ALTER_PARTITION_REASSIGNMENTS: ("AlterPartitionReassignments", 0, 1, 0),
         LIST_PARTITION_REASSIGNMENTS: ("ListPartitionReassignments", 0, 0, 0),
-        # Never flexible: no version of it is (KIP-496).
+        # No version is flexible (KIP-496).
         OFFSET_DELETE: ("OffsetDelete", 0, 0, 1),
-        VOTE: ("Vote", 0, 0, 0),
+        VOTE: ("Vote", 0, 2, 0),
         BEGIN_QUORUM_EPOCH: ("BeginQuorumEpoch", 0, 0, 1),
         END_QUORUM_EPOCH: ("EndQuorumEpoch", 0, 0, 1),
         DESCRIBE_QUORUM: ("DescribeQuorum", 0, 2, 0),
         ALTER_PARTITION: ("AlterPartition", 3, 3, 0),
         ENVELOPE: ("Envelope", 0, 0, 0),
-        FETCH_SNAPSHOT: ("FetchSnapshot", 0, 0, 0),
+        FETCH_SNAPSHOT: ("FetchSnapshot", 0, 1, 0),
         DESCRIBE_CLUSTER: ("DescribeCluster", 0, 2, 0),
         DESCRIBE_PRODUCERS: ("DescribeProducers", 0, 0, 0),
         BROKER_REGISTRATION: ("BrokerRegistration", 3, 4, 0),
@@ -172,19 +171,31 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         DESCRIBE_TOPIC_PARTITIONS: ("DescribeTopicPartitions", 0, 0, 0),
         WRITE_TXN_MARKERS: ("WriteTxnMarkers", 1, 2, 0),
         UPDATE_FEATURES: ("UpdateFeatures", 0, 2, 0),
+        SHARE_GROUP_HEARTBEAT: ("ShareGroupHeartbeat", 1, 1, 0),
+        SHARE_GROUP_DESCRIBE: ("ShareGroupDescribe", 1, 1, 0),
+        SHARE_FETCH: ("ShareFetch", 1, 2, 0),
+        SHARE_ACKNOWLEDGE: ("ShareAcknowledge", 1, 2, 0),
+        INITIALIZE_SHARE_GROUP_STATE: ("InitializeShareGroupState", 0, 0, 0),
+        READ_SHARE_GROUP_STATE: ("ReadShareGroupState", 0, 0, 0),
+        WRITE_SHARE_GROUP_STATE: ("WriteShareGroupState", 0, 1, 0),
+        DELETE_SHARE_GROUP_STATE: ("DeleteShareGroupState", 0, 0, 0),
+        READ_SHARE_GROUP_STATE_SUMMARY: ("ReadShareGroupStateSummary", 0, 1, 0),
+        STREAMS_GROUP_HEARTBEAT: ("StreamsGroupHeartbeat", 0, 0, 0),
+        STREAMS_GROUP_DESCRIBE: ("StreamsGroupDescribe", 0, 0, 0),
+        DESCRIBE_SHARE_GROUP_OFFSETS: ("DescribeShareGroupOffsets", 0, 1, 0),
+        ALTER_SHARE_GROUP_OFFSETS: ("AlterShareGroupOffsets", 0, 0, 0),
+        DELETE_SHARE_GROUP_OFFSETS: ("DeleteShareGroupOffsets", 0, 0, 0),
         # No broker answers these here.
         CONTROLLER_REGISTRATION: ("ControllerRegistration", 0, 0, 0),
         GET_TELEMETRY_SUBSCRIPTIONS: ("GetTelemetrySubscriptions", 0, 0, 0),
         PUSH_TELEMETRY: ("PushTelemetry", 0, 0, 0),
         UPDATE_RAFT_VOTER: ("UpdateRaftVoter", 0, 0, 0),
-        STREAMS_GROUP_HEARTBEAT: ("StreamsGroupHeartbeat", 0, 0, 0),
-        STREAMS_GROUP_DESCRIBE: ("StreamsGroupDescribe", 0, 0, 0),
         # Brokers refuse these, or answer that there is nothing (cluster/broker/apis/refusals.py).
         SASL_HANDSHAKE: ("SaslHandshake", 0, 1, 2),
         ADD_PARTITIONS_TO_TXN: ("AddPartitionsToTxn", 0, 5, 3),
         ADD_OFFSETS_TO_TXN: ("AddOffsetsToTxn", 0, 4, 3),
         END_TXN: ("EndTxn", 0, 5, 3),
-        TXN_OFFSET_COMMIT: ("TxnOffsetCommit", 0, 5, 3),
+        TXN_OFFSET_COMMIT: ("TxnOffsetCommit", 0, 6, 3),
         DESCRIBE_ACLS: ("DescribeAcls", 1, 3, 2),
         CREATE_ACLS: ("CreateAcls", 1, 3, 2),
         DELETE_ACLS: ("DeleteAcls", 1, 3, 2),
@@ -204,20 +215,8 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         CONSUMER_GROUP_HEARTBEAT: ("ConsumerGroupHeartbeat", 0, 1, 0),
         CONSUMER_GROUP_DESCRIBE: ("ConsumerGroupDescribe", 0, 1, 0),
         LIST_CONFIG_RESOURCES: ("ListConfigResources", 0, 1, 0),
-        SHARE_GROUP_HEARTBEAT: ("ShareGroupHeartbeat", 1, 1, 0),
-        SHARE_GROUP_DESCRIBE: ("ShareGroupDescribe", 1, 1, 0),
-        SHARE_FETCH: ("ShareFetch", 1, 1, 0),
-        SHARE_ACKNOWLEDGE: ("ShareAcknowledge", 1, 1, 0),
-        ADD_RAFT_VOTER: ("AddRaftVoter", 0, 0, 0),
+        ADD_RAFT_VOTER: ("AddRaftVoter", 0, 1, 0),
         REMOVE_RAFT_VOTER: ("RemoveRaftVoter", 0, 0, 0),
-        INITIALIZE_SHARE_GROUP_STATE: ("InitializeShareGroupState", 0, 0, 0),
-        READ_SHARE_GROUP_STATE: ("ReadShareGroupState", 0, 0, 0),
-        WRITE_SHARE_GROUP_STATE: ("WriteShareGroupState", 0, 0, 0),
-        DELETE_SHARE_GROUP_STATE: ("DeleteShareGroupState", 0, 0, 0),
-        READ_SHARE_GROUP_STATE_SUMMARY: ("ReadShareGroupStateSummary", 0, 0, 0),
-        DESCRIBE_SHARE_GROUP_OFFSETS: ("DescribeShareGroupOffsets", 0, 0, 0),
-        ALTER_SHARE_GROUP_OFFSETS: ("AlterShareGroupOffsets", 0, 0, 0),
-        DELETE_SHARE_GROUP_OFFSETS: ("DeleteShareGroupOffsets", 0, 0, 0),
         LEADER_AND_ISR: ("LeaderAndIsr", 5, 5, 4),
         STOP_REPLICA: ("StopReplica", 3, 3, 2),
         UPDATE_METADATA: ("UpdateMetadata", 7, 7, 6),
@@ -229,8 +228,10 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
     {key: (low, high) for key, (_, low, high, _) in _APIS.items()}
 )
 
+LATEST_IN_KIO: Final[Mapping[int, int]] = {API_VERSIONS: 4, TXN_OFFSET_COMMIT: 5, DELETE_GROUPS: 2}
+"""The highest version that kio has, where Kafka has more."""
 CONTROL_PLANE: Final = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN)
-"""Requests of the ZooKeeper era, which Kafka 4 has dropped, and kio with it."""
+"""Requests of the ZooKeeper era, which Kafka 4 and kio have dropped."""
 _NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {**{key: name for key, (name, *_) in _APIS.items()}, ZOOKEEPER: "ZooKeeper"}
 )
@@ -239,38 +240,56 @@ _KEYS: Final[Mapping[str, int]] = MappingProxyType({name: key for key, name in _
 
 
 def api_name(key: int) -> str:
-    """Kafka's name of an API key; a key we do not speak has its number."""
+    """Return Kafka's name of an API key, or `api N` for an unknown key."""
     return _NAMES.get(key, f"api {key}")
 
 
 def api_key(name: str) -> int:
-    """API key by Kafka's name. raises: KeyError"""
+    """Return the key of an API by Kafka's name.
+
+    Raises:
+        KeyError: if the name is unknown.
+    """
     return _KEYS[name]
-
-
-def is_served(key: int, version: int) -> bool:
-    """True if we can decode and encode this version."""
-    low, high = VERSIONS.get(key, (0, -1))
-    return low <= version <= high
 
 
 @lru_cache(1024)
 def is_flexible(key: int, version: int) -> bool:
-    """True if requests of this version have compact lengths, tagged fields and request header v2."""
+    """Return True if requests of this version have compact lengths, tagged fields and request header v2."""
     return version >= _FIRST_FLEXIBLE[key]
 
 
 @lru_cache(1024)
 def has_flexible_response_header(key: int, version: int) -> bool:
-    """True for response header v1. ApiVersions keeps v0 for ever: the client does not know yet what we speak."""
+    """Return True if responses of this version have response header v1.
+
+    ApiVersions always has v0, because the client does not know the broker's versions yet.
+    """
     return key != API_VERSIONS and version >= _FIRST_FLEXIBLE[key]
 
 
-OF_NODES: Final = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, ALTER_PARTITION)
-"""Requests of nodes of the cluster to brokers, beside followers' Fetch; all others go to controllers, which take none
-from clients. source: ApiKeys.clusterAction"""
+OF_SHARE_STATE: Final = (
+    INITIALIZE_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE,
+    WRITE_SHARE_GROUP_STATE,
+    DELETE_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE_SUMMARY,
+)
+"""Requests to a share coordinator."""
+OF_NODES: Final = (
+    LEADER_AND_ISR,
+    STOP_REPLICA,
+    UPDATE_METADATA,
+    CONTROLLED_SHUTDOWN,
+    ALTER_PARTITION,
+    *OF_SHARE_STATE,
+)
+"""Requests from brokers and controllers to brokers, besides followers' Fetch.
+
+Their other requests go to controllers, which accept no requests from clients. Source: ApiKeys.clusterAction
+"""
 GUARDED_WITHOUT_RULES: Final = frozenset((*OF_NODES, WRITE_TXN_MARKERS))
-"""What clients may not simply send to a broker without an authorizer, either."""
+"""Requests that clients may not send to a broker even if it has no authorizer."""
 
 FORWARDED: Final = (
     CREATE_TOPICS,
@@ -288,8 +307,10 @@ FORWARDED: Final = (
     DELETE_ACLS,
     UNREGISTER_BROKER,
     UPDATE_FEATURES,
+    ADD_RAFT_VOTER,
+    REMOVE_RAFT_VOTER,
 )
-"""Requests that clients send to a broker and the controller answers (ApiKeys.forwardable)."""
+"""Requests that a broker forwards to the controller (ApiKeys.forwardable)."""
 
 
 # -------------------------------------------------------------------------------------------------------------- headers
@@ -329,16 +350,19 @@ class RequestHeader:
 
 @decodes("a request header")
 def read_request_header(frame: Frame) -> RequestHeader:
-    """Header of a request frame (without size prefix).
+    """Decode the header of a request frame without size prefix.
 
-    raises: PeerViolation on garbage, and on an API or version that we do not speak: Kafka closes the connection then.
-            One exception (KIP-511): ApiVersions of any version is let through, so that it can be answered with a
-            version 0 body and UNSUPPORTED_VERSION; see api_18_api_versions.
+    ApiVersions of any version is accepted (KIP-511), so that it can be answered with a version 0 body and
+    UNSUPPORTED_VERSION; see api_18_api_versions.
+
+    Raises:
+        PeerViolation: if the header is malformed, or the API or version is not supported. Kafka closes the connection
+            then.
     """
     key, version, correlation_id = _REQUEST_START.unpack_from(frame, 0)
     low, high = versions.VERSIONS.get(key, (0, -1))
     if not low <= version <= high and (key != versions.API_VERSIONS or version <= high):
-        raise PeerViolation(f"{versions.api_name(key)} version {version} is not served")
+        raise PeerViolation(f"{versions.api_name(key)} version {version} is not supported")
     # KIP-482: client_id keeps its 16-bit length in header v2 too; only a tagged section is added behind it.
     client_id, position = read_string(frame, 8, flexible=False)
     if versions.is_flexible(key, version):
@@ -347,7 +371,7 @@ def read_request_header(frame: Frame) -> RequestHeader:
 
 
 def request_frame(api_key: int, version: int, correlation_id: int, client_id: str | None, body: bytes) -> bytes:
-    """A whole request, size prefix included."""
+    """Return a whole request frame with its size prefix."""
     client = string(client_id, flexible=False)
     tags = NO_TAGS if versions.is_flexible(api_key, version) else b""
     size = 8 + len(client) + len(tags) + len(body)
@@ -355,13 +379,17 @@ def request_frame(api_key: int, version: int, correlation_id: int, client_id: st
 
 
 def response_frame(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
-    """A whole response, size prefix included. `body` may be reused: only the prefix differs between requesters."""
+    """Return a whole response frame with its size prefix. `body` may be shared by several responses."""
     tags = NO_TAGS if versions.has_flexible_response_header(api_key, version) else b""
     return _SIZE_AND_CORRELATION_ID.pack(4 + len(tags) + len(body), correlation_id) + tags + body
 
 
 def response_correlation_id(frame: Frame) -> int:
-    """Correlation id of a response frame (without size prefix). raises: PeerViolation"""
+    """Return the correlation id of a response frame without size prefix.
+
+    Raises:
+        PeerViolation: if the frame is too short.
+    """
     if len(frame) < _CORRELATION_ID.size:
         raise PeerViolation("a response header is cut short")
     correlation_id: int = _CORRELATION_ID.unpack_from(frame, 0)[0]
@@ -374,7 +402,7 @@ def _body_position(frame: Frame, flexible: bool) -> int:
 
 
 def response_body_position(api_key: int, version: int, frame: Frame) -> int:
-    """Where the body of a response frame (without size prefix) starts."""
+    """Return the position of the body in a response frame without size prefix."""
     if frame[4:5] == NO_TAGS and versions.has_flexible_response_header(api_key, version):
-        return 5  # as good as always
+        return 5  # the usual case
     return _body_position(frame, versions.has_flexible_response_header(api_key, version))

@@ -1,5 +1,6 @@
-"""Requests of admin clients taken apart, and settings as they are described to them; shared by brokers,
-which forward or answer, and controllers, which decide.
+"""Decodes admin clients' requests, and lists settings as DescribeConfigs shows them.
+
+Brokers answer or forward these requests; controllers make the decisions.
 
 May import: cluster, cluster.broker.metadata, cluster.protocol.
 Open first: requests.py.

@@ -1,7 +1,6 @@
-"""A broker's settings in DescribeConfigs beside its own keys: its identity, its listeners, the additions of its era,
-and keys that nothing here acts upon.
+"""A broker's entries in DescribeConfigs besides those of BrokerConfig: identity, listeners and unused keys.
 
-source: KafkaConfig, SocketServerConfigs, KRaftConfigs; ReplicationConfigs of 3.9 (inter.broker.protocol.version)
+Source: KafkaConfig, SocketServerConfigs, KRaftConfigs; ReplicationConfigs of 3.9 (inter.broker.protocol.version)
 """
 
 from __future__ import annotations
@@ -13,20 +12,21 @@ from typing import Final, NamedTuple
 from cluster.broker.metadata.lifecycle import BETWEEN_BROKERS, BrokerIdentity
 from controller.metadata import Endpoint
 from replica.ids import BrokerId
-from replica.rules import Rules
+from replica.rules import KafkaRelease, Rules, as_of
 
-INTER_BROKER_PROTOCOLS: Final = {
-    "0.8": "0.8.2.X",
-    "0.10": "0.10.2-IV0",
-    "0.11": "0.11.0-IV2",
-    "2.0": "2.0-IV1",
-    "2.1": "2.1-IV2",
-    "2.7": "2.7-IV2",
-    "3.3": "3.3-IV3",
-    "3.5": "3.5-IV2",
-    "3.9": "3.9-IV0",
+INTER_BROKER_PROTOCOLS: Final[Mapping[KafkaRelease, str | None]] = {
+    KafkaRelease(0, 8): "0.8.2.X",
+    KafkaRelease(0, 10): "0.10.2-IV0",
+    KafkaRelease(0, 11): "0.11.0-IV2",
+    KafkaRelease(2, 0): "2.0-IV1",
+    KafkaRelease(2, 1): "2.1-IV2",
+    KafkaRelease(2, 7): "2.7-IV2",
+    KafkaRelease(3, 3): "3.3-IV3",
+    KafkaRelease(3, 5): "3.5-IV2",
+    KafkaRelease(3, 9): "3.9-IV0",
+    KafkaRelease(4, 0): None,
 }
-"""Of a broker of each release as it comes. Kafka 4 has no such key."""
+"""The default inter.broker.protocol.version of each release. Kafka 4 has no such key."""
 _KRAFT_ONLY: Final = (
     "broker.heartbeat.",
     "broker.session.",
@@ -49,7 +49,12 @@ class OwnKey(NamedTuple):
 def own_keys(
     identity: BrokerIdentity, rules: Rules, log_dirs: Sequence[Path], controllers: Mapping[BrokerId, tuple[str, int]]
 ) -> list[OwnKey]:
-    """log_dirs: all, also those that have failed     controllers: or the registry's servers, of the ZooKeeper era"""
+    """Return the settings that a broker was started with.
+
+    Args:
+        log_dirs: all log directories, including failed ones.
+        controllers: addresses of the controllers, or of the registry in the ZooKeeper era.
+    """
     endpoints = identity.all_endpoints
     advertised, bound = _printed(endpoints), _printed((endpoints[0], *identity.bound))
     broker_id = str(identity.broker_id)
@@ -63,7 +68,7 @@ def own_keys(
         keys.append(OwnKey("inter.broker.listener.name", BETWEEN_BROKERS, STRING, "The listener between brokers."))
     if identity.rack is not None:
         keys.append(OwnKey("broker.rack", identity.rack, STRING, "Where the broker stands; replicas are spread."))
-    protocol = INTER_BROKER_PROTOCOLS.get(rules.release)
+    protocol = as_of(INTER_BROKER_PROTOCOLS, rules.release, None)
     if protocol is not None:
         text = "The release whose protocol brokers speak among themselves."
         keys.append(OwnKey("inter.broker.protocol.version", protocol, STRING, text))
@@ -89,25 +94,31 @@ def _printed(endpoints: Sequence[Endpoint]) -> str:
 
 
 def is_of_the_era(name: str, rules: Rules) -> bool:
-    """Whether brokers of these rules have a key: some are for KRaft only, some for ZooKeeper, one for 0.8."""
+    """Return True if brokers of this era have a key; some keys exist only with KRaft, with ZooKeeper or in 0.8."""
     if name == "max.partitions":
-        return False  # Ours, not Kafka's.
+        return False  # Highwater's key, not Kafka's.
     if name == "replica.lag.max.messages":
         return rules.isr_lag == "messages"
+    if name in ("group.consumer.assignment.interval.ms", "group.streams.assignment.interval.ms"):
+        return rules.release >= KafkaRelease(4, 3)
     if name.startswith("zookeeper."):
         return rules.membership == "zk-session"
     return rules.membership == "registration" or not name.startswith(_KRAFT_ONLY)
 
 
 UNKNOWN, BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(10)
-"""DescribeConfigsResponse.ConfigType"""
+"""Values of DescribeConfigsResponse.ConfigType."""
 
 
 class PassiveKey(NamedTuple):
-    """A broker key of Kafka that nothing here acts upon: described with Kafka's default, for tools that read it.
+    """A broker key of Kafka that has no effect here. It is described with Kafka's default, for tools that read it.
 
-    Differs from Kafka: its feature does not exist here (TLS and SASL), or is fixed. source: KafkaConfig.configDef (4.1)
-    default: as Kafka prints it, None for null
+    Differs from Kafka: the key's feature does not exist here (TLS and SASL), or is fixed.
+
+    Attributes:
+        default: default value as Kafka prints it; None for null.
+
+    Source: KafkaConfig.configDef (4.1)
     """
 
     name: str
@@ -130,7 +141,6 @@ _TABLE: Final = (
     (PASSWORD, "ssl.keystore.password", None, "Password of the key store."),
     (PASSWORD, "ssl.truststore.password", None, "Password of the trust store."),
     (STRING, "authorizer.class.name", "", "Class that authorizes; none: all users may do everything."),
-    (STRING, "replica.selector.class", None, "Class that says which replica a consumer reads; none: the leader."),
     (STRING, "security.inter.broker.protocol", "PLAINTEXT", "How brokers talk to each other."),
     (STRING, "ssl.client.auth", "none", "Whether clients must have certificates."),
 )

@@ -1,6 +1,6 @@
-"""UpdateFeatures and UnregisterBroker between their messages and the controller.
+"""Converts UpdateFeatures and UnregisterBroker requests to controller inputs, and replies to responses.
 
-source: FeatureControlManager.updateFeatures, QuorumController.updateFeatures, ControllerApis.handleUnregisterBroker
+Source: FeatureControlManager.updateFeatures, QuorumController.updateFeatures, ControllerApis.handleUnregisterBroker
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MESSAGE = "The update failed for all features since the following feature had an
 
 
 def update_features(asked: AdminRequest) -> RequestEntries:
-    """From 4.0 on all or none, with one error for all (KIP-1022)."""
+    """Return the feature updates of a request. From 4.0 on all succeed or none, with one error for all (KIP-1022)."""
     updates = {str(one.feature): one for one in asked.request.feature_updates}
     if asked.all_features_or_none:
         entries = [Entry(None, _input(asked, updates))]

@@ -1,6 +1,6 @@
 """Settings of topics, brokers and groups as DescribeConfigs and CreateTopics return them: value, type, and source.
 
-source: ConfigHelper.scala, DescribeConfigsResponse.ConfigSource, .ConfigType
+Source: ConfigHelper.scala, DescribeConfigsResponse.ConfigSource, .ConfigType
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cluster.messages.admin.broker_description import (
     is_of_the_era,
 )
 from controller.topics import as_text
-from replica.config import BROKER_KEY_OF_TOPIC_KEY, INT32_MAX, TopicConfig
+from replica.config import BROKER_KEY_OF_TOPIC_KEY, INT32_MAX, TopicConfig, key_of
 from replica.rules import Rules
 
 DYNAMIC_TOPIC: Final = 1
@@ -69,7 +69,7 @@ _LONGS = frozenset(
         "replica.lag.time.max.ms",
     }
 )
-"""Numbers of brokers that are no INT in Kafka."""
+"""Broker keys of type LONG in Kafka; other numbers are INT."""
 _SHORTS = frozenset({"offsets.topic.replication.factor", "transaction.state.log.replication.factor"})
 _NULL_BY_DEFAULT = frozenset(
     {"log.flush.interval.ms", "log.retention.minutes", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"}
@@ -80,7 +80,7 @@ _SAME_THING = (
     ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-"""Keys of a broker for one thing, the one that counts first.     source: DynamicBrokerConfig.brokerConfigSynonyms"""
+"""Groups of broker keys for one setting, highest priority first. Source: DynamicBrokerConfig.brokerConfigSynonyms"""
 _SYNONYMS = {name: names for names in _SAME_THING for name in names if name != "log.flush.scheduler.interval.ms"}
 _LISTS = frozenset(
     {
@@ -94,7 +94,7 @@ _LISTS = frozenset(
 
 
 class Synonym(NamedTuple):
-    """A possible source of the value, None if that is kept secret; the first in a list counts."""
+    """A possible source of a value; the first in a list counts. `value` is None if it is secret."""
 
     name: str
     value: str | None
@@ -102,7 +102,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """value: None for null, and of what is sensitive"""
+    """One setting of a resource. `value` is None for null and for a secret."""
 
     name: str
     value: str | None
@@ -115,16 +115,17 @@ class ConfigEntry(NamedTuple):
 
 
 def is_list(name: str) -> bool:
-    """Whether values can be appended to the key's value, and taken out of it."""
+    """Return True if the key's value is a list, to which values can be appended."""
     return name in _LISTS
 
 
 def settings_of_all(stored: Mapping[str, str], config: BrokerConfig, *, elr: bool) -> Mapping[str, str]:
-    """Settings of all brokers at once.    stored: those in the metadata log
+    """Return the settings of all brokers, from those stored in the metadata log.
 
-    source: ConfigurationControlManager.maybeGenerateElrSafetyRecords, KIP-966
-    Simplified: with ELR Kafka's active controller writes its own min.insync.replicas as a setting of all brokers. Here
-    it is in no record, and answers name it.
+    Simplified: with ELR, Kafka's active controller writes its own min.insync.replicas as a setting of all brokers. Here
+    no record has it, and only responses show it.
+
+    Source: ConfigurationControlManager.maybeGenerateElrSafetyRecords, KIP-966
     """
     if not elr:
         return stored
@@ -132,7 +133,7 @@ def settings_of_all(stored: Mapping[str, str], config: BrokerConfig, *, elr: boo
 
 
 class Dynamic(NamedTuple):
-    """Settings of a broker in the metadata log. own: for it alone     default: for all brokers"""
+    """Settings of a broker in the metadata log: its own, and the defaults of all brokers."""
 
     own: Mapping[str, str] = {}
     default: Mapping[str, str] = {}
@@ -147,25 +148,27 @@ class Dynamic(NamedTuple):
 
 
 def topic_entries(stored: Mapping[str, str], config: BrokerConfig, dynamic: Dynamic) -> Iterator[ConfigEntry]:
-    """Every topic key, by name. stored: a topic's own settings     config, dynamic: of the node
+    """Yield every topic setting by name. Source: ConfigHelper.createTopicConfigEntry
 
-    source: ConfigHelper.createTopicConfigEntry
+    Args:
+        stored: the topic's own settings.
+        config, dynamic: settings of the node.
     """
     defaults = topic_defaults(config)
     for name, item in sorted(TopicConfig.keys().items()):
         synonyms = [Synonym(name, stored[name], DYNAMIC_TOPIC)] if name in stored else []
         if name in BROKER_KEY_OF_TOPIC_KEY:
             synonyms += _synonyms(BROKER_KEY_OF_TOPIC_KEY[name], config, dynamic)
-        # Without a synonym it may be another key that counts: retention.ms has none if log.retention.hours says it.
+        # Without a synonym another key may count: retention.ms has none if log.retention.hours is set.
         value = synonyms[0].value if synonyms else as_text(getattr(defaults, item.name))
         source = synonyms[0].source if synonyms else DEFAULT
         yield ConfigEntry(name, value, source, type_of(item), False, tuple(synonyms))
 
 
 def _synonyms(name: str, config: BrokerConfig, dynamic: Dynamic) -> list[Synonym]:
-    """Where the value of a broker's key may come from; what counts less than the key itself is left out before it.
+    """Return the synonyms of a broker key, from the first with the key's own name on.
 
-    source: ConfigHelper.configSynonyms
+    Source: ConfigHelper.configSynonyms
     """
     names, keys, kafkas = _SYNONYMS.get(name, (name,)), BrokerConfig.keys(), kafkas_own(config.release)
     values = [
@@ -178,9 +181,11 @@ def _synonyms(name: str, config: BrokerConfig, dynamic: Dynamic) -> list[Synonym
 
 
 def group_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[ConfigEntry]:
-    """Every key of a group, by name. stored: its own settings     config: of the broker
+    """Yield every group setting by name. Source: ConfigHelper.createGroupConfigEntry
 
-    source: ConfigHelper.createGroupConfigEntry
+    Args:
+        stored: the group's own settings.
+        config: configuration of the broker.
     """
     keys = GroupConfig.keys()
     for name, default in sorted(defaults_of(config).items()):
@@ -189,13 +194,18 @@ def group_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[C
 
 
 def broker_entries(config: BrokerConfig, rules: Rules, own: Sequence[OwnKey], dynamic: Dynamic) -> list[ConfigEntry]:
-    """Every key of a broker, by name.     config: as it was started     own: its own keys"""
+    """Return every broker setting by name.
+
+    Args:
+        config: configuration at the broker's start.
+        own: settings from own_keys.
+    """
     known = BrokerConfig.keys()
     entries = [_active_entry(item, config, dynamic) for name, item in known.items() if is_of_the_era(name, rules)]
     entries += [_default_entry(item) for item in PASSIVE.values()]
     entries += [_passive_entry(passive) for passive in PASSIVE_BROKER_KEYS]
     entries += [_own_entry(one) for one in own]
-    by_name = {entry.name: entry for entry in entries}  # What it says of itself counts: where log.dirs really are.
+    by_name = {entry.name: entry for entry in entries}  # Settings in `own` win, as for log.dirs.
     for name in dynamic.names:
         if name not in known:
             by_name[name] = _with_dynamic(name, dynamic, by_name.get(name))
@@ -203,7 +213,7 @@ def broker_entries(config: BrokerConfig, rules: Rules, own: Sequence[OwnKey], dy
 
 
 def default_entries(default: Mapping[str, str]) -> list[ConfigEntry]:
-    """Settings made for all brokers at once, by name."""
+    """Return the settings that are defaults of all brokers, by name."""
     dynamic, keys = Dynamic(default=default), {**BrokerConfig.keys(), **PASSIVE}
     known = {name: _default_entry(keys[name]) for name in default if name in keys}
     found = [_with_dynamic(name, dynamic, known.get(name)) for name in sorted(default)]
@@ -211,9 +221,10 @@ def default_entries(default: Mapping[str, str]) -> list[ConfigEntry]:
 
 
 def _with_dynamic(name: str, dynamic: Dynamic, static: ConfigEntry | None) -> ConfigEntry:
-    """static: without its dynamic settings; None: no key of Kafka's configuration, so it might be a secret
+    """Apply dynamic settings to an entry. Source: KafkaConfig.configType, .maybeSensitive
 
-    source: KafkaConfig.configType, .maybeSensitive
+    Args:
+        static: the entry without dynamic settings; None for a key unknown to Kafka, which might be a secret.
     """
     set_now = dynamic.synonyms(name)
     if name in RATES:
@@ -228,18 +239,18 @@ def _with_dynamic(name: str, dynamic: Dynamic, static: ConfigEntry | None) -> Co
 
 
 def _active_entry(item: Field[Any], config: BrokerConfig, dynamic: Dynamic) -> ConfigEntry:
-    name = item.metadata["key"]
+    name = key_of(item)
     synonyms = _synonyms(name, config, dynamic)
     return _entry(item, synonyms[0].value if synonyms else None, synonyms)
 
 
 def _default_entry(item: Field[Any]) -> ConfigEntry:
     value = as_text(item.default)
-    return _entry(item, value, [Synonym(item.metadata["key"], value, DEFAULT)])
+    return _entry(item, value, [Synonym(key_of(item), value, DEFAULT)])
 
 
 def _entry(item: Field[Any], value: str | None, synonyms: Sequence[Synonym]) -> ConfigEntry:
-    name, kind = item.metadata["key"], type_of(item)
+    name, kind = key_of(item), type_of(item)
     if name in _SHORTS:
         kind = SHORT
     elif kind == LONG and name not in _LONGS and name not in PASSIVE:
@@ -263,8 +274,8 @@ def _own_entry(key: OwnKey) -> ConfigEntry:
 
 
 def type_of(item: Field[Any]) -> int:
-    """Kafka's number for the type of a key."""
-    if item.metadata["key"] in _LISTS:
+    """Return Kafka's number for the type of a key."""
+    if key_of(item) in _LISTS:
         return LIST
     match item.default:
         case bool():

@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs and AlterConfigs between their messages and the inputs of the controller.
+"""Converts IncrementalAlterConfigs and AlterConfigs requests to controller inputs, and replies to responses.
 
-source: ControllerApis.handleIncrementalAlterConfigs, .handleLegacyAlterConfigs; ConfigurationControlManager;
+Source: ControllerApis.handleIncrementalAlterConfigs, .handleLegacyAlterConfigs; ConfigurationControlManager;
 ConfigAdminManager.preprocess, which the broker does in Kafka
 """
 
@@ -25,12 +25,12 @@ Changes = dict[str, str | None]
 
 
 def incremental_alter_configs(asked: AdminRequest) -> RequestEntries:
-    """Each key is set, taken back, or its list changed; the others stay."""
+    """Set or delete single keys, or append to or subtract from lists; all other keys stay."""
     return _alter(asked, _incremental)
 
 
 def alter_configs(asked: AdminRequest) -> RequestEntries:
-    """The keys that are given are all there are; the others go back to their defaults."""
+    """Replace all settings of a resource; keys that the request lacks return to their defaults."""
     return _alter(asked, _complete)
 
 
@@ -67,14 +67,18 @@ def _change_of(
     configs: Sequence[Entity],
     changes_of: Callable[[Mapping[str, str], Sequence[Entity]], Changes],
 ) -> ChangeConfig | ChangeBrokerConfig | ChangeGroupConfig:
-    """raises: KafkaError"""
+    """Return the change of one resource.
+
+    Raises:
+        KafkaError: if the request is invalid.
+    """
     now_us, validate_only = asked.now_us, bool(asked.request.validate_only)
     twice = [key for key, count in Counter(str(config.name) for config in configs).items() if count > 1]
     if twice:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{', '.join(twice)} occurs more than once")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request has these keys more than once: {', '.join(twice)}")
     if kind == TOPIC:
         if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "there are no settings for all topics at once")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "settings cannot be changed for all topics at once")
         check_legal(name)
         topic = asked.image.topics.get(name)
         known = {} if topic is None else topic.config
@@ -90,16 +94,20 @@ def _change_of(
         changes = changes_of(asked.image.group_config.get(name, {}), configs)
         return ChangeGroupConfig(now_us=now_us, group=name, config=changes, validate_only=validate_only)
     if kind == BROKER_LOGGER:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a broker has no loggers here whose level could be set")
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} cannot be configured here")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "broker loggers cannot be configured")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} cannot be configured")
 
 
 def broker_of(name: str) -> int:
-    """The empty name stands for every broker. raises: KafkaError INVALID_REQUEST"""
+    """Return the broker id in a resource name; the empty name means every broker.
+
+    Raises:
+        KafkaError: INVALID_REQUEST if it is not a broker id.
+    """
     if not name:
         return EVERY_BROKER
     if not (name.isascii() and name.isdigit() and len(name) < 10):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"`{name[:60]}` is not the id of a broker")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"`{name[:60]}` is not a broker id")
     return int(name)
 
 
@@ -108,7 +116,11 @@ def _news(changes: Changes, known: Mapping[str, str]) -> Changes:
 
 
 def _incremental(known: Mapping[str, str], configs: Sequence[Entity]) -> Changes:
-    """raises: KafkaError"""
+    """Return the changes of an incremental request.
+
+    Raises:
+        KafkaError: if an operation is invalid.
+    """
     changes: Changes = {}
     for config in configs:
         key, value = str(config.name), None if config.value is None else str(config.value)
@@ -116,19 +128,19 @@ def _incremental(known: Mapping[str, str], configs: Sequence[Entity]) -> Changes
         if operation == DELETE:
             changes[key] = None
         elif value is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no value is given for {key}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key} has no value")
         elif operation == SET:
             changes[key] = value
         elif operation in (APPEND, SUBTRACT):
             changes[key] = _list(key, known, value, appends=operation == APPEND)
         else:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"operation {operation} is unknown")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"config operation {operation} of {key} is unknown")
     return changes
 
 
 def _list(key: str, known: Mapping[str, str], value: str, *, appends: bool) -> str:
     if not is_list(key):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key} is not a list: nothing can be appended or taken out")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key} is not a list, so values cannot be appended or subtracted")
     keys = {**TopicConfig.keys(), **BrokerConfig.keys()}
     default = str(keys[key].default) if key in keys else ""
     old, parts = _parts(known.get(key, default)), _parts(value)
@@ -142,10 +154,14 @@ def _parts(value: str) -> list[str]:
 
 
 def _complete(known: Mapping[str, str], configs: Sequence[Entity]) -> Changes:
-    """raises: KafkaError"""
+    """Return the changes of a request that replaces all settings.
+
+    Raises:
+        KafkaError: if a value is null.
+    """
     changes: Changes = dict.fromkeys(known)
     for config in configs:
         if config.value is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no value is given for {config.name}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{config.name} has no value")
         changes[str(config.name)] = str(config.value)
     return changes

@@ -1,6 +1,6 @@
-"""ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments between their messages and the controller.
+"""Converts requests to elect leaders and to alter or list reassignments, and their responses.
 
-source: ReplicationControlManager.electLeaders, .alterPartitionReassignments, .listPartitionReassignments
+Source: ReplicationControlManager.electLeaders, .alterPartitionReassignments, .listPartitionReassignments
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def elect_leaders(asked: AdminRequest) -> RequestEntries:
     kind = int(getattr(request, "election_type", PREFERRED))
     named = request.topic_partitions
     if named is None:
-        # Those that have the desired leader already are not spoken of in the answer, so they need not be asked.
+        # The response omits partitions that already have the desired leader, so they are left out.
         wanted = [
             (name.topic, name.partition)
             for name, partition in asked.image.partitions()
@@ -46,7 +46,7 @@ def _election(asked: AdminRequest, topic: str, number: int, kind: int) -> Entry:
     if kind not in (PREFERRED, UNCLEAN):
         return Entry(topic, refused(ErrorCode.INVALID_REQUEST, f"election type {kind} is unknown"), partition=number)
     if asked.image.partition(topic, number) is None:
-        # Decided here, so that no name of a client's own making comes into the trace.
+        # Refused here, so that no name invented by a client enters the trace.
         unknown = refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
         return Entry(topic, unknown, partition=number)
     how: Literal["preferred", "unclean"] = "preferred" if kind == PREFERRED else "unclean"
@@ -56,7 +56,7 @@ def _election(asked: AdminRequest, topic: str, number: int, kind: int) -> Entry:
 def _by_topic(
     entries: Sequence[Entry], replies: Sequence[SingleReply]
 ) -> Iterator[tuple[str | None, list[tuple[int, dict[str, object]]]]]:
-    """Each topic with its partitions, and what became of them."""
+    """Yield each topic with its partitions and their errors."""
     told = zip(entries, replies, strict=True)
     for topic, results in groupby(told, key=lambda pair: pair[0].name):
         yield topic, [(entry.partition, error_fields(reply)) for entry, reply in results]
@@ -91,7 +91,7 @@ def alter_partition_reassignments(asked: AdminRequest) -> RequestEntries:
 
 
 def list_partition_reassignments(asked: AdminRequest) -> RequestEntries:
-    """The reassignments in progress once all earlier decisions are committed."""
+    """Return the reassignments in progress after all earlier decisions are committed."""
     named = asked.request.topics
     wanted = None if named is None else {str(one.name): tuple(map(int, one.partition_indexes)) for one in named}
     moving = [

@@ -1,6 +1,6 @@
-"""AlterClientQuotas and DescribeClientQuotas between their messages and the controller's quotas (KIP-546).
+"""Converts AlterClientQuotas and DescribeClientQuotas requests and their responses (KIP-546).
 
-source: AlterClientQuotasRequest.entries, ClientQuotaControlManager.alterClientQuotas, ClientQuotasImage.describe
+Source: AlterClientQuotasRequest.entries, ClientQuotaControlManager.alterClientQuotas, ClientQuotasImage.describe
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
 from controller.client_quotas import ENTITY_TYPES, entity_of
-from controller.inputs import AlterClientQuota, SingleReply, TopicReply
+from controller.inputs import AlterClientQuota, PlainReply, SingleReply
 from controller.metadata import QuotaEntity
 from replica.errors import ErrorCode, KafkaError
 
 EXACT, DEFAULT, SPECIFIED = range(3)
-"""DescribeClientQuotasRequest.MATCH_TYPE_*"""
+"""Values of DescribeClientQuotasRequest.MATCH_TYPE_*."""
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 Values = dict[str, object]
 
@@ -25,7 +25,10 @@ Values = dict[str, object]
 
 
 def alter_client_quotas(asked: AdminRequest) -> RequestEntries:
-    """One answer for each entity. Of one that is named twice the first change is made, and the answer is an error."""
+    """Return one change per entity.
+
+    If an entity is named twice, its first change is made and the response is an error.
+    """
     entities = [
         entity_of({str(part.entity_type): part.entity_name for part in one.entity}) for one in asked.request.entries
     ]
@@ -40,12 +43,12 @@ def alter_client_quotas(asked: AdminRequest) -> RequestEntries:
         entries.append(Entry(None, _change(asked, entity, one.ops)))
 
     def values(replies: Sequence[SingleReply]) -> Values:
-        return {"entries": [_altered(entity, replies[place], twice.get(entity)) for entity, place in of.items()]}
+        return {"entries": [_altered(entity, replies[index], twice.get(entity)) for entity, index in of.items()]}
 
     return RequestEntries(entries, values)
 
 
-def _change(asked: AdminRequest, entity: QuotaEntity, ops: Sequence[Entity]) -> AlterClientQuota | TopicReply:
+def _change(asked: AdminRequest, entity: QuotaEntity, ops: Sequence[Entity]) -> AlterClientQuota | PlainReply:
     keys = [str(op.key) for op in ops]
     for key, count in Counter(keys).items():
         if count > 1:
@@ -64,7 +67,7 @@ def _altered(entity: QuotaEntity, reply: SingleReply, twice: str | None) -> Valu
 
 
 def named(entity: QuotaEntity) -> list[Values]:
-    """As the messages have it."""
+    """Return the entity as a field of the messages."""
     return [{"entity_type": kind, "entity_name": name} for kind, name in entity]
 
 
@@ -72,7 +75,11 @@ def named(entity: QuotaEntity) -> list[Values]:
 
 
 def describe_client_quotas(request: Entity, quotas: Quotas) -> Values:
-    """The quotas of every entity that the filter lets through.     raises: KafkaError"""
+    """Return the quotas of every entity that matches the filter.
+
+    Raises:
+        KafkaError: if the filter is invalid.
+    """
     exact, specified = _filter(request.components)
     return {
         "error_code": ErrorCode.NONE,
@@ -85,24 +92,26 @@ def describe_client_quotas(request: Entity, quotas: Quotas) -> Values:
 
 
 def _filter(components: Sequence[Entity]) -> tuple[dict[str, str | None], list[str]]:
-    """Types whose name is given, None for the default; and types that an entity has to have."""
+    """Return the entity names by type, None for a default, and the types that an entity must have."""
     exact: dict[str, str | None] = {}
     specified: list[str] = []
     for component in components:
         kind, match, how = str(component.entity_type), component.match, int(component.match_type)
         if not kind:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "a part of the filter names no type")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a component of the quota filter has no entity type")
         if kind in exact or kind in specified:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the filter has {kind} more than once")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"entity type {kind} occurs more than once in the filter")
         if kind not in ENTITY_TYPES:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there are no quotas by `{kind[:60]}` here")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"quotas by entity type `{kind[:60]}` are not supported")
         if how not in (EXACT, DEFAULT, SPECIFIED):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"match type {how} is unknown")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"match type {how} of entity type {kind} is unknown")
         if (match is None) != (how != EXACT):
             wrong = (
-                "lacks its name" if how == EXACT else f"has a name, `{str(match)[:60]}`, which this match type lacks"
+                "has no name, which its match type requires"
+                if how == EXACT
+                else f"has the name `{str(match)[:60]}`, which its match type does not allow"
             )
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} in the filter {wrong}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"entity type {kind} in the filter {wrong}")
         if how == SPECIFIED:
             specified.append(kind)
         else:

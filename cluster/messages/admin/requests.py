@@ -1,7 +1,8 @@
-"""Requests of admin clients to the controller, taken apart: for each topic, partition or resource of a request an
-input to decide, or a refusal that needs no decision; and how the replies become one answer again.
+"""Admin clients' requests to the controller, split into one input or one refusal per topic, partition or resource.
 
-source: ControllerApis.scala
+The replies are joined to one response afterwards.
+
+Source: ControllerApis.scala
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ from cluster.protocol.entities import Entity
 from cluster.protocol.versions import RequestHeader
 from cluster.slices import Items, paced
 from controller.image import MetadataImage
-from controller.inputs import PartitionQuota, Several, SingleInput, SingleReply, TopicReply
+from controller.inputs import PartitionQuota, PlainReply, Several, SingleInput, SingleReply
 from replica.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
-    """image: the active controller's own     config: of the controller, which is that of the brokers, too
-    elr: whether the cluster has eligible leader replicas (KIP-966)
-    all_features_or_none: whether one feature that cannot have its level spoils all of a request
-    quota: of new and deleted partitions; None: its client has none
+    """An admin client's request, with what the controller needs to decode it.
+
+    Attributes:
+        image: metadata of the active controller.
+        config: configuration of the controller, which the brokers share.
+        elr: True if the cluster has eligible leader replicas (KIP-966).
+        all_features_or_none: True if one invalid feature level fails the whole request.
+        quota: quota of new and deleted partitions; None if the client has none.
     """
 
     header: RequestHeader
@@ -38,38 +43,41 @@ class AdminRequest:
     quota: PartitionQuota | None = None
 
 
-def refused(error: ErrorCode, message: str) -> TopicReply:
-    """A reply that needs no decision."""
-    return TopicReply(error=error, message=message)
+def refused(error: ErrorCode, message: str) -> PlainReply:
+    """Return a reply that refuses an entry, for which the controller decides nothing."""
+    return PlainReply(error=error, message=message)
 
 
 class Entry(NamedTuple):
-    """One topic, partition or resource of a request: its name there, and the decision to make about it."""
+    """One topic, partition or resource of a request, with its name and either an input to decide or a refusal."""
 
     name: str | None
-    what: SingleInput | TopicReply
+    what: SingleInput | PlainReply
     topic_id: UUID | None = None
     partition: int = -1
     kind: int = 0
 
 
 class RequestEntries(NamedTuple):
-    """values: the fields of the answer, of one reply for each entry; it pauses where it goes from one to the next"""
+    """A request's entries, and the function that joins one reply per entry to the fields of the response.
+
+    The response is built in slices, with a possible pause after each entry.
+    """
 
     entries: Sequence[Entry]
     values: Callable[[Sequence[SingleReply]], dict[str, object]]
 
     def as_input(self, now_us: int) -> Several:
-        inputs = (entry.what for entry in paced(self.entries) if not isinstance(entry.what, TopicReply))
+        inputs = (entry.what for entry in paced(self.entries) if not isinstance(entry.what, PlainReply))
         return Several(now_us=now_us, inputs=tuple(inputs))
 
     def answer(self, decided: Iterable[SingleReply]) -> dict[str, object]:
-        """decided: the replies to `as_input`, in its order"""
+        """Return the response's fields from the replies to `as_input`, in its order."""
         replies = iter(decided)
-        told = (entry.what if isinstance(entry.what, TopicReply) else next(replies) for entry in paced(self.entries))
+        told = (entry.what if isinstance(entry.what, PlainReply) else next(replies) for entry in paced(self.entries))
         return self.values(Items(told))
 
 
 def error_fields(reply: SingleReply) -> dict[str, object]:
-    """`error_code` and `error_message`, as every entry of an answer has them."""
+    """Return the `error_code` and `error_message` of a response's entry."""
     return {"error_code": reply.error, "error_message": reply.message or None}

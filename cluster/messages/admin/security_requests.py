@@ -1,6 +1,6 @@
-"""ACLs and SCRAM credentials between their messages, the controller and the metadata.
+"""Converts requests about ACLs and SCRAM credentials, and their responses.
 
-source: AclApis.scala, DescribeAclsResponse.aclsResources, DeleteAclsResponse.filterResult,
+Source: AclApis.scala, DescribeAclsResponse.aclsResources, DeleteAclsResponse.filterResult,
 ScramControlManager.alterCredentials, ScramImage.describe
 """
 
@@ -70,7 +70,7 @@ def _deleted(acls: Iterable[Acl]) -> Values:
 
 
 def filter_of(one: Entity) -> AclFilter:
-    """Of DescribeAcls, or one of DeleteAcls."""
+    """Return the filter of a DescribeAcls request, or one of a DeleteAcls request."""
     name, principal, host = one.resource_name_filter, one.principal_filter, one.host_filter
     return AclFilter(
         resource_type=int(one.resource_type_filter),
@@ -84,7 +84,7 @@ def filter_of(one: Entity) -> AclFilter:
 
 
 def described(acls: Iterable[Acl]) -> Values:
-    """The answer to DescribeAcls: by pattern."""
+    """Return the fields of a DescribeAcls response, with the ACLs grouped by resource pattern."""
     patterns: dict[tuple[int, str, int], list[Values]] = {}
     for acl in acls:
         entry: Values = {
@@ -102,7 +102,7 @@ def described(acls: Iterable[Acl]) -> Values:
 
 
 def alter_user_scram_credentials(asked: AdminRequest) -> RequestEntries:
-    """One credential of each user at most."""
+    """Return the changes of credentials, at most one per user."""
     request, now_us = asked.request, asked.now_us
     alterations = [
         AlterScramCredential(now_us=now_us, user=str(one.name), mechanism=int(one.mechanism))
@@ -131,7 +131,7 @@ def alter_user_scram_credentials(asked: AdminRequest) -> RequestEntries:
 
 
 def describe_user_scram_credentials(request: Entity, image: MetadataImage) -> dict[str, object]:
-    """The answer to such a request."""
+    """Return the fields of a DescribeUserScramCredentials response."""
     named = [str(user.name) for user in request.users or ()] or [user for user, _ in image.scram]
     counts = Counter(named) if request.users else Counter(dict.fromkeys(named, 1))
     return {

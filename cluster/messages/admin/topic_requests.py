@@ -1,6 +1,6 @@
-"""CreateTopics, DeleteTopics and CreatePartitions between their messages and the inputs of the controller.
+"""Converts CreateTopics, DeleteTopics and CreatePartitions requests to controller inputs, and replies to responses.
 
-source: ControllerApis.createTopics, .deleteTopics, .createPartitions; ReplicationControlManager.createTopic
+Source: ControllerApis.createTopics, .deleteTopics, .createPartitions; ReplicationControlManager.createTopic
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replica.ids import EVERY_BROKER, METADATA_TOPIC, BrokerId
 MAX_RECORDS_PER_REQUEST = 10_000
 """QuorumController.MAX_RECORDS_PER_USER_OP: a request that would write more is refused whole."""
 DEFAULT = -1
-"""Number of partitions or replicas that is left to the brokers' configuration."""
+"""The number of partitions or replicas that leaves the choice to the brokers' configuration."""
 
 
 # -------------------------------------------------------------------------------------------------------- CreateTopics
@@ -53,22 +53,26 @@ def create_topics(asked: AdminRequest) -> RequestEntries:
 
 
 def _check_size(records: int) -> None:
-    """raises: KafkaError POLICY_VIOLATION"""
+    """Refuse a request that needs too many metadata records (POLICY_VIOLATION)."""
     if records > MAX_RECORDS_PER_REQUEST:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"topics and partitions would take {records} metadata records at once, more than {MAX_RECORDS_PER_REQUEST}",
+            f"the request needs {records} metadata records; at most {MAX_RECORDS_PER_REQUEST} are allowed",
         )
 
 
 def _new_topic(asked: AdminRequest, name: str, topic: Entity) -> CreateTopic:
-    """raises: KafkaError"""
+    """Return the input that creates a topic.
+
+    Raises:
+        KafkaError: if the request is invalid.
+    """
     if name == METADATA_TOPIC:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"the internal topic {METADATA_TOPIC} cannot be created")
     check_name(asked.image, name)
     without_value = [str(config.name) for config in topic.configs if config.value is None]
     if without_value:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"no value is given for {', '.join(without_value)}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"these topic configs have no value: {', '.join(without_value)}")
     partitions, factor = int(topic.num_partitions), int(topic.replication_factor)
     assignment = None
     if topic.assignments:
@@ -89,7 +93,11 @@ def _new_topic(asked: AdminRequest, name: str, topic: Entity) -> CreateTopic:
 
 
 def _assignment(assignments: Sequence[Entity]) -> tuple[tuple[BrokerId, ...], ...]:
-    """raises: KafkaError INVALID_REPLICA_ASSIGNMENT"""
+    """Return the replicas of each partition.
+
+    Raises:
+        KafkaError: INVALID_REPLICA_ASSIGNMENT if partitions are missing or repeated.
+    """
     numbers = Counter(int(one.partition_index) for one in assignments)
     for number, count in numbers.items():
         if count > 1:
@@ -158,14 +166,14 @@ FIRST_DELETE_WITH_DISABLED = 3
 
 
 def _named(request: Entity) -> list[tuple[str | None, UUID | None]]:
-    """Topics by name or (from version 6) by id, whichever is given; the other is None."""
+    """Return topics by name or, from version 6 on, by id; either the name or the id is None."""
     if hasattr(request, "topic_names"):
         return [(str(name), None) for name in request.topic_names]
     return [(None if topic.name is None else str(topic.name), topic.topic_id) for topic in request.topics]
 
 
 def _deletions(asked: AdminRequest) -> Iterator[Entry]:
-    """Each topic once: a topic that is named twice, by name or by id, is refused."""
+    """Yield each topic once; a topic that is named twice, by name or by id, is refused."""
     named = Counter(_named(asked.request))
     chosen = Counter(_resolved(asked.image, name, topic_id) for name, topic_id in paced(named))
     for (name, topic_id), count in paced(named.items()):

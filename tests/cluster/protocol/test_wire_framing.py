@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.protocol.framing import FrameReader, with_size
+from cluster.protocol.framing import FrameReader
+from cluster.protocol.primitives import INT32
 from replica.errors import PeerViolation
+
+
+def with_size(body: bytes) -> bytes:
+    """The frame of a body: its size and then the body."""
+    return INT32.pack(len(body)) + body
 
 
 @given(bodies=st.lists(st.binary(max_size=300), max_size=8), cuts=st.lists(st.integers(0, 2500), max_size=12))
@@ -17,7 +23,7 @@ def test_any_chunking_gives_the_same_frames(bodies, cuts):
     for start, end in zip([0, *ends], ends, strict=False):
         frames += reader.feed(stream[start:end])
     assert frames == bodies
-    assert reader.is_between_frames
+    assert reader.feed(with_size(b"next")) == [bytearray(b"next")], "nothing is left over"
 
 
 def test_byte_by_byte():
@@ -26,10 +32,10 @@ def test_byte_by_byte():
 
 
 @pytest.mark.parametrize("cut", range(1, 6))
-def test_a_cut_frame_is_noticed(cut):
+def test_a_cut_frame_waits_for_its_rest(cut):
     reader = FrameReader(max_bytes=10)
     assert reader.feed(with_size(b"hi")[:cut]) == []
-    assert not reader.is_between_frames
+    assert reader.feed(with_size(b"hi")[cut:]) == [bytearray(b"hi")]
 
 
 def test_frames_are_writable_and_their_own():

@@ -67,7 +67,7 @@ def test_tags_in_a_header_are_passed_over():
 )
 def test_what_we_do_not_speak(key, version):
     frame = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True) + bytes(6)
-    with pytest.raises(PeerViolation, match="not served"):
+    with pytest.raises(PeerViolation, match="not supported"):
         read_request_header(frame)
 
 
