@@ -1,7 +1,8 @@
-"""Nodes that are real: JVMs of Apache Kafka, and of ZooKeeper for older releases. Where their jars are, how nodes are
-started, stopped, damaged and connected, and what can be seen of them.
-Rooms: clients/, observe/.
+"""Real nodes: JVMs of Apache Kafka, and of ZooKeeper for older releases.
 
+Here are their jars, processes, connections and faults.
+
+Subpackages: clients/, observe/.
 May import: cluster, cluster.kafka.clients, cluster.kafka.observe, cluster.live, cluster.network, cluster.protocol.
 Open first: fabric.py.
 """

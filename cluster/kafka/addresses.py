@@ -1,8 +1,8 @@
-"""Where the nodes of one cluster of JVMs are reached: every pair of them by an address of its own.
+"""The addresses of a cluster of JVMs, with a separate address for each pair of nodes.
 
-A node listens at 127.NET.0.D. The node at place S reaches it through 127.NET.S.D, where this process listens and passes
-frames on. Each JVM has a hosts file of its own, so that all use the same names: b1, b2, c1. All of 127.0.0.0/8 is this
-machine, on Linux, so none of it needs any right.
+A node with index D listens at 127.NET.0.D. The node with index S reaches it through 127.NET.S.D, where this process
+listens and passes frames on. Each JVM has its own hosts file, so that all use the same names: b1, b2, c1. Linux assigns
+all of 127.0.0.0/8 to this machine, so no privileges are needed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ Address = tuple[str, int]
 
 FIRST_NET, LAST_NET = 128, 250
 CLIENTS = 250
-"""The place of the JVM that all clients of Kafka's own are in."""
-PLACES_MAX = 200
+"""The index of the JVM that runs all Java clients."""
 LOCK_HOST, LOCK_PORT = 254, 9094
 PORTS = {"broker": (9092, 19092, 29092), "controller": (9093, 19093, 29093)}
 
@@ -29,7 +28,7 @@ class NoNet(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """nodes: name -> port, in the order of their places (from 1)"""
+    """The addresses of one cluster. `nodes` are ports by name, in the order of their indexes (from 1)."""
 
     net: int
     nodes: Mapping[str, int]
@@ -38,16 +37,16 @@ class Addresses:
         return list(self.nodes).index(node) + 1
 
     def own(self, node: str) -> Address:
-        """Where its process listens."""
+        """Return the address on which the node's process listens."""
         return f"127.{self.net}.0.{self.place(node)}", self.nodes[node]
 
     def seen_from(self, source: str | None, target: str) -> Address:
-        """Where `source` (None: the JVM of all clients) reaches `target`."""
+        """Return the address at which `source` (None for the JVM of all clients) reaches `target`."""
         place = CLIENTS if source is None else self.place(source)
         return f"127.{self.net}.{place}.{self.place(target)}", self.nodes[target]
 
     def hosts_file(self, source: str | None) -> str:
-        """For -Djdk.net.hosts.file, which replaces every other lookup of names."""
+        """Return a hosts file for -Djdk.net.hosts.file, which replaces every other lookup of names."""
         lines = [f"127.0.0.1 localhost {os.uname().nodename}"]
         for node in self.nodes:
             host, _ = self.own(node) if node == source else self.seen_from(source, node)
@@ -55,14 +54,14 @@ class Addresses:
         return "\n".join(lines) + "\n"
 
     def named(self, address: Address) -> str | None:
-        """The node that listens there, or is called so."""
+        """Return the node with this address or host name, if there is one."""
         if address[0] in self.nodes:
             return address[0]
         return next((node for node in self.nodes if self.own(node) == address), None)
 
 
 class Net:
-    """A part of the loopback network that no other cluster of this machine uses while this object is open."""
+    """A part of the loopback network that is reserved for one cluster while this object is open."""
 
     def __init__(self, number: int, lock: socket.socket) -> None:
         self.number = number
@@ -73,7 +72,11 @@ class Net:
 
 
 def free_net() -> Net:
-    """raises: NoNet"""
+    """Reserve a part of the loopback network.
+
+    Raises:
+        NoNet: if none is free.
+    """
     for number in range(FIRST_NET, LAST_NET + 1):
         lock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -82,17 +85,23 @@ def free_net() -> Net:
             lock.close()
             continue
         return Net(number, lock)
-    raise NoNet("no part of the loopback network is free: are more than a hundred clusters running?")
+    raise NoNet("no loopback network is free for another cluster: stop some of the running clusters")
 
 
 def choose_ports(net: int, brokers: Sequence[str], controllers: Sequence[str]) -> Addresses:
-    """The usual ports, or others where another program listens on them at every address. raises: NoNet"""
+    """Return addresses with Kafka's usual ports, or with others if another program listens on those.
+
+    Raises:
+        NoNet: if no choice of ports is free.
+    """
     nodes = {**dict.fromkeys(controllers, "controller"), **dict.fromkeys(brokers, "broker")}
     for choice in range(len(PORTS["broker"])):
         addresses = Addresses(net, {name: PORTS[role][choice] for name, role in nodes.items()})
         if all(_is_free(addresses.own(name)) for name in nodes):
             return addresses
-    raise NoNet(f"another program listens on the ports {', '.join(map(str, PORTS['broker']))} at every address")
+    raise NoNet(
+        f"the broker ports {', '.join(map(str, PORTS['broker']))} are all in use: stop a program that listens on them"
+    )
 
 
 def _is_free(address: Address) -> bool:

@@ -1,7 +1,7 @@
-"""An archive of the classes that a node of Kafka loads: with it a JVM starts in half the time (JEP 350).
+"""A class archive of the classes that a Kafka node loads, which halves the start time of a JVM (JEP 350).
 
-It is made from a node of its own that is broker and controller, starts and stops in order. An archive is bound to the
-jars, by their paths, and to the build of Java.
+It is written by a separate node, both broker and controller, that starts and shuts down. An archive is valid only for
+the same paths of the jars and the same build of Java.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cluster.kafka.home import KafkaHome
 from cluster.kafka.maven import Progress
 
 FIRST_WITH_KRAFT = (3, 3)
-"""KIP-833: before it KRaft is not for production, and nodes load other classes."""
+"""The first release with production-ready KRaft (KIP-833); nodes of earlier releases load other classes."""
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 STARTED = b"Kafka Server started"
 FORMAT_S, START_S, STOP_S = 120, 180, 120
@@ -30,15 +30,20 @@ LOGGING = """<Configuration status="OFF">
 <Loggers><Root level="INFO"><AppenderRef ref="c"/></Root></Loggers>
 </Configuration>
 """
-"""An installed version logs with Log4j 2, whatever its release does."""
+"""A configuration of Log4j 2, with which every installed version logs, even releases that ship Log4j 1."""
 
 
 class NotArchived(Exception):
-    """The node does not start or stop; the text says how."""
+    """The node did not start or stop; the text says why."""
 
 
 def make_class_archive(home: KafkaHome, progress: Progress) -> None:
-    """Beside the jars of an installed version, unless it is there. raises: NotArchived, OSError"""
+    """Make the class archive of an installed version, unless it exists.
+
+    Raises:
+        NotArchived: if the node does not start or stop.
+        OSError: if a file cannot be written.
+    """
     if home.class_archive is not None or home.jars.number < FIRST_WITH_KRAFT:
         return
     folder = Path(tempfile.mkdtemp(prefix=".archive-", dir=home.jars.folder))
@@ -54,7 +59,7 @@ def make_class_archive(home: KafkaHome, progress: Progress) -> None:
 
 
 class _Node:
-    """folder: for all that it writes"""
+    """The node whose classes are archived. `folder` holds all its files."""
 
     def __init__(self, home: KafkaHome, folder: Path) -> None:
         self._home = home
@@ -91,10 +96,10 @@ offsets.topic.replication.factor=1
         with _ended(process):
             self._await_end(process, FORMAT_S)
         if process.returncode:
-            raise NotArchived(f"its disk cannot be formatted: {self._last_words()}")
+            raise NotArchived(f"the broker's disk could not be formatted: {self._last_words()}")
 
     def run(self, archive: Path, progress: Progress) -> None:
-        """Until it has started, then SIGTERM: the JVM writes the archive on its way out."""
+        """Start the node, then stop it by SIGTERM: the JVM writes the archive when it exits."""
         main = ("kafka.Kafka", str(self._folder / "server.properties"))
         command = self._command(f"-XX:ArchiveClassesAtExit={archive}", "-cp", self._home.jars.classpath, *main)
         process = self._start(command)
@@ -103,12 +108,12 @@ offsets.topic.replication.factor=1
                 if STARTED in self._console.read_bytes() or _has_ended(process):
                     break
             if STARTED not in self._console.read_bytes():
-                raise NotArchived(f"the broker does not start: {self._last_words()}")
+                raise NotArchived(f"the broker did not start: {self._last_words()}")
             progress("the classes that a broker loads are archived: it stops")
             process.send_signal(signal.SIGTERM)
             self._await_end(process, STOP_S)
         if not archive.is_file():
-            raise NotArchived(f"the JVM writes no archive: {self._last_words()}")
+            raise NotArchived(f"the JVM wrote no class archive: {self._last_words()}")
 
     def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         with self._console.open("wb") as out:
@@ -126,7 +131,7 @@ offsets.topic.replication.factor=1
         try:
             process.wait(within_s)
         except subprocess.TimeoutExpired as error:
-            raise NotArchived(f"it takes more than {within_s} s: {self._last_words()}") from error
+            raise NotArchived(f"the broker's JVM did not end within {within_s} s: {self._last_words()}") from error
 
     def _last_words(self) -> str:
         lines = self._console.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -134,7 +139,7 @@ offsets.topic.replication.factor=1
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Waits for a moment."""
+    """Wait for a moment, and return True if the process has ended."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(LOOK_S)
         return True
@@ -143,7 +148,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 @contextlib.contextmanager
 def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Nothing of it is left after the block."""
+    """Kill the process at the end of the block."""
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""The world of a run on Apache Kafka: brokers and controllers are JVMs, and every connection passes through here.
+"""The hosts and network of a run on Apache Kafka, whose connections all pass through this process.
 
-Clients of a scenario live in this process, as in the other live worlds. Time is the wall clock; the run begins when
-every node has started and every broker knows the topics.
+Brokers and controllers are JVMs. Clients of a scenario live in this process, as in other live runs. Time is the wall
+clock; the run begins when every node has started and every broker knows the topics.
 """
 
 from __future__ import annotations
@@ -27,7 +27,14 @@ from cluster.kafka.java_clients import JavaClients
 from cluster.kafka.jvm import STARTED, Jvm, java_command, logging_property
 from cluster.kafka.observe.observed import ObservedNode
 from cluster.kafka.observe.observer import KafkaObserver
-from cluster.kafka.properties import CONSOLE, NodeSpec, properties_text, quorum_properties, server_properties
+from cluster.kafka.properties import (
+    CONSOLE,
+    NodeSpec,
+    properties_text,
+    quorum_properties,
+    server_properties,
+    topic_defaults_of,
+)
 from cluster.kafka.relay import NearEnd, Relay, RelayEnd, RelayListener, StandIn, client_pair, refuse
 from cluster.kafka.time import KafkaTime
 from cluster.live.fabric import TcpFabric
@@ -35,22 +42,25 @@ from cluster.live.tcp_connection import TcpConnection
 from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.world import ConnectionGone
-from controller.inputs import CreateTopicReply
+from controller.inputs import CreateTopic, CreateTopicReply
 from replica.errors import ErrorCode
 from replica.ids import BrokerId
 from replica.trace.events import TraceLog
 
 WARM_UP_S = 180
-"""A machine under load takes long to start five JVMs."""
+"""The longest warm-up; a loaded machine needs long to start five JVMs."""
 POLL_S = 0.05
 
 
 class KafkaNotUp(Exception):
-    """The cluster does not come up; the text says what its processes say."""
+    """The cluster did not start; the text quotes its processes."""
 
 
 class PlacedTopic(NamedTuple):
-    """A topic that brokers would create for themselves. assignment: replicas of each partition, the leader first"""
+    """An internal topic that brokers would create themselves.
+
+    `assignment` has each partition's replicas, the leader first.
+    """
 
     name: str
     assignment: tuple[tuple[BrokerId, ...], ...]
@@ -59,11 +69,16 @@ class PlacedTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaPlan:
-    """What is to be started. specs: every broker, and every controller or the registry
-    folder: for files of the JVMs; their logs are where the specs say
-    topics: how many the scenario creates before the run begins     placed: what is created after them
-    features: of the format, name -> version
-    java_clients: names of the clients that are Kafka's own     client_classes: of their program; None: there are none
+    """The cluster to start.
+
+    Attributes:
+        specs: every broker, and every controller or the registry.
+        folder: folder for files of the JVMs; the specs have their log directories.
+        topics: number of topics that the scenario creates before the run begins.
+        placed: topics created after them.
+        features: feature versions by name, for formatting.
+        java_clients: names of the clients that run in the JVM of clients.
+        client_classes: compiled classes of that JVM's program; None without such clients.
     """
 
     specs: Mapping[str, NodeSpec]
@@ -76,7 +91,7 @@ class KafkaPlan:
 
 
 class KafkaFabric(TcpFabric):
-    """The world whose nodes are JVMs of Apache Kafka."""
+    """The hosts and network of a run whose nodes are JVMs of Apache Kafka."""
 
     time: KafkaTime
     end_kind = RelayEnd
@@ -100,20 +115,21 @@ class KafkaFabric(TcpFabric):
         self._placed = plan.placed
         self._topics: dict[str, int] = {}
         self._knowing: dict[str, None] = {}
-        """Brokers that know all leaders."""
+        """Brokers that know the leaders of all topics."""
         self._listeners: list[RelayListener] = []
         self._relays: dict[TcpConnection, Relay] = {}
-        """By each of their ends, as long as it is open."""
+        """Open relays by each of their ends."""
         classes = plan.client_classes
         self._clients = None if classes is None else JavaClients(self, trace, classes, plan.java_clients)
         self._deadline_s = time.monotonic() + WARM_UP_S
         self._registry = next((spec for spec in specs.values() if spec.role == "registry"), None)
-        """In the ZooKeeper era."""
+        """The registry, in the ZooKeeper era."""
         self._net: Net = free_net()
         brokers = [name for name, spec in specs.items() if spec.role == "broker"]
         controllers = [name for name, spec in specs.items() if spec.role != "broker"]
         self.addresses: Addresses = choose_ports(self._net.number, brokers, controllers)
-        self.observer = KafkaObserver(trace, self.time, {name: self._observed(name) for name in specs})
+        observed = {name: self._observed(name) for name in specs}
+        self.observer = KafkaObserver(trace, self.time, observed, topic_defaults_of(specs.values()))
 
     def _observed(self, name: str) -> ObservedNode:
         spec = self._specs[name]
@@ -141,7 +157,7 @@ class KafkaFabric(TcpFabric):
 
     @property
     def brokers(self) -> list[Address]:
-        """As clients reach them."""
+        """The addresses of the brokers for clients."""
         return [self.address(name, 0) for name, spec in self._specs.items() if spec.role == "broker"]
 
     def address(self, name: str, port: int) -> Address:
@@ -220,7 +236,11 @@ class KafkaFabric(TcpFabric):
         return self._folder / "bootstrap"
 
     def _format(self) -> None:
-        """A JVM of its own, before all others: so what it writes is kept. raises: KafkaNotUp"""
+        """Write the checkpoints of formatted directories by Kafka's StorageTool, or copy them from an earlier run.
+
+        Raises:
+            KafkaNotUp: if the tool fails.
+        """
         kept = self.home.format_place(self._features)
         if kept is not None and kept.is_dir():
             shutil.copytree(kept, self._checkpoints)
@@ -234,17 +254,18 @@ class KafkaFabric(TcpFabric):
         try:
             storage.format_checkpoints(command, self._checkpoints, scratch)
         except storage.NotFormatted as error:
-            raise KafkaNotUp(f"Kafka's StorageTool refuses: {error}") from error
+            raise KafkaNotUp(f"Kafka's StorageTool failed: {error}") from error
         file.unlink()
         if kept is not None:
             storage.keep_checkpoints(self._checkpoints, kept)
 
     def launch(self, name: str) -> Jvm:
-        """A new disk is formatted first, as a quorum wants it."""
+        """Start a node's JVM, after formatting new disks for a quorum."""
         spec = self._specs[name]
         for directory in spec.log_dirs:
             if self._registry is None and not storage.is_formatted(directory):
-                storage.format_directory(directory, spec.node_id, self._checkpoints)
+                checkpoints = self._checkpoints if spec.role == "controller" else None
+                storage.format_directory(directory, spec.node_id, checkpoints)
         properties = {
             "jdk.net.hosts.file": str(self._folder / f"{name}.hosts"),
             **logging_property(self.home, self._logging),
@@ -260,8 +281,10 @@ class KafkaFabric(TcpFabric):
         return self.addresses.own(next(name for name, spec in self._specs.items() if spec.node_id == broker_id))
 
     def _running_brokers(self) -> list[Address]:
-        """Those first that reach the controllers: a broker passes on to them what an operator wants, and waits. In the
-        ZooKeeper era it passes nothing on, and the controller is one of them.
+        """Return the addresses of running brokers, those connected to the controllers first.
+
+        A broker forwards an operator's requests to the controllers, and waits. In the ZooKeeper era brokers forward
+        nothing, so the controller comes first.
         """
         running = [host.name for host in self._jvms() if host.is_up and not host.paused]
         brokers = [name for name in running if self._specs[name].role == "broker"]
@@ -274,7 +297,11 @@ class KafkaFabric(TcpFabric):
     # --------------------------------------------------------------------------------------------------- the warm-up
 
     def _may_begin(self) -> bool:
-        """raises: KafkaNotUp"""
+        """Return True once the run may begin.
+
+        Raises:
+            KafkaNotUp: if a process ended, or the warm-up takes too long.
+        """
         for host in self._jvms():
             if host.died_of is not None:
                 raise KafkaNotUp(f"{host.name} did not start: {host.died_of}")
@@ -296,7 +323,7 @@ class KafkaFabric(TcpFabric):
                 self.nursery.start_soon(self._complete_topics)
 
     async def _complete_topics(self) -> None:
-        """Create what brokers would create for themselves, and wait until every broker knows all topics."""
+        """Create the internal topics, and wait until every broker knows all topics."""
         for topic in self._placed:
             while not await self._is_created(topic):
                 await trio.sleep(POLL_S)
@@ -306,14 +333,15 @@ class KafkaFabric(TcpFabric):
                 self.nursery.start_soon(self._await_knowledge, host.name)
 
     async def _is_created(self, topic: PlacedTopic) -> bool:
+        wanted = CreateTopic(now_us=self.time.now_us, name=topic.name, assignment=topic.assignment)
         try:
-            reply = await self.admin.create_topic(topic.name, topic.assignment, None, None, topic.config)
+            reply = await self.admin.create_topic(wanted, topic.config)
         except NoAnswer:
             return False
         return reply.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
     async def broker_has_started(self) -> None:
-        """A broker is unfenced a moment before it says that it has started, and can be asked only then."""
+        """Wait for a running broker, because a broker is unfenced shortly before it reports its start and answers."""
         while not self._running_brokers():
             await trio.sleep(POLL_S)
 
@@ -331,7 +359,11 @@ class KafkaFabric(TcpFabric):
         return self.is_dark(peer) or self.network.link(peer, node).is_cut
 
     async def _connect(self, source: Host, name: str, address: Address) -> TcpConnection:
-        """Of a client in this process. raises: ConnectionGone"""
+        """Open a connection for a client in this process.
+
+        Raises:
+            ConnectionGone: if the connection is refused.
+        """
         far = await super()._connect(source, name, self.addresses.own(name))
         one, two = client_pair()
         client = NearEnd(self, source, name, one, accepted=False)
@@ -340,7 +372,7 @@ class KafkaFabric(TcpFabric):
         return client
 
     async def join(self, source: Host, target: str, sock: socket.socket) -> None:
-        """The process of `source` wants to reach `target`; the kernel has accepted already."""
+        """Relay a connection from the process of `source` to `target`, which the kernel has accepted already."""
         if self._specs[target].role != "broker":
             await self._await_turn(source.name)
         await self._syn_and_answer(source.name, target)
@@ -353,9 +385,10 @@ class KafkaFabric(TcpFabric):
         self._relay(source, target, sock, far, None if sight is None else self.observer.look, sight)
 
     async def _await_turn(self, source: str) -> None:
-        """Before the run begins brokers reach the registry, or the controllers, in the order of the file, as in the
-        other worlds. The first one controls in the ZooKeeper era. Of two whose sessions end together Kafka 4.1 fences
-        that first which came first (BrokerHeartbeatTracker.maybeRemoveExpired, BrokerIdAndEpoch.hashCode).
+        """Wait before the run begins until all brokers listed before `source` have joined, as in other modes.
+
+        In the ZooKeeper era the first broker becomes the controller. If two sessions end together, Kafka 4.1 first
+        fences the broker that joined first (BrokerHeartbeatTracker.maybeRemoveExpired, BrokerIdAndEpoch.hashCode).
         """
         brokers = [name for name, spec in self._specs.items() if spec.role == "broker"]
         if source not in brokers:
@@ -377,7 +410,7 @@ class KafkaFabric(TcpFabric):
         near = StandIn(self, self.hosts[target], source.name, sock, accepted=False)
         self._ends[near] = None
         for end in (near, far):
-            end.last_arrival_us = self.time.now_us  # Before the run begins its clock is negative.
+            end.last_arrival_us = self.time.now_us  # The clock is negative before the run begins.
         is_registry = self._registry is not None and target == self._registry.name
         exchanges = zookeeper.RegistryExchanges() if is_registry else None
         relay = Relay(self.time, near, far, before_answer, sight, exchanges)
@@ -399,7 +432,10 @@ class KafkaFabric(TcpFabric):
             end.look_again()
 
     async def reset(self, one: str, two: str) -> int:
-        """At once: an end that stands for a node is closed when that node dies, which may be at the same instant."""
+        """Reset the connections between two nodes, and return their number.
+
+        No other task runs meanwhile, because a node that dies would close its ends.
+        """
         ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]
         for end in ends:
             end.reset()

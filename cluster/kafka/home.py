@@ -1,6 +1,6 @@
-"""Where Apache Kafka is on this machine: an unpacked release, a folder of jars, or what `kafka install` has kept.
+"""The Apache Kafka on this machine: an unpacked release, a folder of jars, or a version from `kafka install`.
 
-Nothing here asks the network, and nothing is written.
+This module uses no network and writes nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from cluster.kafka.java import JavaRuntime, KafkaMissing, find_java_for_kafka
 
 VERSION_FORM = r"\d{1,4}(\.\d{1,4}){2,3}"
 TRIED = ("4.1.1", "4.1.0", "4.0.1", "3.9.1", "3.7.2", "2.8.2")
-"""Versions that were installed and started, newest first; the last with ZooKeeper."""
+"""Versions tested, newest first; only the last one runs with ZooKeeper."""
 CHECKSUMS = "SHA256SUMS"
-"""In an installed version's folder, as `sha256sum` writes it."""
+"""The file of checksums in an installed version's folder, in the format of `sha256sum`."""
 LIBRARIES = "libs"
 ARCHIVE = "classes-{build}.jsa"
 FORMATS = "formats"
@@ -30,7 +30,9 @@ _SERVER_JAR = re.compile(rf"kafka_\d+\.\d+-({VERSION_FORM})\.jar")
 class KafkaJars:
     """One version of Kafka.
 
-    folder: of the version; what is made for it is kept there if it is installed     libraries: the folder of the jars
+    Attributes:
+        folder: folder of the version; an installed version keeps its archives there, too.
+        libraries: folder of the jars.
     """
 
     folder: Path
@@ -44,23 +46,23 @@ class KafkaJars:
 
     @property
     def classpath(self) -> str:
-        """The jars by name: the JVM lists a folder in no certain order, and a class archive is bound to the order."""
+        """The class path, sorted by name because a class archive is valid only for one order of jars."""
         return os.pathsep.join(str(jar) for jar in sorted(self.libraries.glob("*.jar")))
 
     @property
     def logging(self) -> Literal["log4j2", "log4j"]:
-        """Whose configuration file it reads: releases before 4.0 come with Log4j 1 (reload4j)."""
+        """The logging library among the jars; unpacked releases before 4.0 have Log4j 1 (reload4j)."""
         return "log4j2" if any(self.libraries.glob("log4j-slf4j*-impl-*.jar")) else "log4j"
 
     @property
     def zookeeper(self) -> str | None:
-        """The version of ZooKeeper that came with it."""
+        """The version of ZooKeeper among the jars, None if there is none."""
         for jar in sorted(self.libraries.glob("zookeeper-[0-9]*.jar")):
             return jar.stem.removeprefix("zookeeper-")
         return None
 
     def damaged(self) -> list[str]:
-        """Jars that are not what was installed, by name; of a folder that was not installed nothing is known."""
+        """Return the names of jars that differ from the installed jars; none if the version was not installed."""
         if not self.is_installed:
             return []
         wrong = []
@@ -87,13 +89,13 @@ class KafkaHome:
         return self.jars.folder / ARCHIVE.format(build=self.java.build)
 
     def format_place(self, features: Mapping[str, int]) -> Path | None:
-        """Where what StorageTool writes for these features is kept, for an installed version only."""
+        """Return where an installed version keeps the checkpoints for these features; None if it is not installed."""
         levels = ",".join(f"{name}={level}" for name, level in sorted(features.items()))
         return self.jars.folder / FORMATS / (levels or "no-features") if self.jars.is_installed else None
 
     @property
     def class_archive(self) -> Path | None:
-        """With it a JVM starts in half the time (-XX:SharedArchiveFile)."""
+        """The class archive, which halves a JVM's start time (-XX:SharedArchiveFile); None if it does not exist."""
         return self.archive_place if self.jars.is_installed and self.archive_place.is_file() else None
 
 
@@ -103,14 +105,14 @@ def sha256_of(file: Path) -> str:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Of the user, for all that can be made anew (XDG_CACHE_HOME, else ~/.cache)."""
+    """Return the user's cache folder (XDG_CACHE_HOME, else ~/.cache), for everything that can be made again."""
     given = Path(environment.get("XDG_CACHE_HOME", ""))
     # The XDG specification: a path that is not absolute is to be ignored.
     return (given if given.is_absolute() else Path.home() / ".cache") / "highwater" / "kafka"
 
 
 def installed(environment: Mapping[str, str]) -> list[KafkaJars]:
-    """What `kafka install` has kept, oldest version first."""
+    """Return the versions from `kafka install`, oldest first."""
     cache = cache_folder(environment)
     folders = [
         place
@@ -122,27 +124,36 @@ def installed(environment: Mapping[str, str]) -> list[KafkaJars]:
 
 
 def is_of_version(version: str, wanted: str | None) -> bool:
-    """4.1 stands for every 4.1.x, None for any version."""
+    """Return True if `version` matches `wanted`: 4.1 stands for every 4.1.x, None for any version."""
     return wanted is None or f"{version}.".startswith(f"{wanted}.")
 
 
 def jars_in(folder: Path) -> KafkaJars:
-    """Of an unpacked release (its libs/), or of a folder of jars. raises: KafkaMissing"""
+    """Return the jars of an unpacked release (its libs/), or of a folder of jars.
+
+    Raises:
+        KafkaMissing: if the folder has no jars of Kafka, or those of several versions.
+    """
     fix = "give the folder of an unpacked Kafka release (it has libs/), or of the jars themselves"
     for libraries in (folder / LIBRARIES, folder):
         matches = [found for jar in sorted(libraries.glob("kafka_*.jar")) if (found := _SERVER_JAR.fullmatch(jar.name))]
         versions = sorted({found[1] for found in matches})
         if len(versions) > 1:
-            raise KafkaMissing(f"{libraries} has the jars of Kafka {' and '.join(versions)}", fix)
+            raise KafkaMissing(f"{libraries} has jars of more than one release: Kafka {' and '.join(versions)}", fix)
         if versions:
             return KafkaJars(folder.absolute(), libraries.absolute(), versions[0], is_installed=False)
     raise KafkaMissing(f"{folder} has no jar of Kafka's broker (kafka_2.13-VERSION.jar)", fix)
 
 
 def find_home(version: str | None, folder: Path | None, environment: Mapping[str, str]) -> KafkaHome:
-    """version: None: that of the folder, or the newest one installed     folder: None: look at what is installed
+    """Find a version of Kafka and a Java.
 
-    raises: KafkaMissing
+    Args:
+        version: None for the version in the folder, or for the newest installed version.
+        folder: None to use installed versions.
+
+    Raises:
+        KafkaMissing: if Kafka or Java cannot be found.
     """
     return KafkaHome(_find_jars(version, folder, environment), find_java_for_kafka(environment))
 
@@ -151,14 +162,16 @@ def _find_jars(version: str | None, folder: Path | None, environment: Mapping[st
     if folder is not None:
         jars = jars_in(folder)
         if not is_of_version(jars.version, version):
-            raise KafkaMissing(f"{folder} is Kafka {jars.version}, not {version}", f"ask for {jars.version}")
+            raise KafkaMissing(
+                f"{folder} has Kafka {jars.version}, not {version}", f"choose version {jars.version}, or another folder"
+            )
         return jars
     known = installed(environment)
     for jars in reversed(known):
         if is_of_version(jars.version, version):
             return jars
-    there = f"; there is {', '.join(jars.version for jars in known)}" if known else ""
+    there = f"; installed: {', '.join(jars.version for jars in known)}" if known else ""
     raise KafkaMissing(
         f"Kafka{f' {version}' if version else ''} is not installed{there}",
-        f"highwater kafka install {version or TRIED[0]}, or --kafka-home with the folder of an unpacked release",
+        f"run `highwater kafka install {version or TRIED[0]}`, or give --kafka-home the folder of an unpacked release",
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cluster.kafka.fabric import KafkaFabric
 
 START_PATIENCE_US = 60_000_000
-"""So long the file's agenda waits for a node; one that is cut off from its controller does not come up at all."""
+"""The longest time for which the timeline waits for a node, because a node without its controller never starts."""
 
 
 class KafkaHost(Host):
@@ -29,10 +29,10 @@ class KafkaHost(Host):
         self._jvm: Jvm | None = None
         self._node: KafkaNode | None = None
         self.died_of: str | None = None
-        """Why its latest process has ended unasked."""
+        """The reason why the node's latest process ended unexpectedly, or None."""
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
-        """To its stand-in."""
+        """Call a method of the object that represents the node."""
         method(self.time.now_us)
 
     def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> KafkaNode:
@@ -41,7 +41,7 @@ class KafkaHost(Host):
 
     @property
     def is_up(self) -> bool:
-        """Its process runs and has said that it has started."""
+        """True if the node's process runs and has reported its start."""
         return self._jvm is not None and self.process is not None and self._jvm.has_started
 
     # ---------------------------------------------------------------------------------------------------------- life
@@ -59,7 +59,7 @@ class KafkaHost(Host):
             self.fabric.time.agenda.wait_for(lambda: self._jvm is not jvm or jvm.has_started, START_PATIENCE_US)
 
     async def _attend(self, jvm: Jvm) -> None:
-        """Until it has ended by itself."""
+        """Wait until the process ends by itself, and report that."""
         await jvm.wait()
         if self._jvm is not jvm or jvm.is_struck:
             return
@@ -90,7 +90,7 @@ class KafkaHost(Host):
             self._jvm.signal(signal.SIGKILL)
 
     async def seize(self) -> None:
-        """SIGSTOP first: what it has done is seen before it is gone."""
+        """Stop the process by SIGSTOP and observe everything it has done."""
         if self._jvm is not None:
             await self._jvm.stand_still()
             self.fabric.time.enter()
@@ -101,7 +101,7 @@ class KafkaHost(Host):
         self._end_process()
 
     async def power_off(self) -> None:
-        """The others notice nothing: their connections stay as they are."""
+        """Kill the process without closing its peers' connections."""
         self.powered = False
         await self._finish()
         self._vanish()
@@ -116,7 +116,7 @@ class KafkaHost(Host):
             self.fabric.time.enter()
 
     async def stand_still(self) -> None:
-        """The run is over."""
+        """Stop the process at the end of the run."""
         if self._jvm is not None:
             await self._jvm.stand_still()
 

@@ -1,6 +1,6 @@
-"""Installing and removing versions of Kafka in the user's cache folder.
+"""Installs and removes versions of Kafka in the user's cache folder.
 
-A version is there whole or not at all: it is put together in a folder of its own and renamed. Its checksums are kept.
+A version is complete or absent: it is built in a separate folder and renamed. Its checksums are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cluster.kafka.class_archive import NotArchived, make_class_archive
-from cluster.kafka.clients.compiling import NotCompiled, compiled
+from cluster.kafka.clients.helper import NotCompiled, compiled
 from cluster.kafka.home import CHECKSUMS, LIBRARIES, KafkaHome, KafkaJars, cache_folder, installed, jars_in, sha256_of
 from cluster.kafka.java import FIX, JavaRuntime, KafkaMissing, find_java_for_kafka
 from cluster.kafka.maven import Progress, find_maven, get_jars
@@ -24,16 +24,18 @@ _PARTIAL = r"\.partial-(\d+)-.*"
 
 
 class Installed(NamedTuple):
-    """no_archive: why its JVMs start slowly; None: they do not"""
+    """An installed version. `no_archive` says why it has no class archive, None if it has one."""
 
     home: KafkaHome
     no_archive: str | None
 
 
 def install(version: str, environment: Mapping[str, str], progress: Progress) -> Installed:
-    """The jars, the program of the Java clients and the class archive, as far as they are not there or not sound.
+    """Install what is missing or damaged: the jars, the program of the Java clients, and the class archive.
 
-    raises: KafkaMissing, OSError
+    Raises:
+        KafkaMissing: if Java, its compiler or Maven is missing.
+        OSError: if a file cannot be written.
     """
     java = find_java_for_kafka(environment)
     java.needed_compiler()
@@ -50,20 +52,22 @@ def install(version: str, environment: Mapping[str, str], progress: Progress) ->
 
 
 def client_classes(home: KafkaHome, environment: Mapping[str, str]) -> Path:
-    """The program of the Java clients, made unless it is there: with an installed version, else in the user's cache.
+    """Return the compiled program of the Java clients, with an installed version or in the user's cache.
 
-    raises: KafkaMissing, OSError
+    Raises:
+        KafkaMissing: if the program cannot be compiled.
+        OSError: if a file cannot be written.
     """
     jars = home.jars
     folder = jars.folder if jars.is_installed else cache_folder(environment) / "unpacked" / jars.version
     try:
         return compiled(home.java.needed_compiler(), jars.classpath, folder)
     except NotCompiled as error:
-        raise KafkaMissing(f"the Java clients of Kafka {jars.version} are missing: {error}", FIX) from error
+        raise KafkaMissing(f"the Java clients of Kafka {jars.version} could not be compiled: {error}", FIX) from error
 
 
 def _sound_jars(version: str, environment: Mapping[str, str], progress: Progress) -> KafkaJars | None:
-    """What is there already; a version that is damaged is removed."""
+    """Return the jars of an installed version, None if it is missing or damaged; remove a damaged version."""
     for jars in installed(environment):
         if jars.version == version:
             progress(f"the checksums of Kafka {version} are compared")
@@ -79,7 +83,7 @@ def _new_jars(version: str, java: JavaRuntime, environment: Mapping[str, str], p
         get_jars(version, folder, maven, java, environment, progress)
         found = jars_in(folder).version
         if found != version:
-            raise KafkaMissing(f"Maven was asked for Kafka {version} and has brought {found}", "look at its settings")
+            raise KafkaMissing(f"Maven downloaded Kafka {found} instead of {version}", "check Maven's settings.xml")
         _keep_checksums(folder)
         place = cache / version
         try:
@@ -92,7 +96,11 @@ def _new_jars(version: str, java: JavaRuntime, environment: Mapping[str, str], p
 
 
 def remove(jars: KafkaJars) -> None:
-    """At once: what is left of it, if this is stopped, is not taken for a version. raises: OSError"""
+    """Remove a version. An interrupted removal leaves nothing that counts as a version.
+
+    Raises:
+        OSError: if a file cannot be removed.
+    """
     with _partial(jars.folder.parent, jars.version) as folder:
         jars.folder.rename(folder / jars.version)
 
@@ -105,7 +113,7 @@ def _keep_checksums(folder: Path) -> None:
 
 @contextmanager
 def _partial(cache: Path, version: str) -> Iterator[Path]:
-    """A folder that is gone after the block, unless it was renamed; so is one of a process that was killed."""
+    """Create a folder that is removed after the block unless it was renamed; remove folders of killed processes."""
     cache.mkdir(parents=True, exist_ok=True)
     for place in cache.iterdir():
         left = re.fullmatch(_PARTIAL, place.name)

@@ -1,4 +1,4 @@
-"""The Java that runs Kafka: found on this machine, never fetched."""
+"""The Java that runs Kafka, which is found on this machine and never downloaded."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OLDEST_JAVA = 17
-"""Of Kafka 4's brokers (KIP-750); Kafka 2.8 to 3.9 run on it as well."""
+"""The Java that Kafka 4's brokers need (KIP-750); Kafka 2.8 to 3.9 run on it as well."""
 ANSWER_S = 60
 FIX = f"install a JDK of Java {OLDEST_JAVA} or newer (Debian: apt install openjdk-17-jdk-headless), or set JAVA_HOME"
 
 
 class KafkaMissing(Exception):
-    """Something that Kafka needs is not there; fix: what to do"""
+    """Something that Kafka needs is missing. `fix` says what to do."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -28,8 +28,10 @@ class KafkaMissing(Exception):
 class JavaRuntime:
     """One JVM.
 
-    executable: its `java`     build: the version in full, which a class archive is bound to
-    compiler: its `javac`, None for a runtime without one
+    Attributes:
+        executable: path of `java`.
+        build: full version, to which a class archive is bound.
+        compiler: path of `javac`, None for a runtime without a compiler.
     """
 
     executable: Path
@@ -43,14 +45,22 @@ class JavaRuntime:
         return found if os.access(found, os.X_OK) else None
 
     def needed_compiler(self) -> Path:
-        """raises: KafkaMissing"""
+        """Return the compiler.
+
+        Raises:
+            KafkaMissing: if the runtime has no compiler.
+        """
         if self.compiler is None:
-            raise KafkaMissing(f"{self.home} is Java {self.version} without `javac`", FIX)
+            raise KafkaMissing(f"Java {self.version} in {self.home} has no `javac`", FIX)
         return self.compiler
 
 
 def find_java_for_kafka(environment: Mapping[str, str]) -> JavaRuntime:
-    """JAVA_HOME, then `java` on the PATH. raises: KafkaMissing"""
+    """Find the Java of JAVA_HOME, or `java` on the PATH.
+
+    Raises:
+        KafkaMissing: if there is no Java, or only one that is too old.
+    """
     candidates = [Path(home) / "bin" / "java"] if (home := environment.get("JAVA_HOME")) else []
     if on_path := shutil.which("java", path=environment.get("PATH")):
         candidates.append(Path(on_path))
@@ -72,13 +82,15 @@ def _ask(executable: Path) -> JavaRuntime | None:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    told = dict(re.findall(r"^ +([\w.]+) = (.*)$", answer.stderr, re.MULTILINE))
-    if answer.returncode or not {"java.version", "java.vm.version", "java.home"} <= told.keys():
+    properties = dict(re.findall(r"^ +([\w.]+) = (.*)$", answer.stderr, re.MULTILINE))
+    if answer.returncode or not {"java.version", "java.vm.version", "java.home"} <= properties.keys():
         return None
-    return JavaRuntime(executable, told["java.version"], told["java.vm.version"], Path(told["java.home"]))
+    return JavaRuntime(
+        executable, properties["java.version"], properties["java.vm.version"], Path(properties["java.home"])
+    )
 
 
 def _major(version: str) -> int:
-    """Java 8 called itself 1.8."""
+    """Return the major version, 0 if it is unreadable. Java 8 calls itself 1.8."""
     found = re.match(r"(?:1\.)?(\d+)", version)
     return int(found[1]) if found else 0

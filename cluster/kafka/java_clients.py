@@ -1,4 +1,4 @@
-"""Kafka's own clients in a world of JVMs: the one JVM that they are in, and who hears what it says."""
+"""The Java clients in a run on Apache Kafka: the JVM that they share, and the distribution of its events."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cluster.kafka.clients.compiling import MAIN
-from cluster.kafka.clients.helper import ClientsJvm
+from cluster.kafka.clients.helper import MAIN, ClientsJvm
 from cluster.kafka.clients.host import JavaClientHost
 from cluster.kafka.clients.orders import Order
 from cluster.kafka.jvm import java_command
@@ -28,7 +27,12 @@ LOGGING = """<Configuration status="OFF">
 
 
 class JavaClients:
-    """classes: of their program     names: of all clients that the run has"""
+    """The Java clients of a run.
+
+    Args:
+        classes: the compiled program of the clients.
+        names: names of all clients.
+    """
 
     def __init__(self, fabric: KafkaFabric, trace: TraceLog, classes: Path, names: Sequence[str]) -> None:
         self.names = names
@@ -45,7 +49,7 @@ class JavaClients:
         return ",".join(f"{host}:{port}" for host, port in self._fabric.brokers)
 
     def start(self, folder: Path) -> None:
-        """folder: for its files; the loop that hears it belongs to the fabric's nursery"""
+        """Start the JVM, with its files in `folder`, and a task that reads its events."""
         hosts, logging = folder / "clients.hosts", folder / "clients.xml"
         hosts.write_text(self._fabric.addresses.hosts_file(None), encoding="ascii")
         logging.write_text(LOGGING, encoding="ascii")
@@ -75,7 +79,7 @@ class JavaClients:
             host.heard(event)
 
     def stand_still(self) -> None:
-        """The run is over."""
+        """Stop the JVM at the end of the run."""
         if self._jvm is not None:
             self._jvm.stop()
 

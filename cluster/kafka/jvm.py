@@ -1,13 +1,12 @@
 """JVMs: their command lines, and one process from its start to its end.
 
-Nothing outlives the process that runs the cluster: each JVM has a process group of its own, out of reach of Ctrl-C, and
-dies when its parent does, even if it is stopped or the parent was killed.
+No JVM outlives the process that runs the cluster: each has a process group of its own, out of reach of Ctrl-C, and dies
+when its parent does, even if it is stopped or the parent was killed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import signal
@@ -17,22 +16,21 @@ from pathlib import Path
 
 import trio
 
+from cluster.child_process import dies_with_parent
 from cluster.kafka.home import KafkaHome
 
 HEAP_MB = 256
 STARTED = b"Kafka Server started"
-"""source: KafkaBroker.STARTED_MESSAGE, said by brokers and controllers of KRaft"""
-PR_SET_PDEATHSIG = 1
+"""The message of brokers and controllers of KRaft after their start (KafkaBroker.STARTED_MESSAGE)."""
 _LAST_WORDS_BYTES = 16_384
 LAST_WORDS_MAX = 300
 _STOPPED = frozenset("TtZXx")
-_libc = ctypes.CDLL(None)
 
 
 def java_command(
     home: KafkaHome, main: Sequence[str], *, properties: Mapping[str, str], heap_mb: int = HEAP_MB
 ) -> list[str]:
-    """properties: system properties (-D)"""
+    """Return the command line of a JVM. `properties` are system properties (-D)."""
     archive = home.class_archive
     return [
         str(home.java.executable),
@@ -55,24 +53,21 @@ def logging_property(home: KafkaHome, file: Path) -> dict[str, str]:
     return {"log4j.configuration": f"file:{file}"}
 
 
-def _dies_with_parent(parent: int) -> None:
-    """In the child, before Java."""
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 class Jvm:
-    """One process. console: the file that it appends to     started: what it says there when it has started"""
+    """One JVM process.
+
+    Args:
+        console: file to which the process appends its output.
+        started: output that shows that the process has started.
+    """
 
     def __init__(self, command: Sequence[str], console: Path, started: bytes = STARTED) -> None:
         self.console = console
         self.asked_to_stop = False
         self.is_struck = False
-        """A SIGKILL was sent, and its end is waited for."""
+        """True if a SIGKILL was sent and the end of the process is awaited."""
         self._started = started
         self._says_from = console.stat().st_size if console.exists() else 0
-        parent = os.getpid()
         with console.open("ab") as out:
             self._process = subprocess.Popen(
                 command,
@@ -80,7 +75,7 @@ class Jvm:
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
-                preexec_fn=lambda: _dies_with_parent(parent),
+                preexec_fn=dies_with_parent(),
             )
         self.pid = self._process.pid
         self._descriptor = os.pidfd_open(self.pid)
@@ -93,13 +88,13 @@ class Jvm:
                 os.kill(self.pid, number)
 
     async def wait(self) -> None:
-        """Until it has ended."""
+        """Wait until the process has ended."""
         with contextlib.suppress(trio.ClosedResourceError):
             await trio.lowlevel.wait_readable(self._descriptor)
         self.reap()
 
     def reap(self) -> None:
-        """raises: nothing; a process that is about to end is waited for"""
+        """Release the resources of a process that has ended or is about to."""
         if not self.ended.is_set():
             self._process.wait()
             trio.lowlevel.notify_closing(self._descriptor)
@@ -107,13 +102,13 @@ class Jvm:
             self.ended.set()
 
     async def stand_still(self) -> None:
-        """SIGSTOP, and until it has taken effect."""
+        """Send SIGSTOP, and wait until the kernel has stopped the process."""
         self.signal(signal.SIGSTOP)
         while not self._is_stopped():
             await trio.sleep(0.001)
 
     def _is_stopped(self) -> bool:
-        """source: proc(5), field 3 of /proc/pid/stat"""
+        """Return True if the process is stopped or gone (proc(5), field 3 of /proc/pid/stat)."""
         try:
             text = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
         except OSError:
@@ -122,7 +117,7 @@ class Jvm:
 
     @property
     def has_started(self) -> bool:
-        """It has said so on its console in this life."""
+        """True once this process has reported its start on the console."""
         if not self._has_started:
             self._has_started = self._started in self._said()
         return self._has_started
@@ -134,13 +129,13 @@ class Jvm:
 
     @property
     def exit_code(self) -> int:
-        """Of an ended process."""
+        """The exit code of an ended process."""
         code = self._process.returncode
         assert code is not None
         return code
 
     def last_words(self) -> str:
-        """The last exception that it has logged, else its last line."""
+        """Return the last exception that the process has logged, else its last line."""
         lines = self._said()[-_LAST_WORDS_BYTES:].decode("utf-8", "replace").strip().splitlines()
         causes = [line for line in lines if re.match(r"(Caused by: )?[\w.$]+(Exception|Error): ", line)]
         return (causes or lines or [""])[-1][:LAST_WORDS_MAX]

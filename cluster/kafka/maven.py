@@ -1,6 +1,6 @@
-"""The jars of one version of Kafka, through Maven: its settings decide where they come from.
+"""The jars of one version of Kafka, downloaded by Maven, whose settings name the repositories.
 
-The project that Maven builds has nothing but dependencies. Maven compares each download with the repository's checksum.
+The Maven project has nothing but dependencies. Maven compares each download with the repository's checksum.
 """
 
 from __future__ import annotations
@@ -32,18 +32,22 @@ Progress = Callable[[str], None]
 
 
 def find_maven(environment: Mapping[str, str]) -> Path:
-    """raises: KafkaMissing"""
+    """Find `mvn` on the PATH.
+
+    Raises:
+        KafkaMissing: if `mvn` is missing.
+    """
     found = shutil.which("mvn", path=environment.get("PATH"))
     if found is None:
         raise KafkaMissing(
-            "Kafka's jars come through Maven, and there is no `mvn` on the PATH",
+            "Maven downloads Kafka's jars, but there is no `mvn` on the PATH",
             f"install Maven (Debian: apt install maven), {ANOTHER_WAY}",
         )
     return Path(found)
 
 
 def project(version: str) -> str:
-    """The broker, and Log4j 2 for every version, so that one configuration serves all.
+    """Return a Maven project with the broker, and with Log4j 2 for every version, so that one configuration serves all.
 
     The jar of Log4j 1 stays for brokers before 4.0, which use its classes without logging through it.
     """
@@ -76,7 +80,12 @@ def _dependency(group: str, artifact: str, version: str, without: Iterable[str] 
 def get_jars(
     version: str, folder: Path, maven: Path, java: JavaRuntime, environment: Mapping[str, str], progress: Progress
 ) -> None:
-    """Into `libs/` of the folder. raises: KafkaMissing, OSError"""
+    """Download the jars into `libs/` of the folder.
+
+    Raises:
+        KafkaMissing: if Maven fails.
+        OSError: if a file cannot be written.
+    """
     (folder / "pom.xml").write_text(project(version), encoding="utf-8")
     options = ("--batch-mode", "--strict-checksums", "--update-snapshots")
     copy = ("-DincludeScope=runtime", f"-DoutputDirectory={folder / LIBRARIES}")
@@ -89,7 +98,7 @@ def get_jars(
 
 
 def _watch(lines: Iterable[str], progress: Progress) -> Iterator[str]:
-    """Says how far Maven is; returns its errors."""
+    """Report Maven's progress, and yield its errors."""
     count = 0
     for line in lines:
         if found := re.search(r"Downloaded from .*/([^/\s]+) \(", line):
@@ -104,7 +113,7 @@ def _watch(lines: Iterable[str], progress: Progress) -> Iterator[str]:
 def _failure(version: str, errors: list[str]) -> KafkaMissing:
     everything = " ".join(errors)
     first = re.sub(r" -> \[Help \d+\]", "", next(iter(errors), "it gives no reason"))
-    # The end of a chain of reasons is the reason.
+    # The last reason in a chain is the cause.
     said = re.split(r"transfer failed for \S+: |Could not resolve dependencies for project \S+: ", first)[-1][
         :SHOWN_MAX
     ]
@@ -122,7 +131,11 @@ def _failure(version: str, errors: list[str]) -> KafkaMissing:
 
 @contextmanager
 def process_group(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """A process whose output can be read; nothing of it is left after the block. raises: OSError"""
+    """Start a process whose output can be read, and kill its process group at the end of the block.
+
+    Raises:
+        OSError: if the process cannot be started.
+    """
     with ExitStack() as stack:
         with held_interrupt():
             process = stack.enter_context(
@@ -144,7 +157,7 @@ def process_group(command: list[str], folder: Path, environment: Mapping[str, st
 
 
 def end_group(process: subprocess.Popen[str]) -> None:
-    """SIGKILL to it and to all that it has started."""
+    """Kill the process and everything that it has started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""The stand-in for a node that is a JVM: an operator's requests as signals, as files and as requests of Kafka."""
+"""The object that represents a JVM node: it carries out an operator's commands by signals, files and requests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cluster.kafka.admin import NoAnswer
 from cluster.kafka.properties import topic_settings
 from cluster.node import Action
 from cluster.operated import BrokerInput
-from controller.inputs import ControllerInput, CreateTopicReply, ElectReply, OnReply, TopicReply
+from controller.inputs import ChangeVoters, ControllerInput, CreateTopic, CreateTopicReply, OnReply, PlainReply
 from replica.errors import ErrorCode
-from replica.ids import BrokerId, TopicPartition
+from replica.ids import TopicPartition
 from replica.log.files.disk import LOG_SUFFIX, Disk, partition_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ METADATA_LOG = "__cluster_metadata"
 
 
 class KafkaNode:
-    """The methods of an operator (`NodeElsewhere`)."""
+    """The commands that an operator can give to a JVM node (a `NodeElsewhere`)."""
 
     def __init__(self, host: KafkaHost, disks: Mapping[str, Disk]) -> None:
         self.disks = disks
@@ -44,10 +44,10 @@ class KafkaNode:
         return []
 
     def crash(self) -> None:
-        pass  # Its files are closed with its process.
+        pass  # The end of the process closes its files.
 
     def flush(self, wanted: TopicPartition | None, answer: Callable[[None], None], now_us: int) -> list[Action]:
-        """No request of Kafka's flushes: what is in the files now is what a loss of power has to leave."""
+        """Flush the segment files, so that their contents survive a power loss; Kafka has no request for this."""
         for disk in self.disks.values():
             for file in segments(disk):
                 if wanted in (None, partition_of(file.parent)):
@@ -55,38 +55,28 @@ class KafkaNode:
         answer(None)
         return []
 
-    def create_topic(
-        self,
-        name: str,
-        assignment: tuple[tuple[BrokerId, ...], ...] | None,
-        partitions: int | None,
-        replication_factor: int | None,
-        config: dict[str, str],
-        answer: OnReply,
-        now_us: int,
+    def operate(
+        self, make_input: Callable[[int], ControllerInput | ChangeVoters | BrokerInput], answer: OnReply, now_us: int
     ) -> list[Action]:
+        wanted = make_input(now_us)
+        if isinstance(wanted, CreateTopic):
+            return self._create_topic(wanted, answer)
+        operate = partial(self._admin.operate, wanted)
+        return self._ask(operate, answer, lambda why: PlainReply(error=ErrorCode.REQUEST_TIMED_OUT, message=why))
+
+    def _create_topic(self, wanted: CreateTopic, answer: OnReply) -> list[Action]:
+        fabric = self._host.fabric
+
         def created(reply: CreateTopicReply) -> None:
-            self._host.fabric.topic_created(name, len(assignment) if assignment is not None else partitions or 1, reply)
+            count = len(wanted.assignment) if wanted.assignment is not None else wanted.partitions or 1
+            fabric.topic_created(wanted.name, count, reply)
             answer(reply)
 
         async def create() -> CreateTopicReply:
-            await self._host.fabric.broker_has_started()
-            settings = topic_settings(config, self._host.fabric.home.jars.number)
-            return await self._admin.create_topic(name, assignment, partitions, replication_factor, settings)
+            await fabric.broker_has_started()
+            return await self._admin.create_topic(wanted, topic_settings(wanted.config, fabric.home.jars.number))
 
         return self._ask(create, created, lambda why: CreateTopicReply(error=ErrorCode.REQUEST_TIMED_OUT, message=why))
-
-    def elect_leader(
-        self, topic_partition: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
-    ) -> list[Action]:
-        elect = partial(self._admin.elect_leader, topic_partition, desired, unclean)
-        return self._ask(elect, answer, lambda why: ElectReply(error=ErrorCode.REQUEST_TIMED_OUT, message=why))
-
-    def operate(
-        self, make_input: Callable[[int], ControllerInput | BrokerInput], answer: OnReply, now_us: int
-    ) -> list[Action]:
-        operate = partial(self._admin.operate, make_input(now_us))
-        return self._ask(operate, answer, lambda why: TopicReply(error=ErrorCode.REQUEST_TIMED_OUT, message=why))
 
     def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:
         return self._ask(partial(self._admin.topic_config, topic), answer, lambda why: {})
@@ -111,7 +101,7 @@ def segments(disk: Disk) -> list[Path]:
 
 
 def keep(disk: Disk, file: Path) -> None:
-    """It is on the disk for good, as far as it goes now."""
+    """Flush a file, and record that its contents survive a power loss."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -121,10 +111,11 @@ def keep(disk: Disk, file: Path) -> None:
 
 
 def settle_books(disk: Disk) -> None:
-    """Of a process that is gone: what it has written, and what it has flushed by itself.
+    """Record which contents of the files survive a power loss, after the process has ended.
 
-    A segment is flushed when the next one begins, and the metadata log with each append that it answers for.
-    source: UnifiedLog.roll, KafkaRaftClient.flushLog
+    Kafka flushes a segment when the next one begins, and the metadata log before it acknowledges an append.
+
+    Source: UnifiedLog.roll, KafkaRaftClient.flushLog
     """
     disk.look()
     files = segments(disk)

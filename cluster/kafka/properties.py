@@ -1,17 +1,18 @@
-"""The files that a JVM of Kafka is started with: server.properties and the configuration of its console log."""
+"""The configuration files of Kafka's JVMs: server.properties and the configuration of the console log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from cluster.kafka.addresses import Addresses
 from cluster.kafka.observe.metadata_records import INTERNAL_SEGMENT_BYTES, SEGMENT_BYTES
+from replica.config import BROKER_KEY_OF_TOPIC_KEY
 
 Role = Literal["broker", "controller", "registry"]
-"""registry: of a cluster with ZooKeeper, which has no controllers besides its brokers"""
+"""The role of a node; the registry is ZooKeeper, in whose clusters brokers are controllers."""
 
 SMALL = {
     "num.network.threads": "2",
@@ -19,12 +20,12 @@ SMALL = {
     "background.threads": "4",
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
-"""Threads and buffers for a cluster of one machine; a file may say otherwise."""
+"""Threads and buffers for a cluster on one machine; a scenario's file may override them."""
 OFFSETS_REPLICATION = 3
 
 SEGMENT_BYTES_LEAST = 1 << 20
 INTERNAL_SEGMENT_SINCE = (4, 1)
-"""Since 4.0 Kafka takes no smaller segments (KIP-1030); see INTERNAL_SEGMENT_BYTES."""
+"""The first release that needs INTERNAL_SEGMENT_BYTES for smaller segments, which Kafka 4.0 forbids (KIP-1030)."""
 
 CONSOLE = {
     "log4j2": """<?xml version="1.0" encoding="UTF-8"?>
@@ -43,12 +44,12 @@ log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c{1})%n
 """,
 }
-"""By the library that the release comes with."""
+"""Configurations of the console log, by the logging library of the release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One broker or controller, or the registry. config: the file's own keys, over all defaults"""
+    """One broker or controller, or the registry. `config` has the scenario's keys, which override all defaults."""
 
     name: str
     node_id: int
@@ -58,17 +59,25 @@ class NodeSpec:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-def topic_settings(config: Mapping[str, str], version: tuple[int, ...]) -> dict[str, str]:
-    """As this release takes them. source: LogConfig.segmentSize"""
-    size_bytes = int(config.get(SEGMENT_BYTES, SEGMENT_BYTES_LEAST))
+def topic_defaults_of(specs: Iterable[NodeSpec]) -> dict[str, str]:
+    """Return the topic settings that the first broker's configuration file has, by their topic keys."""
+    config = next(spec.config for spec in specs if spec.role == "broker")
+    return {key: config[own] for key, own in BROKER_KEY_OF_TOPIC_KEY.items() if own in config}
+
+
+def topic_settings(config: Mapping[str, object], version: tuple[int, ...]) -> dict[str, str]:
+    """Return topic settings, with the key for small segments in this release. Source: LogConfig.segmentSize"""
+    size_bytes = int(str(config.get(SEGMENT_BYTES, SEGMENT_BYTES_LEAST)))
     small = version >= INTERNAL_SEGMENT_SINCE and size_bytes < SEGMENT_BYTES_LEAST
-    return {INTERNAL_SEGMENT_BYTES if small and key == SEGMENT_BYTES else key: value for key, value in config.items()}
+    return {
+        INTERNAL_SEGMENT_BYTES if small and key == SEGMENT_BYTES else key: str(value) for key, value in config.items()
+    }
 
 
 def server_properties(
     node: NodeSpec, nodes: Mapping[str, NodeSpec], addresses: Addresses, membership: Mapping[str, str]
 ) -> dict[str, str]:
-    """membership: what makes it a member of its cluster"""
+    """Return the server.properties of a node. `membership` has the keys that make it a member of its cluster."""
     brokers = [other for other in nodes.values() if other.role == "broker"]
     listener = "CONTROLLER" if node.role == "controller" else "PLAINTEXT"
     host, port = addresses.own(node.name)
@@ -88,7 +97,7 @@ def server_properties(
 
 
 def quorum_properties(node: NodeSpec, nodes: Mapping[str, NodeSpec], addresses: Addresses) -> dict[str, str]:
-    """Of a member of KRaft. The voters are static: a quorum that changes is no part of any scenario."""
+    """Return the membership keys of KRaft. The voters are static: no scenario changes the quorum."""
     controllers = [other for other in nodes.values() if other.role == "controller"]
     return {
         "process.roles": node.role,

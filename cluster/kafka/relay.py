@@ -1,22 +1,23 @@
-"""Connections between JVMs, and of clients to them: they pass through this process, where the network's faults act.
+"""Connections between JVMs, and from clients to JVMs, which this process relays to apply network faults.
 
-A connection of S to D is two ends here: one speaks to the process of S and stands for D, one speaks to the process of D
-and stands for S. So a frame of S leaves through the end that stands for S, over the link from S to D, and is delayed,
-cut or held there as in the other worlds; and so is the end of the connection.
+A connection from S to D has two ends here: one is connected to the process of S and stands for D, one is connected to
+the process of D and stands for S. A frame of S leaves through the end that stands for S, over the link from S to D, and
+is delayed, cut or held there as in other runs, as is the end of the connection.
 
-Known limit: the kernel accepts a connection for D while the link is cut. It is stalled then instead of losing the SYN.
+Known limit: the kernel accepts a connection for D while the link is cut. The connection then stalls instead of losing
+the SYN.
 """
 
 from __future__ import annotations
 
 import socket
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
 
 from cluster.kafka.clients.sight import ConnectionSight
-from cluster.kafka.exchanges import Exchanges, client_id
 from cluster.live.sockets import BACKLOG, prepare
 from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
 PEEKED_BYTES = 512
 SIZE_BYTES = 4
 RELAYED = 0
-"""Instead of the number of a connection: no core has one."""
+"""A placeholder for a connection number, which relayed connections do not have."""
 
 
 class NearEnd(TcpConnection):
-    """A client's own end, in this process: no network is between it and the relay, and the relay states its end."""
+    """A client's end of a connection, in this process. No simulated network lies between this end and the relay."""
 
     def _depart(self, message: Message[Sequence[Segment]], cause: int | None = None) -> None:
         self._deliver(message)
@@ -53,10 +54,13 @@ class NearEnd(TcpConnection):
 
 
 class RelayEnd(TcpConnection):
-    """It goes on while the process it stands for is frozen: the kernel of a JVM that is stopped takes in and sends."""
+    """One end of a relay.
+
+    The end keeps working while the node's process is stopped, since the kernel still receives and sends.
+    """
 
     onward: RelayEnd | None = None
-    """Sends on what is read here."""
+    """The other end of the relay, which sends on what is read here."""
 
     def _may_run(self, then: Callable[[], None]) -> bool:
         return True
@@ -65,9 +69,9 @@ class RelayEnd(TcpConnection):
         return self._sock_open
 
     async def _ended(self, how: ConnectionEnd, message: str | None = None) -> None:
-        """What the process had sent before a FIN its kernel goes on sending; a RST empties the kernel's queue.
+        """End a connection. After a FIN the kernel still sends earlier data; a RST drops its queue.
 
-        source: Linux tcp_close, tcp_disconnect
+        Source: Linux tcp_close, tcp_disconnect
         """
         if how is RESET and self.onward is not None:
             self.onward.sender_has_reset()
@@ -79,11 +83,11 @@ class RelayEnd(TcpConnection):
 
 
 class StandIn(RelayEnd):
-    """The end that stands for a node and speaks to the process of its peer; each relay has one."""
+    """The end that stands for a node and is connected to the process of the node's peer; each relay has one."""
 
 
 class Relay:
-    """One connection of `source` to `target`, from the time that both ends are there."""
+    """One connection of `source` to `target`, once both ends exist."""
 
     def __init__(
         self,
@@ -94,8 +98,14 @@ class Relay:
         sight: ConnectionSight | None = None,
         exchanges: Exchanges | None = None,
     ) -> None:
-        """near: speaks to the source     far: speaks to the target     before_answer: called before each is sent on
-        sight: reads along     exchanges: which answer is to which request, unless the target speaks Kafka's protocol
+        """Create a relay.
+
+        Args:
+            near: end connected to the source.
+            far: end connected to the target.
+            before_answer: called before each response is sent on.
+            sight: observes the connection.
+            exchanges: matches responses to requests; None for Kafka's protocol.
         """
         self._near = near
         self._far = far
@@ -107,7 +117,7 @@ class Relay:
         self._reading: dict[TcpConnection, trio.CancelScope] = {near: trio.CancelScope(), far: trio.CancelScope()}
 
     def stop_reading(self, end: TcpConnection) -> None:
-        """Its machine has lost power: what comes now is not for this connection."""
+        """Stop reading from an end whose machine has lost power."""
         self._reading[end].cancel()
 
     async def run(self) -> None:
@@ -143,7 +153,10 @@ class Relay:
 
 
 class RelayListener:
-    """Where one process reaches one node. source: None for the JVM of all clients, which say who they are"""
+    """A listener through which one process reaches one node.
+
+    `source` is None for the JVM of all clients, where the client.id of the first request names the client.
+    """
 
     def __init__(self, fabric: KafkaFabric, source: str | None, target: str) -> None:
         self._fabric = fabric
@@ -185,7 +198,7 @@ class RelayListener:
 
 
 async def _named(sock: socket.socket) -> str | None:
-    """The client.id of the first request; the bytes stay where they are."""
+    """Return the client.id of the first request without consuming its bytes, None if it cannot be read."""
     while True:
         await trio.lowlevel.wait_readable(sock)
         try:
@@ -206,6 +219,49 @@ def client_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def refuse(sock: socket.socket) -> None:
-    """As a port that nothing listens on does, as far as that can be once the kernel has accepted."""
+    """Reset an accepted connection, which can no longer be refused."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     sock.close()
+
+
+# ------------------------------------------------------------------------------------------------------------ exchanges
+#
+# The API of each frame on a connection, from the headers alone, and the request that a response answers.
+
+
+CLIENT_ID_AT = 8
+UNKNOWN_API = -1
+
+
+class Exchanges:
+    """Matches the responses on one connection to its requests.
+
+    A broker responds in order; requests without a response (acks=0) are skipped.
+    """
+
+    def __init__(self) -> None:
+        self._open: deque[tuple[int, int]] = deque()
+
+    def request(self, frame: bytes | bytearray) -> int:
+        """Record a request, and return its API key, which all versions have at the start. Source: RequestHeader"""
+        api_key = int.from_bytes(frame[0:2], "big", signed=True)
+        self._open.append((int.from_bytes(frame[4:8], "big"), api_key))
+        return api_key
+
+    def response(self, frame: bytes | bytearray) -> int:
+        """Remove the request that a response answers, and return its API key; UNKNOWN_API if there is none."""
+        correlation = int.from_bytes(frame[0:4], "big")
+        while self._open:
+            asked, api_key = self._open.popleft()
+            if asked == correlation:
+                return api_key
+        return UNKNOWN_API
+
+
+def client_id(frame: bytes | bytearray) -> str | None:
+    """Return the client.id in a request's first bytes; None if there is none or more bytes are needed."""
+    if len(frame) < CLIENT_ID_AT + 2:
+        return None
+    length = int.from_bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + 2], "big", signed=True)
+    text = frame[CLIENT_ID_AT + 2 : CLIENT_ID_AT + 2 + max(0, length)]
+    return text.decode("utf-8", "replace") if length > 0 and len(text) == length else None

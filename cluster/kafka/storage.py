@@ -1,7 +1,7 @@
-"""A directory that Kafka accepts as formatted: what `kafka-storage format` writes.
+"""Formats directories for Kafka, as `kafka-storage format` does.
 
 The records of the bootstrap checkpoint (metadata.version and features) come from Kafka's own StorageTool, once for all
-nodes and, with an installed version, for all runs; the rest is one small file a directory.
+controllers and, with an installed version, for all runs. The rest is one small file per directory.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ from pathlib import Path
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 META = "meta.properties"
-CHECKPOINTS = "*.checkpoint"
 FORMAT_S = 120
 
 
 class NotFormatted(Exception):
-    """Kafka's own tool refuses; the text is what it says."""
+    """Kafka's own tool has failed; the text is its message."""
 
 
 def format_checkpoints(command: Sequence[str], target: Path, scratch: Path) -> None:
     """Put the bootstrap checkpoint into `target`.
 
-    command: of StorageTool for a node whose log.dirs is `scratch`     raises: NotFormatted
+    Args:
+        command: StorageTool for a node whose log.dirs is `scratch`.
+
+    Raises:
+        NotFormatted: if the tool fails.
     """
     shutil.rmtree(scratch, ignore_errors=True)
     try:
@@ -37,14 +40,13 @@ def format_checkpoints(command: Sequence[str], target: Path, scratch: Path) -> N
         raise NotFormatted(str(error)) from error
     if done.returncode:
         raise NotFormatted((done.stderr.strip() or done.stdout.strip())[-2000:])
-    target.mkdir(parents=True, exist_ok=True)
-    for file in scratch.glob(CHECKPOINTS):
-        shutil.copy(file, target)
+    # Up to 4.3 this is bootstrap.checkpoint; since 4.4 a snapshot in the folder of the metadata log.
+    shutil.copytree(scratch, target, ignore=shutil.ignore_patterns(META))
     shutil.rmtree(scratch)
 
 
 def keep_checkpoints(checkpoints: Path, place: Path) -> None:
-    """For later runs. Where it cannot be kept, or another run has just kept the same, nothing is lost."""
+    """Copy checkpoints to `place` for later runs, if possible."""
     with contextlib.suppress(OSError):
         place.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".format-", dir=place.parent) as scratch:
@@ -55,18 +57,18 @@ def is_formatted(directory: Path) -> bool:
     return (directory / META).is_file()
 
 
-def format_directory(directory: Path, node_id: int, checkpoints: Path) -> None:
-    """An empty directory becomes one that Kafka starts on."""
+def format_directory(directory: Path, node_id: int, checkpoints: Path | None) -> None:
+    """Format an empty directory so that Kafka starts on it; `checkpoints` is None for a node that is no controller."""
     directory.mkdir(parents=True, exist_ok=True)
-    for file in checkpoints.glob(CHECKPOINTS):
-        shutil.copy(file, directory)
+    if checkpoints is not None:
+        shutil.copytree(checkpoints, directory, dirs_exist_ok=True)
     (directory / META).write_text(
         f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={node_id}\ndirectory.id={_new_id()}\n", encoding="ascii"
     )
 
 
 def _new_id() -> str:
-    """A Uuid as Kafka prints one; none begins with a dash (Uuid.randomUuid)."""
+    """Return a new Uuid as Kafka prints it; none begins with a dash (Uuid.randomUuid)."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
         if not text.startswith("-"):

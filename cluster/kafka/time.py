@@ -1,8 +1,8 @@
-"""The clock of a run on real Kafka, and the agenda of its file.
+"""The clock of a run on real Kafka, and the agenda, which has the scheduled actions of the scenario.
 
-The run begins when the cluster is up: until then its clock is negative, and what the trace shows happens at 0. The
-agenda holds what the file does at a certain time. It waits while a JVM that the file has started comes up, for seconds
-that a broker of the other worlds does not need; all that follows on the agenda comes so much later.
+The run begins when the cluster has started: until then its clock is negative, and the trace shows time 0. The agenda
+pauses while a JVM that the scenario has started comes up, which takes seconds that a broker of other modes does not
+need; all later actions are delayed by that time.
 """
 
 from __future__ import annotations
@@ -16,17 +16,22 @@ from cluster.live.time import LiveTime
 from replica.trace.events import TraceLog
 
 WARM_UP_US = 600_000_000
-"""The clock starts so long before 0."""
+"""The time before 0 at which the clock starts."""
 FOREVER_US = 1 << 62
 LOOK_US = 20_000
-"""So often the agenda looks whether what it waits for has come."""
+"""The interval at which the agenda checks what it waits for."""
 
 Callback = Callable[[], None]
 
 
 class KafkaTime(LiveTime):
     def __init__(self, trace: TraceLog, may_begin: Callable[[], bool]) -> None:
-        """may_begin: asked until it is true; then the clock stands at 0. It may raise what ends the run"""
+        """Start the clock below 0.
+
+        Args:
+            may_begin: called until it returns True; the clock is then set to 0. It may raise an exception that ends the
+                run.
+        """
         super().__init__(trace)
         self._may_begin = may_begin
         self.has_begun = False
@@ -37,7 +42,7 @@ class KafkaTime(LiveTime):
         self.measures_requests = False
 
     def wall_clock(self) -> WallClock:
-        """Its machine is there before the run begins; when it does, the clock is set anew."""
+        """Create a machine's clock, which is set again when the run begins."""
         clock = super().wall_clock()
         self._wall_clocks.append(clock)
         return clock
@@ -65,7 +70,7 @@ class KafkaTime(LiveTime):
         self.agenda.at(at_us, callback)
 
     def _look(self) -> None:
-        """Steps come often enough, then, for `may_begin` to be asked."""
+        """Take steps at short intervals until the run begins, so that `may_begin` is called."""
         if not self.has_begun:
             self.at(self.now_us + LOOK_US, self._look)
 
@@ -79,20 +84,20 @@ class KafkaTime(LiveTime):
 
 
 class Agenda:
-    """What the file does at a certain time of its own; that time stands still while something is waited for."""
+    """The scheduled actions of a scenario. Their time stands still while a condition is awaited."""
 
     def __init__(self, time: LiveTime) -> None:
         self._time = time
         self._entries: list[tuple[int, int, Callback]] = []
         self._count = 0
         self._waiting: dict[Callable[[], bool], int] = {}
-        """What is waited for, and until when at the latest."""
+        """Awaited conditions with their deadlines."""
         self._stands_since_us: int | None = None
         self._late_us = 0
 
     @property
     def late_us(self) -> int:
-        """How much later than written it all happens now."""
+        """The current delay of all scheduled actions in microseconds."""
         stands = 0 if self._stands_since_us is None else self._time.now_us - self._stands_since_us
         return self._late_us + stands
 
@@ -120,7 +125,7 @@ class Agenda:
             self._time.at(at_us + self._late_us, self._come_due)
 
     def _come_due(self) -> None:
-        """One entry a call: there is a call for each of them, at its time or later."""
+        """Run one due entry; there is a call for each entry, at its time or later."""
         if self._stands_since_us is None and self._entries and self._entries[0][0] + self._late_us <= self._time.now_us:
             _, _, callback = heapq.heappop(self._entries)
             callback()

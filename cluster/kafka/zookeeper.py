@@ -1,4 +1,4 @@
-"""A cluster with ZooKeeper: one server of it is the registry, and every broker has its address.
+"""The configuration of a cluster with ZooKeeper, where one server is the registry that all brokers connect to.
 
 Source: ZooKeeper 3.5 QuorumPeerConfig, QuorumPeerMain (one server alone); Kafka 2.8 KafkaConfig, KafkaServer.startup
 """
@@ -6,20 +6,20 @@ Source: ZooKeeper 3.5 QuorumPeerConfig, QuorumPeerMain (one server alone); Kafka
 from __future__ import annotations
 
 from cluster.kafka.addresses import Addresses
-from cluster.kafka.exchanges import Exchanges
 from cluster.kafka.properties import NodeSpec
+from cluster.kafka.relay import Exchanges
 from cluster.protocol.versions import ZOOKEEPER
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 STARTED = b"PrepRequestProcessor (sid:0) started"
 BROKER_STARTED = b" started (KafkaServer)"
-"""Of the registry and of a broker. source: PrepRequestProcessor.run, KafkaServer.startup"""
+"""Start messages of the registry and of a broker. Source: PrepRequestProcessor.run, KafkaServer.startup"""
 TICK_MS = 2000
-"""As in ZooKeeper's sample and in the simulator: a session ends at the tick after its timeout."""
+"""The tick, as in ZooKeeper's sample and in the simulator: a session ends at the tick after its timeout."""
 CONNECT_MS = 120_000
-"""A broker waits so long for the registry, whose JVM starts at the same time."""
+"""How long a broker waits for the registry, whose JVM starts at the same time."""
 FILE_KB = 64
-"""ZooKeeper fills its transaction log with zeros by so much, 64 MB unless it is said."""
+"""The size by which ZooKeeper preallocates its transaction log, by default 64 MB."""
 JVM_PROPERTIES = {"zookeeper.preAllocSize": str(FILE_KB)}
 
 
@@ -37,7 +37,7 @@ def registry_properties(node: NodeSpec, addresses: Addresses) -> dict[str, str]:
 
 
 def membership_properties(node: NodeSpec, registry: NodeSpec, addresses: Addresses) -> dict[str, str]:
-    """What makes a broker a member of the cluster."""
+    """Return the keys that make a broker a member of the cluster."""
     return {
         "broker.id": str(node.node_id),
         "zookeeper.connect": f"{registry.name}:{addresses.nodes[registry.name]}",
@@ -46,7 +46,7 @@ def membership_properties(node: NodeSpec, registry: NodeSpec, addresses: Address
 
 
 class RegistryExchanges(Exchanges):
-    """Of a connection to the registry: its frames have a size as Kafka's have, and no API key."""
+    """The requests on a connection to ZooKeeper, whose frames have a size as in Kafka, but no API key."""
 
     def request(self, frame: bytes | bytearray) -> int:
         return ZOOKEEPER

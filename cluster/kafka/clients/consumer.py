@@ -1,7 +1,7 @@
-"""One Java consumer, as the run has it in hand.
+"""One Java consumer of a run, whose actions become trace events.
 
-It says itself what it reads and where its position moves; the frames on its connections say which broker answered, and
-with which error.
+The JVM reports the records that it reads and changes of its position; the frames on its connections show which broker
+answered, with which error.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from replica.trace.events import TraceEvent, TraceLog
 NOBODY_YET = "-"
 END_OFFSET_WITHIN_MS = 30_000
 LOG_TRUNCATION = "LOG_TRUNCATION"
-"""Java's LogTruncationException has no number on the wire."""
+"""The name of Java's LogTruncationException, which has no error code."""
 
 
 class JavaConsumer(ObservedClient):
-    """Implements OperatedConsumer.
+    """A Java consumer that a scenario controls (an OperatedConsumer).
 
-    tell: gives the JVM an order     begin: its process runs from now on; returns where the brokers are reached
+    Args:
+        tell: sends an order to the JVM.
+        begin: starts the host's process and returns the brokers' addresses.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class JavaConsumer(ObservedClient):
         self._peers: dict[TopicPartition, str] = {}
         self._next: dict[TopicPartition, Offset] = {}
         self._errors: dict[TopicPartition, str] = {}
-        """The latest one since the last record."""
+        """The latest error of each partition since its last record."""
         self._asked_by_application: dict[TopicPartition, str | None] = {}
         self._asked_ends: dict[TopicPartition, None] = {}
 
@@ -66,7 +68,7 @@ class JavaConsumer(ObservedClient):
         return []
 
     def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
-        """The first refusal is the answer, as of the run's other consumers; Kafka's asks again until it has one."""
+        """Request an end offset. The first error is the answer, as for simulated consumers, though Java retries."""
         self._asked_ends[tp] = None
         self._tell({**self._order("end_offset", tp), "within_ms": END_OFFSET_WITHIN_MS})
         return []
@@ -115,7 +117,7 @@ class JavaConsumer(ObservedClient):
         elif error == ErrorCode.OFFSET_OUT_OF_RANGE.name:
             cause = ResetCause.OUT_OF_RANGE
         else:
-            # KIP-320: it asks a new leader where its epoch ends, and goes back to there.
+            # KIP-320: the consumer asks a new leader where the old epoch ends, and moves back to that offset.
             error, cause, policy = LOG_TRUNCATION, ResetCause.TRUNCATED, None
         self._next[tp] = event["offset"]
         self._emit(
@@ -133,17 +135,9 @@ class JavaConsumer(ObservedClient):
 
     def _end_offset(self, tp: TopicPartition, offset: Offset, error: str | None) -> None:
         if tp not in self._asked_ends:
-            return  # Answered already, by a refusal.
+            return  # Already answered with an error.
         del self._asked_ends[tp]
-        self._emit(
-            trace.EndOffsetSeen(
-                self._name,
-                *tp,
-                peer=self._peer(tp),
-                offset=offset,
-                error=error,
-            )
-        )
+        self._emit(trace.EndOffsetSeen(self._name, *tp, peer=self._peer(tp), offset=offset, error=error))
 
     def _fetch_failed(self, tp: TopicPartition, error: str) -> None:
         self._errors[tp] = error
@@ -161,7 +155,7 @@ class JavaConsumer(ObservedClient):
         return self._peers.get(tp, NOBODY_YET)
 
     def _emit(self, event: TraceEvent) -> None:
-        # What the JVM says in one step are several things, of which none leads to the next.
+        # Events that the JVM reports in one step do not cause each other.
         self._recorder.cause = None
         self._recorder.emit(event)
 

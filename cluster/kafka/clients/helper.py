@@ -1,11 +1,14 @@
-"""The JVM that all Java clients of a run are in: orders go to its standard input, its events come from the output."""
+"""The JVM with all Java clients of a run: it reads orders from standard input and writes events to its output."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path
@@ -20,7 +23,12 @@ _CHUNK = 65_536
 
 
 class ClientsJvm:
-    """heard: is called with each event, a step at a time     console: for what Java itself has to say"""
+    """The process of the clients' JVM.
+
+    Args:
+        console: file for Java's own output.
+        heard: called with each event, in a separate step.
+    """
 
     def __init__(self, command: Sequence[str], console: Path, heard: Callable[[dict[str, Any]], None]) -> None:
         with console.open("ab") as out:
@@ -39,7 +47,7 @@ class ClientsJvm:
         self.died_of: str | None = None
 
     def tell(self, order: Order) -> None:
-        """Never waits: what the JVM has not read yet is kept here."""
+        """Queue an order without waiting for the JVM to read it."""
         self._orders.send_nowait(order)
 
     async def run(self) -> None:
@@ -55,7 +63,7 @@ class ClientsJvm:
                 async for order in self._waiting:
                     await stream.send_all(json.dumps(order).encode() + b"\n")
         except trio.BrokenResourceError:
-            pass  # It has died, and the reader says so.
+            pass  # The JVM has ended, which `_read` reports.
 
     async def _read(self) -> None:
         assert self._process.stdout is not None
@@ -74,7 +82,7 @@ class ClientsJvm:
             self._heard(event)
 
     def stop(self) -> None:
-        """SIGSTOP: it does nothing more, and its connections stay."""
+        """Stop the JVM by SIGSTOP; its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)
 
     def end_at_once(self) -> None:
@@ -83,3 +91,52 @@ class ClientsJvm:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
+
+
+# ------------------------------------------------------------------------------------------------------------ compiling
+#
+# The program of the clients' JVM: one Java source, compiled against the jars of a version of Kafka.
+
+
+SOURCE = Path(__file__).with_name("KafkaClients.java")
+MAIN = "KafkaClients"
+COMPILE_S = 180
+
+
+class NotCompiled(Exception):
+    """`javac` refused the source; the text is the output of `javac`."""
+
+
+def classes_place(folder: Path) -> Path:
+    """Return the folder of the compiled classes, whose name has a hash of the source."""
+    return folder / f"clients-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}"
+
+
+def compiled(compiler: Path, classpath: str, folder: Path) -> Path:
+    """Return the folder of the classes below `folder`, compiled if needed.
+
+    Raises:
+        NotCompiled: if the compiler fails.
+        OSError: if a file cannot be written.
+    """
+    place = classes_place(folder)
+    if place.is_dir():
+        return place
+    folder.mkdir(parents=True, exist_ok=True)
+    classes = Path(tempfile.mkdtemp(prefix=".clients-", dir=folder))
+    try:
+        command = [str(compiler), "-nowarn", "-proc:none", "-cp", classpath, "-d", str(classes), str(SOURCE)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_S, check=False)
+        if done.returncode:
+            raise NotCompiled(f"{compiler} could not compile {SOURCE.name}: {done.stderr.strip()[-2000:]}")
+        try:
+            classes.rename(place)
+        except OSError:
+            if not place.is_dir():
+                raise
+            # Another process was faster.
+    except subprocess.TimeoutExpired as error:
+        raise NotCompiled(f"{compiler} did not compile {SOURCE.name} within {COMPILE_S} s") from error
+    finally:
+        shutil.rmtree(classes, ignore_errors=True)
+    return place

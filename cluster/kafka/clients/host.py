@@ -1,4 +1,4 @@
-"""The machine of one Java client. Its process is a part of the JVM of all clients: what ends is the client in it."""
+"""The host of one Java client. All clients share one JVM, so only the client ends, not the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replica.trace.events import TraceLog
 
 
 class ClientsOrders(Protocol):
-    """What the hosts of all clients share. bootstrap: of the cluster, as the JVM reaches it"""
+    """The JVM that all clients share. `bootstrap` lists the brokers' addresses as the JVM reaches them."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -27,7 +27,10 @@ class ClientsOrders(Protocol):
 
 
 class JavaClientHost(Host):
-    """A client that is killed closes its connections, as its kernel would. It cannot be paused alone."""
+    """The host of one Java client.
+
+    A killed client closes its connections, as its kernel would. It cannot be paused alone.
+    """
 
     def __init__(self, fabric: Fabric, name: str, jvm: ClientsOrders, recorder: TraceLog) -> None:
         super().__init__(fabric, name)
@@ -36,7 +39,7 @@ class JavaClientHost(Host):
         self._client: JavaProducer | JavaConsumer | None = None
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
-        """To its stand-in."""
+        """Call a method of the object that represents the client."""
         method(self.time.now_us)
 
     def client_stand_in(self, order: ClientOrder) -> JavaProducer | JavaConsumer:
@@ -52,7 +55,7 @@ class JavaClientHost(Host):
         return self._jvm.bootstrap
 
     def sight(self, peer: str) -> ConnectionSight | None:
-        """For a connection that it has opened; None: it does not run any more."""
+        """Return the observer of a connection that the client has opened; None if the client has ended."""
         return None if self._client is None or self.process is None else ConnectionSight(self._client, peer)
 
     def heard(self, event: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the clients' JVM is asked to do: lines of JSON, with Kafka's own keys of configuration."""
+"""The orders to the clients' JVM: lines of JSON, with Kafka's own configuration keys."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ KeyAndValue = tuple[bytes | None, bytes]
 
 
 def settings(config: Config) -> dict[str, str]:
-    """Every key with its value, so that no version's own defaults decide; a Java int takes no more than its most.
+    """Return every key with its value, so that no version's defaults apply; values are limited to Java's int.
 
-    An empty text stands for Kafka's null, as of `transactional.id`, and is left out. A JVM's clients send and read
-    bytes.
+    Empty values stand for Kafka's null, as for `transactional.id`, and are omitted, as are serializers and
+    interceptors, because the JVM's clients send and read bytes.
     """
     found = {}
     for key, field in config.keys().items():
@@ -35,12 +35,13 @@ def settings(config: Config) -> dict[str, str]:
 def producer_settings(
     name: str, bootstrap: str, config: ProducerConfig, largest_batch: Sequence[KeyAndValue]
 ) -> dict[str, str]:
-    """The application decides what travels together, as with the run's other clients: a record alone, or a batch of
-    records that is exactly full with them, and is flushed.
+    """Return a producer's settings, with which the application decides what a batch contains.
+
+    A batch has one record, or is filled by the records of one call, and is flushed.
     """
     own = settings(config)
     if len(largest_batch) > 1:
-        # As long as Kafka allows: what is not full waits for the flush.
+        # The longest time that Kafka allows: a batch that is not full waits for the flush.
         linger_ms = config.delivery_timeout_ms - config.request_timeout_ms
         own |= {"batch.size": str(batch_bytes(largest_batch)), "linger.ms": str(min(linger_ms, INT32_MAX))}
     else:
@@ -59,13 +60,13 @@ def consumer_settings(name: str, bootstrap: str, config: ConsumerConfig) -> dict
 
 
 def batch_bytes(records: Sequence[KeyAndValue]) -> int:
-    """Of one uncompressed batch of records of one instant. source: DefaultRecord.sizeInBytes"""
-    return BATCH_HEADER_BYTES + sum(_record_bytes(record, place) for place, record in enumerate(records))
+    """Return the size of one uncompressed batch of records with equal timestamps. Source: DefaultRecord.sizeInBytes"""
+    return BATCH_HEADER_BYTES + sum(_record_bytes(record, index) for index, record in enumerate(records))
 
 
-def _record_bytes(record: KeyAndValue, place: int) -> int:
+def _record_bytes(record: KeyAndValue, index: int) -> int:
     fields = sum(1 if data is None else varint_bytes(len(data)) + len(data) for data in record)
-    body = 1 + varint_bytes(0) + varint_bytes(place) + fields + varint_bytes(0)
+    body = 1 + varint_bytes(0) + varint_bytes(index) + fields + varint_bytes(0)
     return varint_bytes(body) + body
 
 

@@ -1,7 +1,7 @@
-"""One Java producer, as the run has it in hand: the application's calls go to its JVM, and what it does becomes events.
+"""One Java producer of a run, whose actions become trace events.
 
-Its own words say which record was acked, where and when, or failed, and why. The frames on its connections say which
-batch held it, on which attempt, and what each answer was.
+The JVM reports which records were acked or failed, with offset, time and error. The frames on its connections show the
+batch of each record, the attempt, and each response.
 """
 
 from __future__ import annotations
@@ -23,14 +23,19 @@ from replica.trace import events as trace
 from replica.trace.events import TraceLog
 
 UNKNOWN_PARTITION = -1
-"""In RecordSent: the producer chooses the partition, and says so later."""
+"""The partition in RecordSent while the producer has yet to choose it."""
 NOT_ON_ITS_WAY = "-"
 
 
 @dataclass(slots=True)
 class SentRecord:
-    """partition: as far as it is known     latest: the event that what comes next follows from
-    unanswered: attempts on their way     may_be_written: some attempt has no definite answer
+    """A record that was sent and is neither acked nor failed.
+
+    Attributes:
+        partition: the partition of the record, as far as known.
+        latest: number of the trace event that causes the record's next event.
+        unanswered: number of attempts in flight.
+        may_be_written: True if an attempt had no definite response.
     """
 
     partition: int
@@ -52,9 +57,11 @@ class BatchAttempt:
 
 
 class JavaProducer(ObservedClient):
-    """Implements OperatedProducer.
+    """A Java producer that a scenario controls (an OperatedProducer).
 
-    tell: gives the JVM an order     begin: its process runs from now on; returns where the brokers are reached
+    Args:
+        tell: sends an order to the JVM.
+        begin: starts the host's process and returns the brokers' addresses.
     """
 
     def __init__(
@@ -92,14 +99,14 @@ class JavaProducer(ObservedClient):
             self._recorder.cause = None
             sent = trace.RecordSent(self._name, self._topic, partition, record=record.name, acks=self._acks)
             self._sent[record.name] = SentRecord(partition, self._recorder.emit(sent))
-        # Without a batch to be filled nothing lingers.
+        # Without a batch to fill, linger.ms is 0.
         flush = len(self._order.largest_batch) > 1
         orders = list(map(record_order, records))
         self._tell({"do": "send", "client": self._name, "records": orders, "flush": flush})
         return []
 
     def _partition_of(self, record: ProducerRecord) -> int:
-        """What the producer is going to choose, as far as that can be known."""
+        """Return the partition that the producer will choose, or UNKNOWN_PARTITION."""
         if record.partition is not None:
             return record.partition
         if record.key is not None:
@@ -232,10 +239,10 @@ class JavaProducer(ObservedClient):
             record.may_be_written |= error in INDEFINITE
 
     def _known(self, sending: BatchAttempt) -> list[SentRecord]:
-        """Those whose fate the application does not know yet."""
+        """Return the batch's records that are neither acked nor failed."""
         return [self._sent[name] for name in sending.names if name in self._sent]
 
 
 def name_of(value: bytes | None) -> str:
-    """The first word of a record's value."""
+    """Return the first word of a record's value, which is the record's name."""
     return (value or b"?").split(b" ", 1)[0].decode("utf-8", "replace")

@@ -1,6 +1,6 @@
-"""One connection of a client that is a JVM's, read along: requests when they set out, answers when they arrive.
+"""The observer of one connection of a Java client: requests when they leave, responses when they arrive.
 
-Only what a client does not say itself is looked for: its batches, the errors of answers, and who answers.
+It reads only what a client does not report itself: its batches, the errors in responses, and the responding broker.
 """
 
 from __future__ import annotations
@@ -10,18 +10,11 @@ from collections import deque
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from cluster.protocol import versions
 from cluster.protocol.api_00_produce import decode_produce_request, decode_produce_response
 from cluster.protocol.cold import decode_response
 from cluster.protocol.fetch_response_codec import decode_fetch_response
-from cluster.protocol.versions import (
-    FETCH,
-    LIST_OFFSETS,
-    METADATA,
-    PRODUCE,
-    RequestHeader,
-    read_request_header,
-    response_correlation_id,
-)
+from cluster.protocol.versions import RequestHeader, read_request_header, response_correlation_id
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import TopicPartition
 from replica.log.batches.records import BatchHeader, Record, read_header, read_records
@@ -36,7 +29,7 @@ class BatchSeen(NamedTuple):
 
 
 class AnswerSeen(NamedTuple):
-    """The answer for one partition. has_records: of a Fetch"""
+    """The response for one partition. `has_records` is for a Fetch."""
 
     topic_partition: TopicPartition
     error: ErrorCode
@@ -45,21 +38,22 @@ class AnswerSeen(NamedTuple):
 
 
 class ObservedClient:
-    """A client as its connections show it; it overrides what it wants to know."""
+    """Receives what is observed on a client's connections. Subclasses override the methods that they need."""
 
     def __init__(self, topics: tuple[str, ...]) -> None:
-        """topics: all that it uses"""
+        """Create a client that uses these topics."""
         self.topics = topics
         self._names: dict[UUID, str] = {}
 
     def topic_told(self, topic_id: UUID, name: str) -> None:
-        """The metadata that it gets have it."""
+        """Store the name of a topic id in the client's metadata."""
         self._names[topic_id] = name
 
     def name_of(self, topic_id: UUID) -> str:
-        """Answers name topics by their ids (KIP-516), of which the client has had metadata before it asks.
+        """Return the name of a topic id (KIP-516), from metadata that the client got before.
 
-        raises: KafkaError UNKNOWN_TOPIC_ID
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_ID.
         """
         if len(self.topics) == 1:
             return self.topics[0]
@@ -68,7 +62,7 @@ class ObservedClient:
         return self._names[topic_id]
 
     def batch_left(self, peer: str, batch: BatchSeen, acks: int) -> object:
-        """returns: what stands for this sending when it is answered"""
+        """Handle a batch that leaves. Return an object that identifies this attempt for its response."""
         return None
 
     def batch_answered(self, peer: str, sending: object, answer: AnswerSeen) -> None: ...
@@ -81,7 +75,7 @@ class ObservedClient:
 
 
 class ConnectionSight:
-    """peer: the node at the other end"""
+    """Observes the requests and responses on one connection. `peer` is the node at the other end."""
 
     def __init__(self, client: ObservedClient, peer: str) -> None:
         self._client = client
@@ -89,10 +83,10 @@ class ConnectionSight:
         self._open: deque[tuple[RequestHeader, dict[TopicPartition, object]]] = deque()
 
     def request(self, frame: bytes | bytearray) -> None:
-        """What cannot be read is left to the broker, which refuses it."""
+        """Observe a request. An unreadable request is ignored, since the broker refuses it."""
         with contextlib.suppress(PeerViolation, KafkaError):
             header = read_request_header(frame)
-            sendings, awaits_answer = self._produce(header, frame) if header.api_key == PRODUCE else ({}, True)
+            sendings, awaits_answer = self._produce(header, frame) if header.api_key == versions.PRODUCE else ({}, True)
             if awaits_answer:
                 self._open.append((header, sendings))
 
@@ -106,7 +100,7 @@ class ConnectionSight:
                     return
 
     def ended(self, reason: str) -> None:
-        """What was sent and not answered never will be."""
+        """Report that the unanswered requests will get no response."""
         unanswered, self._open = self._open, deque()
         for _, sendings in unanswered:
             for sending in sendings.values():
@@ -132,24 +126,24 @@ class ConnectionSight:
     def _answered(
         self, header: RequestHeader, sendings: dict[TopicPartition, object], frame: bytes | bytearray
     ) -> None:
-        if header.api_key == PRODUCE:
+        if header.api_key == versions.PRODUCE:
             self._produce_answered(header, sendings, frame)
-        elif header.api_key == FETCH:
+        elif header.api_key == versions.FETCH:
             for topic, fetched in decode_fetch_response(header.api_version, frame).topics:
                 for one in fetched:
                     name = self._topic_partition(topic, one.partition)
                     self._client.fetch_answered(self._peer, AnswerSeen(name, one.error, has_records=bool(one.records)))
-        elif header.api_key == METADATA:
+        elif header.api_key == versions.METADATA:
             self._metadata_answered(header, frame)
-        elif header.api_key == LIST_OFFSETS:
-            answer: Any = decode_response(LIST_OFFSETS, header.api_version, frame)
+        elif header.api_key == versions.LIST_OFFSETS:
+            answer: Any = decode_response(versions.LIST_OFFSETS, header.api_version, frame)
             for entry in answer.topics:
                 for part in entry.partitions:
                     name = TopicPartition(entry.name, part.partition_index)
                     self._client.offset_answered(self._peer, AnswerSeen(name, part.error_code))
 
     def _metadata_answered(self, header: RequestHeader, frame: bytes | bytearray) -> None:
-        answer: Any = decode_response(METADATA, header.api_version, frame)
+        answer: Any = decode_response(versions.METADATA, header.api_version, frame)
         for topic in answer.topics:
             topic_id = getattr(topic, "topic_id", None)
             if topic_id is not None and topic.name is not None:

@@ -1,6 +1,6 @@
-"""Events of a cluster of real Kafka brokers, from what can be seen of it: the controller's metadata log or
-ZooKeeper's transaction log, the segment files of every broker, the lines that nodes write to their consoles, and high
-watermarks sampled over the wire.
+"""Derives the events of real Kafka brokers from their logs, console output and sampled high watermarks.
+
+The logs are the controller's metadata log or ZooKeeper's transaction log, and the segment files of every broker.
 
 May import: cluster.protocol.
 Open first: observer.py.

@@ -1,6 +1,6 @@
-"""Lines that Kafka's processes write to their consoles, as far as they say what became of a replica.
+"""Parses the console lines of Kafka's processes that concern replicas.
 
-Their wording is that of 2.8 and of 3.0 to 4.1; a line in other words is passed over, and the files say the rest.
+The patterns match the wording of 2.8 and of 3.0 to 4.1. Other lines are skipped, since the log files show the rest.
 
 Source: Partition.scala (makeLeader, makeFollower, maybeShrinkIsr), LogManager.scala, AbstractFetcherThread.scala,
 ReplicaManager.scala, ReplicationControlManager.java; in the ZooKeeper era KafkaController.scala, ZooKeeperServer.java
@@ -19,7 +19,10 @@ from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidLeader:
-    """The broker leads; `offset` is where its epoch starts. partition_epoch: None in 2.8, which does not say it"""
+    """The line of a broker that became leader; `offset` is where its epoch starts.
+
+    `partition_epoch` is None in 2.8, whose line omits it.
+    """
 
     topic_partition: TopicPartition
     leader_epoch: LeaderEpoch
@@ -31,7 +34,10 @@ class SaidLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidFollower:
-    """The broker follows `leader`, -1 for none; None, and no partition epoch, in 2.8, which does not say it."""
+    """The line of a broker that became follower of `leader`, -1 for none.
+
+    Leader and partition epoch are None in 2.8, whose line omits them.
+    """
 
     topic_partition: TopicPartition
     leader_epoch: LeaderEpoch
@@ -43,7 +49,7 @@ class SaidFollower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidLoaded:
-    """A log that was there is open, after its recovery if it needed one."""
+    """The line about an existing log that was opened, after its recovery if needed."""
 
     topic_partition: TopicPartition
     log_start_offset: Offset
@@ -52,14 +58,14 @@ class SaidLoaded:
 
 @dataclass(frozen=True, slots=True)
 class SaidCleanness:
-    """Whether the directory has the file of a shutdown in order."""
+    """The line that says whether the log directory has the file of a clean shutdown."""
 
     was_clean: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SaidTruncation:
-    """A fetcher cuts its log: `words` say to where, and due to what; none in 2.8, where the log says it."""
+    """The line about a truncated log. `words` say where and why; in 2.8 they are empty."""
 
     topic_partition: TopicPartition
     words: str
@@ -67,7 +73,7 @@ class SaidTruncation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidShrink:
-    """The leader asks for a smaller ISR. words: of the replicas that left"""
+    """The line of a leader that proposes a smaller ISR. `words` describe the replicas that left."""
 
     topic_partition: TopicPartition
     previous_isr: tuple[BrokerId, ...]
@@ -77,14 +83,14 @@ class SaidShrink:
 
 @dataclass(frozen=True, slots=True)
 class SaidRefusal:
-    """The leader did not append; the next line names the exception."""
+    """The line of a leader that refused an append; the next line names the exception."""
 
     topic_partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class SaidException:
-    """name: without its package, and without `Exception` at its end"""
+    """A line that names an exception. `name` lacks the package and the suffix `Exception`."""
 
     name: str
     message: str
@@ -92,7 +98,7 @@ class SaidException:
 
 @dataclass(frozen=True, slots=True)
 class SaidFencing:
-    """By a controller: a session has timed out. broker_epoch: None up to 3.9, which does not name it"""
+    """The line about a broker whose session timed out. `broker_epoch` is None up to 3.9, whose line omits it."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch | None
@@ -100,14 +106,14 @@ class SaidFencing:
 
 @dataclass(frozen=True, slots=True)
 class SaidExpiry:
-    """By ZooKeeper, of one of its sessions."""
+    """The line about a session that ZooKeeper expired."""
 
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class SaidLive:
-    """By a controller of the ZooKeeper era: brokers that came, that are gone, or all that live as it takes over."""
+    """A ZooKeeper-era controller's line about brokers that started or failed, or that are live when it takes over."""
 
     kind: Literal["startup", "failure", "takeover"]
     brokers: tuple[BrokerId, ...]
@@ -130,14 +136,17 @@ Said = (
 
 @dataclass(frozen=True, slots=True)
 class ConsoleLine:
-    """wall_ms: of the process that wrote it; of a line without a time, that of the line before"""
+    """A line of a console.
+
+    `wall_ms` is the time that the line states; a line without a time gets the time of the previous line.
+    """
 
     wall_ms: int
     said: Said
 
 
 class ConsoleReader:
-    """Cuts what a console got into lines; a line counts once it has ended."""
+    """Parses console output, each line once it is complete."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -1,4 +1,4 @@
-"""Where the decisions of a cluster of real brokers are read: in a quorum's metadata log, or in ZooKeeper's."""
+"""The decisions of real controllers, read from a quorum's metadata log or from ZooKeeper's log."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Protocol
 
 from cluster.kafka.observe.console_lines import ConsoleLine, SaidExpiry, SaidFencing, SaidLive
 from cluster.kafka.observe.log_files import DiskLog
+from cluster.kafka.observe.log_tail import MetadataTail
 from cluster.kafka.observe.metadata_events import MetadataEvents
-from cluster.kafka.observe.metadata_tail import MetadataTail
 from cluster.kafka.observe.observed import Dated, ObservedNode, Seen
 from cluster.kafka.observe.registry_events import RegistryEvents
 from cluster.kafka.observe.registry_log import RegistryTail
@@ -19,23 +19,27 @@ from replica.ids import METADATA_TOPIC, BrokerId, Names, TopicPartition
 class Decisions(Protocol):
     @property
     def controller(self) -> str:
-        """The node that is the active controller, "" before the first."""
+        """The name of the active controller, "" before the first."""
 
     def look(self) -> Iterator[Dated]:
-        """What was decided since. raises: PeerViolation"""
+        """Yield the decisions since the last call.
+
+        Raises:
+            PeerViolation: if the log is damaged.
+        """
 
     def have_joined(self, brokers: Sequence[BrokerId]) -> bool:
-        """Whether the first brokers of a cluster are in it, so that the next one may come."""
+        """Return True if these first brokers of a cluster have joined, so that the next broker may join."""
 
     def partition(self, name: TopicPartition) -> PartitionRegistration | None:
-        """As it was decided last."""
+        """Return the latest decided state of a partition, None for an unknown partition."""
 
     def said(self, node: str, line: ConsoleLine) -> Iterable[Seen] | None:
-        """The events of a line, to be made when its turn comes; None: it is not about decisions."""
+        """Return the events of a console line as a lazy iterable; None if the line does not concern decisions."""
 
 
 class QuorumDecisions:
-    """KRaft."""
+    """The decisions of a KRaft quorum."""
 
     def __init__(self, voters: Iterable[ObservedNode], names: Names, topic_defaults: Mapping[str, str]) -> None:
         self._events = MetadataEvents(names, topic_defaults)
@@ -64,7 +68,7 @@ class QuorumDecisions:
 
 
 class RegistryDecisions:
-    """One server of ZooKeeper, and a controller among the brokers."""
+    """The decisions in a cluster with one ZooKeeper server and a controller among the brokers."""
 
     def __init__(self, registry: ObservedNode, names: Names, topic_defaults: Mapping[str, str]) -> None:
         self._events = RegistryEvents(registry.name, names, topic_defaults)
@@ -79,7 +83,7 @@ class RegistryDecisions:
             yield transaction.wall_ms, list(self._events.decided(transaction))
 
     def have_joined(self, brokers: Sequence[BrokerId]) -> bool:
-        """The first is to be the controller, too; which of the others comes next means nothing."""
+        """Return True once the first broker is the controller; the order of the others does not matter."""
         return not brokers or bool(self.controller)
 
     def partition(self, name: TopicPartition) -> PartitionRegistration | None:

@@ -1,6 +1,6 @@
-"""The logs in a broker's directory, as they lie on its disk while its process writes them.
+"""The logs in a broker's directory, read while the broker writes them.
 
-A look costs two calls of the system for each log whose files are the same ones.
+It takes two system calls to see that the files of a log are unchanged.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from replica.ids import METADATA_TOPIC, Offset, TopicPartition
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 
 LISTINGS_AFTER_CHANGE = 16
-"""A time stamp of a directory has the grain of the kernel's clock, some milliseconds: after a change it is listed so
-often, or a name that comes within one grain would never be seen."""
+"""The number of listings after a change.
+
+Timestamps of directories advance in steps of some milliseconds, so a single listing could miss a file that is created
+within the same step.
+"""
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
-"""A log that is deleted is renamed first, to a name that ends otherwise."""
+"""The name of a replica's directory; a deleted log is first renamed to a name with another ending."""
 
 
 class Listing:
-    """The names in a directory, listed anew when they may have changed."""
+    """The names in a directory, listed again when they may have changed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -31,7 +34,11 @@ class Listing:
         self._left = 0
 
     def look(self) -> bool:
-        """Whether `names` may be others than before. raises: FileNotFoundError"""
+        """List the directory if it may have changed. Return True if `names` may have changed.
+
+        Raises:
+            FileNotFoundError: if the directory is missing.
+        """
         state = self.directory.stat().st_mtime_ns
         if state != self._state:
             self._state, self._left = state, LISTINGS_AFTER_CHANGE
@@ -46,7 +53,7 @@ class Listing:
 
 
 class DiskLog:
-    """Implements LogFiles."""
+    """A log on a broker's disk. Implements LogFiles."""
 
     def __init__(self, directory: Path) -> None:
         self._listing = Listing(directory)
@@ -59,13 +66,12 @@ class DiskLog:
                 stats = [(base, path.stat()) for base, path in self._paths.items()]
                 return [SegmentSize(base, found.st_size, found.st_mtime_ns) for base, found in stats]
             except FileNotFoundError:
-                # A segment that retention takes is renamed between two calls: the others are still there.
+                # Retention renamed a segment between two calls; the other segments are still there.
                 self._listing.forget()
         self._listing.forget()
         return []
 
     def _list(self) -> None:
-        """raises: FileNotFoundError"""
         listing = self._listing
         if listing.look():
             found = [name for name in listing.names if _SEGMENT.fullmatch(name)]
@@ -80,12 +86,12 @@ class DiskLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
+        """The size of all segments in bytes."""
         return sum(segment.size for segment in self.segments())
 
 
 class BrokerDisk:
-    """The replicas in a broker's directory, by partition. Its copy of the metadata log is none of them."""
+    """The replicas in a broker's directory, by partition, without its copy of the metadata log."""
 
     def __init__(self, log_dir: Path) -> None:
         self._listing = Listing(log_dir)
@@ -104,5 +110,5 @@ class BrokerDisk:
         return self._logs
 
     def checkpointed_high_watermark(self, topic_partition: TopicPartition) -> Offset:
-        """0 where there is none."""
+        """Return a partition's high watermark in the checkpoint, 0 if it has none."""
         return read_offsets(self._listing.directory / HIGH_WATERMARKS).get(topic_partition, 0)

@@ -1,25 +1,40 @@
-"""One log whose files another process writes: which batches it got and lost since the last look.
+"""Follows a log whose files another process writes, and reports appended and truncated batches.
 
-Only headers are read. A batch counts once it is whole; a log is cut where a batch that was there is not there any more,
-or another one stands in its place: between two looks a follower may have cut its log and filled it again.
+Only headers are read. A batch counts once it is complete. A log counts as truncated where a batch is missing or was
+replaced, since a follower may truncate its log and fill it again between two looks.
 
 Source: LogSegment (a segment is named by its base offset), UnifiedLog.truncateTo, LocalLog.truncateFullyAndStartAt
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
+from uuid import UUID
 
+from cluster.kafka.observe.metadata_events import WrittenRecord
+from cluster.kafka.observe.metadata_records import decode_leader_change, decode_record
+from controller.metadata import MetadataRecord, RemoveTopicRecord, TopicRecord
 from replica.errors import KafkaError
 from replica.ids import Offset
-from replica.log.batches.records import BATCH_HEADER_BYTES, LOG_APPEND_TIME, MAGIC, BatchHeader, as_sent, read_header
+from replica.log.batches.records import (
+    BATCH_HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    BatchHeader,
+    Record,
+    as_sent,
+    read_header,
+    read_records,
+)
 
 HEADERS_CHUNK_BYTES = 64 << 10
 
 
 class SegmentSize(NamedTuple):
-    """state: differs whenever the file was written since"""
+    """A segment file. `state` changes with every write."""
 
     base_offset: Offset
     size: int
@@ -30,14 +45,14 @@ class LogFiles(Protocol):
     """The segments of one log on a disk."""
 
     def segments(self) -> Sequence[SegmentSize]:
-        """As they are now, lowest offset first; none if there is no log."""
+        """Return the current segments, lowest offset first; none if there is no log."""
 
     def read(self, base_offset: Offset, position: int, count: int) -> bytes:
-        """Of one segment; fewer bytes, or none, if it is shorter now or gone."""
+        """Read up to `count` bytes from a segment; return fewer, or none, if the segment was truncated or removed."""
 
 
 class TailBatch(NamedTuple):
-    """Where a batch lies. crc: as it was sent"""
+    """The position of a batch in the files. `crc` is the CRC that the producer sent."""
 
     segment: Offset
     position: int
@@ -54,7 +69,7 @@ class TailBatch(NamedTuple):
 
 
 class TailChange(NamedTuple):
-    """First the log was cut to `cut_to`, if that is no None; then it got batches."""
+    """A truncation to offset `cut_to` (None for no truncation), followed by appended batches."""
 
     cut_to: Offset | None
     appended: tuple[TailBatch, ...]
@@ -64,7 +79,12 @@ NO_CHANGE = TailChange(None, ())
 
 
 class LogTail:
-    """batches: of the log, in order     start: its first offset, as its files are named"""
+    """The observed state of one log.
+
+    Attributes:
+        batches: batches of the log, in order.
+        start: first offset, from the names of its files.
+    """
 
     def __init__(self) -> None:
         self.batches: list[TailBatch] = []
@@ -73,7 +93,7 @@ class LogTail:
 
     @property
     def end(self) -> Offset:
-        """Log end offset, as the files say."""
+        """The log end offset in the files."""
         return self.batches[-1].end_offset if self.batches else self.start
 
     def look(self, files: LogFiles) -> TailChange:
@@ -86,7 +106,7 @@ class LogTail:
         self._forget_below(first)
         was_cut = self._drop_what_is_gone(files, sizes)
         if not self.batches:
-            # Also a log that was emptied and begins anew at a higher offset.
+            # This includes a log that was emptied and begins again at a higher offset.
             was_cut = was_cut or first < self.start
             self.start = first
         cut_to = self.end if was_cut and self.end < before else None
@@ -96,7 +116,7 @@ class LogTail:
         return TailChange(cut_to, tuple(appended))
 
     def _forget_below(self, first: Offset) -> None:
-        """Segments that were deleted at the log's start are no loss of its end."""
+        """Forget deleted segments at the log's start, whose deletion is no truncation."""
         if self.batches and self.batches[-1].segment >= first > self.start:
             self.batches = [batch for batch in self.batches if batch.segment >= first]
             self.start = first
@@ -124,11 +144,11 @@ def _is_there(files: LogFiles, sizes: dict[Offset, int], batch: TailBatch) -> bo
     try:
         return read_header(files.read(batch.segment, batch.position, BATCH_HEADER_BYTES)) == batch.header
     except KafkaError:
-        return False  # It was cut while it was looked at.
+        return False  # Truncated during the look.
 
 
 def _whole_batches(files: LogFiles, segment: Offset, position: int, size: int) -> list[TailBatch]:
-    """From a position on, until the file ends or what follows is no whole batch, or not yet."""
+    """Return the whole batches from a position on, up to the end of the file or an incomplete batch."""
     found: list[TailBatch] = []
     chunk, chunk_start = b"", position
     while position + BATCH_HEADER_BYTES <= size:
@@ -147,3 +167,64 @@ def _whole_batches(files: LogFiles, segment: Offset, position: int, size: int) -
         found.append(TailBatch(segment, position, header, crc))
         position += header.size_bytes
     return found
+
+
+# --------------------------------------------------------------------------------------------------------- metadata log
+#
+# The committed part of the controllers' metadata log: the batches on a majority of their disks.
+#
+# Source: KRaft's high watermark is the largest offset that a majority of the voters has.
+
+
+class MetadataTail:
+    """Follows the committed part of the metadata log. `logs` are the logs of all voters, by name."""
+
+    def __init__(self, logs: Mapping[str, LogFiles]) -> None:
+        self._logs = dict(logs)
+        self._tails = {name: LogTail() for name in logs}
+        self._next = 0
+        self._topics: dict[UUID, str] = {}
+
+    def look(self) -> Iterator[list[WrittenRecord]]:
+        """Yield the batches committed since the last call.
+
+        Raises:
+            PeerViolation, KafkaError: if a file is not a metadata log.
+        """
+        for name, tail in self._tails.items():
+            tail.look(self._logs[name])
+        while (found := self._committed()) is not None:
+            name, batch = found
+            self._next = batch.end_offset
+            yield self._records(name, batch)
+
+    def _committed(self) -> tuple[str, TailBatch] | None:
+        """Return the next committed batch with the name of a voter that holds it, None if there is none."""
+        holders: Counter[BatchHeader] = Counter()
+        for name, tail in self._tails.items():
+            index = bisect_left(tail.batches, self._next, key=lambda batch: batch.header.base_offset)
+            if index < len(tail.batches):
+                batch = tail.batches[index]
+                holders[batch.header] += 1
+                if holders[batch.header] > len(self._tails) // 2:
+                    return name, batch
+        return None
+
+    def _records(self, name: str, batch: TailBatch) -> list[WrittenRecord]:
+        header = batch.header
+        data = self._logs[name].read(batch.segment, batch.position, header.size_bytes)
+        found = []
+        for record in read_records(data):
+            decided = self._decoded(header, record)
+            if isinstance(decided, TopicRecord):
+                self._topics[decided.topic_id] = decided.name
+            elif isinstance(decided, RemoveTopicRecord):
+                del self._topics[decided.topic_id]
+            if decided is not None:
+                found.append(WrittenRecord(record.offset, record.timestamp_ms, decided))
+        return found
+
+    def _decoded(self, header: BatchHeader, record: Record) -> MetadataRecord | None:
+        if header.is_control:
+            return decode_leader_change(header, record)
+        return decode_record(record.value or b"", self._topics)

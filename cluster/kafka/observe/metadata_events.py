@@ -1,8 +1,8 @@
 """The controllers' decisions as events, from the records of their metadata log.
 
-The log says what was decided, not why. What a batch holds besides says something of it: a fencing and its partitions
-are one decision. A change of the ISR that comes alone was proposed by the leader, because a controller makes none of
-its own accord. The active controller's console says so if a broker was fenced because its session had timed out.
+The log states decisions, not their causes. Other records of the same batch suggest the cause: a fencing and its
+partition changes are one decision. A change of the ISR alone was proposed by the leader, because a controller makes
+none on its own. The active controller's console shows whether a broker was fenced because its session timed out.
 
 Source: ReplicationControlManager (handleBrokerFenced, handleBrokerUnfenced, handleBrokerInControlledShutdown,
 handleUncleanBrokerShutdown, alterPartition)
@@ -50,7 +50,7 @@ from replica.wording import shown
 
 
 class WrittenRecord(NamedTuple):
-    """A record of the metadata log. wall_ms: by the clock of the controller that wrote it"""
+    """A record of the metadata log. `wall_ms` is the time by the clock of the controller that wrote the record."""
 
     offset: Offset
     wall_ms: int
@@ -58,9 +58,13 @@ class WrittenRecord(NamedTuple):
 
 
 class MetadataEvents:
-    """topic_defaults: the settings of a topic that brokers and controllers have in their own files
+    """Translates metadata records into trace events.
 
-    timed_out: brokers and their epochs whose sessions have, as the console of a controller says
+    Args:
+        topic_defaults: topic settings in the files of brokers and controllers.
+
+    Attributes:
+        timed_out: brokers and epochs whose sessions timed out, from a controller's console.
     """
 
     def __init__(self, names: Names, topic_defaults: Mapping[str, str]) -> None:
@@ -73,23 +77,23 @@ class MetadataEvents:
 
     @property
     def controller(self) -> str:
-        """The leader of the metadata log, "" before the first."""
+        """The name of the metadata log's leader, "" before the first."""
         return self._teller.node
 
     def fencing_said(self, said: SaidFencing) -> None:
-        """Up to 3.9 the line does not name the epoch, which is then the one that the broker has."""
+        """Record a fencing from a console. Up to 3.9 the line has no epoch, so the broker's current epoch counts."""
         known = self.image.brokers.get(said.broker_id)
         epoch = said.broker_epoch if said.broker_epoch is not None or known is None else known.broker_epoch
         if epoch is not None:
             self.timed_out[said.broker_id, epoch] = None
 
     def decided(self, batch: Sequence[WrittenRecord]) -> Iterator[Seen]:
-        """The events of one batch that is committed."""
+        """Yield the events of one committed batch."""
         self._new_topics = {}
-        for place, written in enumerate(batch):
-            yield from self._events(written, batch, place)
+        for index, written in enumerate(batch):
+            yield from self._events(written, batch, index)
 
-    def _events(self, written: WrittenRecord, batch: Sequence[WrittenRecord], place: int) -> Iterator[Seen]:
+    def _events(self, written: WrittenRecord, batch: Sequence[WrittenRecord], index: int) -> Iterator[Seen]:
         record = written.record
         match record:
             case LeaderChangeMessage():
@@ -115,14 +119,14 @@ class MetadataEvents:
             case PartitionRecord():
                 yield self._created(written, record)
             case PartitionChangeRecord():
-                if place == 0 or not isinstance(batch[place - 1].record, PartitionChangeRecord):
-                    yield from self._fenced_with(batch, place)
-                yield from self._changed(written, record, batch, place)
+                if index == 0 or not isinstance(batch[index - 1].record, PartitionChangeRecord):
+                    yield from self._fenced_with(batch, index)
+                yield from self._changed(written, record, batch, index)
             case ClearElrRecord():
                 yield from self._elr_cleared(written, record)
 
     def _apply(self, written: WrittenRecord, record: MetadataRecord | None = None) -> None:
-        self.image.offset = written.offset - 1  # Kinds that say nothing of interest were passed over.
+        self.image.offset = written.offset - 1  # Records of no interest were skipped.
         self.image.apply(record or written.record, written.offset)
 
     @staticmethod
@@ -134,7 +138,7 @@ class MetadataEvents:
     # ------------------------------------------------------------------------------------- controllers and brokers
 
     def _leads(self, written: WrittenRecord, record: LeaderChangeMessage) -> Iterator[Seen]:
-        """A quorum's leader is the active controller: what its log shows as committed has been decided."""
+        """Yield the events of a new quorum leader, which is the active controller once the record is committed."""
         node, epoch = self._names(record.leader_id), record.controller_epoch
         self._teller = ChangeEvents(node=node, names=self._names)
         key = ("controller", epoch)
@@ -161,7 +165,7 @@ class MetadataEvents:
         return self._seen(written, event)
 
     def _registration_changed(self, written: WrittenRecord, record: BrokerRegistrationChangeRecord) -> Iterator[Seen]:
-        """A fencing that changed partitions was stated before these."""
+        """Yield the events of a changed registration, except a fencing that precedes its partition changes."""
         before = self.image.brokers[record.broker_id]
         who = self._names(record.broker_id)
         if record.fenced and not before.fenced:
@@ -181,9 +185,9 @@ class MetadataEvents:
             return FencingCause.NO_HEARTBEAT
         return FencingCause.SHUTDOWN if self.image.brokers[record.broker_id].in_controlled_shutdown else None
 
-    def _fenced_with(self, batch: Sequence[WrittenRecord], place: int) -> Iterator[Seen]:
-        """The partitions come first in the log, but the fencing is what they change for: its event comes first."""
-        written = _next_that_is_no_change(batch, place)
+    def _fenced_with(self, batch: Sequence[WrittenRecord], index: int) -> Iterator[Seen]:
+        """Yield a fencing before the partition changes that it causes, although they precede it in the log."""
+        written = _next_that_is_no_change(batch, index)
         if written is None or not isinstance(written.record, BrokerRegistrationChangeRecord):
             return
         record = written.record
@@ -209,7 +213,10 @@ class MetadataEvents:
         yield self._seen(written, event)
 
     def _broker_configured(self, written: WrittenRecord, record: BrokerConfigRecord) -> Iterator[Seen]:
-        """What is set before there is a topic comes from the formatting of the disks."""
+        """Yield an event for a changed setting of a broker.
+
+        Records before the first topic yield none, because they come from formatting the disks.
+        """
         self._apply(written)
         if not self.image.topics:
             return
@@ -228,7 +235,7 @@ class MetadataEvents:
         return self._seen(written, altered)
 
     def _feature_changed(self, written: WrittenRecord, record: FeatureLevelRecord) -> Iterator[Seen]:
-        """As settings of brokers."""
+        """Yield a changed feature level, as a changed setting of all brokers."""
         self._apply(written)
         if self.image.topics:
             level = str(record.feature_level)
@@ -253,14 +260,14 @@ class MetadataEvents:
         return self._seen(written, event, key=leader_key(record.topic, record.partition, record.leader_epoch))
 
     def _changed(
-        self, written: WrittenRecord, record: PartitionChangeRecord, batch: Sequence[WrittenRecord], place: int
+        self, written: WrittenRecord, record: PartitionChangeRecord, batch: Sequence[WrittenRecord], index: int
     ) -> Iterator[Seen]:
         name = TopicPartition(record.topic, record.partition)
         partitions = self.image.topics[record.topic].partitions
         before = partitions[record.partition]
         self._apply(written)
         after = partitions[record.partition]
-        occasion, what_happened = self._occasion(batch, place, before, after)
+        occasion, what_happened = self._occasion(batch, index, before, after)
         leads = leader_key(record.topic, record.partition, after.leader_epoch)
         for event in self._told(name, before, after, occasion):
             begins = isinstance(event, (trace.LeaderElected, trace.PartitionWentOffline))
@@ -299,13 +306,13 @@ class MetadataEvents:
         )
 
     def _occasion(
-        self, batch: Sequence[WrittenRecord], place: int, before: PartitionRegistration, after: PartitionRegistration
+        self, batch: Sequence[WrittenRecord], index: int, before: PartitionRegistration, after: PartitionRegistration
     ) -> tuple[Occasion | None, Key | None]:
-        """A batch may hold several decisions: one that has nothing to do with the partition is not its occasion.
+        """Return the cause of a change, and the key of the cause's event; None where they are unknown.
 
-        returns: also the event that the occasion was
+        The records are compared with the change, since a batch may also hold decisions about other partitions.
         """
-        following = _next_that_is_no_change(batch, place)
+        following = _next_that_is_no_change(batch, index)
         leaving = (*before.in_sync_replicas, *before.elr)
         staying = (*after.in_sync_replicas, *after.elr)
         match following and following.record:
@@ -317,7 +324,7 @@ class MetadataEvents:
                 return Occasion(OccasionKind.FENCED, (who,), self._fencing(record)), _record_key(following)
             case RegisterBrokerRecord(broker_id=who) if who in leaving and who not in staying:
                 return Occasion(OccasionKind.REGISTERED, (who,)), None
-        preceding = _last_that_is_no_change(batch, place)
+        preceding = _last_that_is_no_change(batch, index)
         match preceding and preceding.record:
             case BrokerRegistrationChangeRecord(broker_id=who, fenced=False) if after.leader == who:
                 assert preceding is not None
@@ -325,14 +332,14 @@ class MetadataEvents:
             case BrokerRegistrationChangeRecord(broker_id=who, in_controlled_shutdown=True) if who in leaving:
                 return Occasion(OccasionKind.CONTROLLED_SHUTDOWN, (who,)), None
         departed = [who for who in before.in_sync_replicas if who not in after.in_sync_replicas]
-        for who in departed:  # The record of its shutdown came in an earlier batch.
+        for who in departed:  # The record of the broker's shutdown was in an earlier batch.
             broker = self.image.brokers.get(who)
             if broker is not None and broker.in_controlled_shutdown:
                 return Occasion(OccasionKind.CONTROLLED_SHUTDOWN, (who,)), None
         return None, None
 
     def _elr_cleared(self, written: WrittenRecord, record: ClearElrRecord) -> Iterator[Seen]:
-        """Without a name it is about every topic."""
+        """Yield the events of cleared ELRs; a record without a name concerns every topic."""
         for topic in [record.topic] if record.topic else sorted(self.image.topics):
             before = dict(self.image.topics[topic].partitions)
             self._apply(written, ClearElrRecord(topic=topic))
@@ -345,7 +352,7 @@ class MetadataEvents:
 
 
 def election_between(before: PartitionRegistration, after: PartitionRegistration) -> Choice:
-    """The election as it must have been, from the partition before and after it."""
+    """Return the election implied by a partition's states before and after it."""
     is_member = after.leader in (*before.in_sync_replicas, *before.elr)
     clean = after.leader == NO_BROKER or is_member or len(after.in_sync_replicas) > 1
     return Choice(after.leader, clean, None, () if after.leader in before.in_sync_replicas else before.elr)
@@ -355,9 +362,9 @@ def _record_key(written: WrittenRecord) -> Key:
     return ("record", written.offset)
 
 
-def _next_that_is_no_change(batch: Sequence[WrittenRecord], place: int) -> WrittenRecord | None:
-    return next((one for one in batch[place:] if not isinstance(one.record, PartitionChangeRecord)), None)
+def _next_that_is_no_change(batch: Sequence[WrittenRecord], index: int) -> WrittenRecord | None:
+    return next((one for one in batch[index:] if not isinstance(one.record, PartitionChangeRecord)), None)
 
 
-def _last_that_is_no_change(batch: Sequence[WrittenRecord], place: int) -> WrittenRecord | None:
-    return next((one for one in reversed(batch[:place]) if not isinstance(one.record, PartitionChangeRecord)), None)
+def _last_that_is_no_change(batch: Sequence[WrittenRecord], index: int) -> WrittenRecord | None:
+    return next((one for one in reversed(batch[:index]) if not isinstance(one.record, PartitionChangeRecord)), None)

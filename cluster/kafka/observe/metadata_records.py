@@ -1,7 +1,7 @@
-"""Kafka's own metadata records, read from their bytes into the records that our controller knows.
+"""Decodes Kafka's metadata records into the record types of Highwater's controller.
 
-Every record is a frame (version 1), the number of its kind, its version, and flexible fields. Kinds that say nothing
-about brokers, topics or partitions are passed over, as are fields that nothing here needs.
+Every record has a frame version (1), the number of its kind, its version, and flexible fields. Kinds that do not
+concern brokers, topics or partitions are skipped, as are unused fields.
 
 Source: MetadataRecordSerde, metadata/src/main/resources/common/metadata/*.json, ControlRecordType
 """
@@ -47,43 +47,47 @@ from replica.log.batches.records import BatchHeader, Record
 
 FRAME_VERSION = 1
 SEGMENT_BYTES, INTERNAL_SEGMENT_BYTES = "segment.bytes", "internal.segment.bytes"
-"""Kafka 4.1 has a key of its own for the small segments of tests. source: LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG"""
+"""Kafka 4.1's separate key for the small segments of tests. Source: LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG"""
 LEADER_CHANGE = 2
-"""ControlRecordType"""
+"""A value of ControlRecordType."""
 
 TopicNames = Mapping[UUID, str]
-"""Topics that exist, by their ids: records name a topic by its id alone."""
+"""Names of existing topics by id, since records name topics by id only."""
 
 
 @decodes("a metadata record")
 def decode_record(data: bytes, topics: TopicNames) -> MetadataRecord | None:
-    """None for a kind that is not of interest. raises: PeerViolation if the bytes are no metadata record"""
-    frame_version, place = read_uvarint(data, 0)
+    """Decode a record; None for an unused kind.
+
+    Raises:
+        PeerViolation: if the bytes are not a metadata record.
+    """
+    frame_version, position = read_uvarint(data, 0)
     if frame_version != FRAME_VERSION:
-        raise PeerViolation(f"a metadata record has frame version {frame_version}")
-    kind, place = read_uvarint(data, place)
-    version, place = read_uvarint(data, place)
+        raise PeerViolation(f"frame version {frame_version} of a metadata record is not supported")
+    kind, position = read_uvarint(data, position)
+    version, position = read_uvarint(data, position)
     read = _READERS.get(kind)
-    return None if read is None else read(data, place, version, topics)
+    return None if read is None else read(data, position, version, topics)
 
 
 @decodes("a control record")
 def decode_leader_change(header: BatchHeader, record: Record) -> LeaderChangeMessage | None:
-    """None for another kind of control record."""
+    """Decode a leader change; None for another kind of control record."""
     key, value = record.key or b"", record.value or b""
     if INT16.unpack_from(key, 2)[0] != LEADER_CHANGE:
         return None
     return LeaderChangeMessage(leader_id=INT32.unpack_from(value, 2)[0], controller_epoch=header.leader_epoch)
 
 
-def _broker_ids(data: bytes, place: int) -> tuple[tuple[BrokerId, ...], int]:
-    count, place = read_count(data, place, flexible=True, item_bytes=4)
-    end = place + 4 * count
-    return tuple(INT32.unpack_from(data, at)[0] for at in range(place, end, 4)), end
+def _broker_ids(data: bytes, position: int) -> tuple[tuple[BrokerId, ...], int]:
+    count, position = read_count(data, position, flexible=True, item_bytes=4)
+    end = position + 4 * count
+    return tuple(INT32.unpack_from(data, at)[0] for at in range(position, end, 4)), end
 
 
 def _tagged_ids(fields: Mapping[int, bytes], tag: int) -> tuple[BrokerId, ...] | None:
-    """None: not there, or null."""
+    """Return the ids in a tagged field; None if it is missing or null."""
     if tag not in fields or fields[tag] == b"\0":
         return None
     return _broker_ids(fields[tag], 0)[0]
@@ -96,34 +100,34 @@ def _tagged_int8(fields: Mapping[int, bytes], tag: int, default: int) -> int:
 def _name(topics: TopicNames, topic_id: UUID) -> str:
     name = topics.get(topic_id)
     if name is None:
-        raise PeerViolation(f"a metadata record is about topic {topic_id}, which no record has created")
+        raise PeerViolation(f"a metadata record refers to topic {topic_id}, which no record has created")
     return name
 
 
-def _topic(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
-    name, place = read_text(data, place, flexible=True)
-    topic_id, _ = read_uuid(data, place)
+def _topic(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord:
+    name, position = read_text(data, position, flexible=True)
+    topic_id, _ = read_uuid(data, position)
     return TopicRecord(name=name, topic_id=topic_id, config={})
 
 
-def _remove_topic(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
-    topic_id, _ = read_uuid(data, place)
+def _remove_topic(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord:
+    topic_id, _ = read_uuid(data, position)
     return RemoveTopicRecord(name=_name(topics, topic_id), topic_id=topic_id)
 
 
-def _partition(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
-    (number,) = INT32.unpack_from(data, place)
-    topic_id, place = read_uuid(data, place + 4)
-    replicas, place = _broker_ids(data, place)
-    isr, place = _broker_ids(data, place)
-    removing, place = _broker_ids(data, place)
-    adding, place = _broker_ids(data, place)
-    leader, leader_epoch, partition_epoch = (INT32.unpack_from(data, place + 4 * index)[0] for index in range(3))
-    place += 12
+def _partition(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord:
+    (number,) = INT32.unpack_from(data, position)
+    topic_id, position = read_uuid(data, position + 4)
+    replicas, position = _broker_ids(data, position)
+    isr, position = _broker_ids(data, position)
+    removing, position = _broker_ids(data, position)
+    adding, position = _broker_ids(data, position)
+    leader, leader_epoch, partition_epoch = (INT32.unpack_from(data, position + 4 * index)[0] for index in range(3))
+    position += 12
     if version >= 1:  # KIP-858: the directory of each replica
-        count, place = read_count(data, place, flexible=True, item_bytes=16)
-        place += 16 * count
-    fields, _ = read_tagged(data, place)
+        count, position = read_count(data, position, flexible=True, item_bytes=16)
+        position += 16 * count
+    fields, _ = read_tagged(data, position)
     return PartitionRecord(
         topic=_name(topics, topic_id),
         partition=number,
@@ -140,10 +144,10 @@ def _partition(data: bytes, place: int, version: int, topics: TopicNames) -> Met
     )
 
 
-def _partition_change(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
-    (number,) = INT32.unpack_from(data, place)
-    topic_id, place = read_uuid(data, place + 4)
-    fields, _ = read_tagged(data, place)
+def _partition_change(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord:
+    (number,) = INT32.unpack_from(data, position)
+    topic_id, position = read_uuid(data, position + 4)
+    fields, _ = read_tagged(data, position)
     recovering = _tagged_int8(fields, 5, -1)
     return PartitionChangeRecord(
         topic=_name(topics, topic_id),
@@ -159,11 +163,11 @@ def _partition_change(data: bytes, place: int, version: int, topics: TopicNames)
     )
 
 
-def _config(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord | None:
-    (resource,) = INT8.unpack_from(data, place)
-    name, place = read_text(data, place + 1, flexible=True)
-    key, place = read_text(data, place, flexible=True)
-    value, _ = read_string(data, place, flexible=True)
+def _config(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord | None:
+    (resource,) = INT8.unpack_from(data, position)
+    name, position = read_text(data, position + 1, flexible=True)
+    key, position = read_text(data, position, flexible=True)
+    value, _ = read_string(data, position, flexible=True)
     if resource == TOPIC:
         known = SEGMENT_BYTES if key == INTERNAL_SEGMENT_BYTES else key
         return ConfigRecord(topic=name, key=known, value=value)
@@ -174,28 +178,28 @@ def _config(data: bytes, place: int, version: int, topics: TopicNames) -> Metada
     return None
 
 
-def _feature_level(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
-    name, place = read_text(data, place, flexible=True)
-    return FeatureLevelRecord(name=name, feature_level=INT16.unpack_from(data, place)[0])
+def _feature_level(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord:
+    name, position = read_text(data, position, flexible=True)
+    return FeatureLevelRecord(name=name, feature_level=INT16.unpack_from(data, position)[0])
 
 
-def _register(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
-    (broker_id,) = INT32.unpack_from(data, place)
-    place += 4 + (version >= 2)  # whether it migrates from ZooKeeper
-    incarnation_id, place = read_uuid(data, place)
-    (broker_epoch,) = INT64.unpack_from(data, place)
-    count, place = read_count(data, place + 8, flexible=True, item_bytes=7)
+def _register(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord:
+    (broker_id,) = INT32.unpack_from(data, position)
+    position += 4 + (version >= 2)  # whether it migrates from ZooKeeper
+    incarnation_id, position = read_uuid(data, position)
+    (broker_epoch,) = INT64.unpack_from(data, position)
+    count, position = read_count(data, position + 8, flexible=True, item_bytes=7)
     host, port = "", 0
     for _ in range(count):
-        _, place = read_text(data, place, flexible=True)
-        host, place = read_text(data, place, flexible=True)
-        port = int.from_bytes(data[place : place + 2])
-        place = skip_tagged(data, place + 4)
-    count, place = read_count(data, place, flexible=True, item_bytes=6)
+        _, position = read_text(data, position, flexible=True)
+        host, position = read_text(data, position, flexible=True)
+        port = int.from_bytes(data[position : position + 2])
+        position = skip_tagged(data, position + 4)
+    count, position = read_count(data, position, flexible=True, item_bytes=6)
     for _ in range(count):
-        _, place = read_text(data, place, flexible=True)
-        place = skip_tagged(data, place + 4)
-    rack, place = read_string(data, place, flexible=True)
+        _, position = read_text(data, position, flexible=True)
+        position = skip_tagged(data, position + 4)
+    rack, position = read_string(data, position, flexible=True)
     return RegisterBrokerRecord(
         broker_id=broker_id,
         incarnation_id=str(incarnation_id),
@@ -203,15 +207,15 @@ def _register(data: bytes, place: int, version: int, topics: TopicNames) -> Meta
         rack=rack,
         host=host,
         port=port,
-        fenced=bool(data[place]),
-        in_controlled_shutdown=version >= 1 and bool(data[place + 1]),
+        fenced=bool(data[position]),
+        in_controlled_shutdown=version >= 1 and bool(data[position + 1]),
     )
 
 
-def _registration_change(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
-    (broker_id,) = INT32.unpack_from(data, place)
-    (broker_epoch,) = INT64.unpack_from(data, place + 4)
-    fields, _ = read_tagged(data, place + 12)
+def _registration_change(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord:
+    (broker_id,) = INT32.unpack_from(data, position)
+    (broker_epoch,) = INT64.unpack_from(data, position + 4)
+    fields, _ = read_tagged(data, position + 12)
     fenced = _tagged_int8(fields, 0, 0)
     return BrokerRegistrationChangeRecord(
         broker_id=broker_id,
@@ -221,24 +225,24 @@ def _registration_change(data: bytes, place: int, version: int, topics: TopicNam
     )
 
 
-def _fence(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
-    """Of 3.2 and older, where these two were kinds of their own."""
-    return _fencing(data, place, fenced=True)
+def _fence(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord:
+    """Decode a fencing of 3.2 or older, where fencing and unfencing were separate kinds."""
+    return _fencing(data, position, fenced=True)
 
 
-def _unfence(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
-    return _fencing(data, place, fenced=False)
+def _unfence(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord:
+    return _fencing(data, position, fenced=False)
 
 
-def _fencing(data: bytes, place: int, *, fenced: bool) -> MetadataRecord:
-    (broker_id,) = INT32.unpack_from(data, place)
-    (broker_epoch,) = INT64.unpack_from(data, place + 4)
+def _fencing(data: bytes, position: int, *, fenced: bool) -> MetadataRecord:
+    (broker_id,) = INT32.unpack_from(data, position)
+    (broker_epoch,) = INT64.unpack_from(data, position + 4)
     return BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=fenced)
 
 
-def _clear_elr(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord | None:
-    """Without a name: of all topics."""
-    name, _ = read_text(data, place, flexible=True)
+def _clear_elr(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord | None:
+    """Decode a record that clears the ELRs of a topic, or of all topics if it has no name."""
+    name, _ = read_text(data, position, flexible=True)
     return ClearElrRecord(topic=name)
 
 
@@ -257,4 +261,4 @@ _READERS: Mapping[int, Reader] = {
     17: _registration_change,
     28: _clear_elr,
 }
-"""By the number of the kind of record."""
+"""Decoders by the number of the record's kind."""

@@ -1,4 +1,4 @@
-"""The nodes that are observed, the clock of the run, and what is seen before it is in the trace."""
+"""The observed nodes, the clock of the run, and observations that are not in the trace yet."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ REGISTRY_LOG = "registry log"
 LOG_DIRECTORY = "log directory"
 WIRE = "wire"
 CONSOLE = "console log"
-"""Values of the column `observed_by`."""
+"""How an event was observed: the values of its column `observed_by`."""
 
 SAMPLE_MS = 100
-"""High watermarks are sampled so often."""
+"""The sampling interval of high watermarks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNode:
-    """A broker or a controller that is a JVM.
+    """A broker or controller that is a JVM.
 
-    role: broker, controller or registry
-    log_dir: its `log.dirs`; it may be emptied, never moved
-    console: the file that its process appends to, life after life; its lines begin with milliseconds since 1970
-        (log4j2's `%d{UNIX_MILLIS} %p %m (%c{1})`) or with UTC as in `[2026-01-31 12:00:00,000]`
-    address: host and port where it answers clients, past every proxy
+    Attributes:
+        role: broker, controller or registry.
+        log_dir: the node's `log.dirs`; the directory may be emptied, but not moved.
+        console: file to which all processes of the node append; its lines begin with milliseconds since 1970 (log4j2's
+            `%d{UNIX_MILLIS} %p %m (%c{1})`) or with UTC as in `[2026-01-31 12:00:00,000]`.
+        address: host and port for clients, which bypass every proxy.
     """
 
     name: str
@@ -40,23 +41,30 @@ class ObservedNode:
 
 
 class RunTime(Protocol):
-    """now_us: when the step in progress takes place     epoch_us: the wall clock when the run began"""
+    """The clock of the run.
+
+    Attributes:
+        now_us: time of the current step.
+        epoch_us: wall-clock time at which the run began.
+    """
 
     now_us: int
     epoch_us: int
 
     def enter(self, cause: int | None = None) -> None:
-        """A step begins."""
+        """Begin a step at the current time, whose events are caused by the event `cause`."""
 
 
 Key = tuple[object, ...]
 
 
 class Seen(NamedTuple):
-    """An event and where it was seen.
+    """An event and where it was observed.
 
-    wall_ms: when it happened by the clock of the node that says it; None where only the time of the look is known
-    key: under which later events name it as their cause     after: the key of the event that led to it
+    Attributes:
+        wall_ms: time by the node's clock; None if only the time of the observation is known.
+        key: key by which later events refer to this event as their cause.
+        after: key of the event that caused this event.
     """
 
     event: TraceEvent
@@ -67,9 +75,9 @@ class Seen(NamedTuple):
 
 
 Dated = tuple[int, Iterable[Seen]]
-"""When something was written, in milliseconds of the wall clock, and its events."""
+"""A wall-clock time in milliseconds, and the events written then."""
 
 
 def leader_key(topic: str, partition: int, leader_epoch: int) -> Key:
-    """Of the decision that began a leader epoch."""
+    """Return the key of the decision that began a leader epoch."""
     return ("leader", topic, partition, leader_epoch)

@@ -1,11 +1,11 @@
-"""What can be seen of a cluster of Kafka brokers, put into the trace of a run while it goes on.
+"""Observes a cluster of Kafka brokers, and writes their events into the trace while the run continues.
 
-Files are looked at every few milliseconds, and before any step of the run whose clock asks for it, so that a record is
-in a log before its ack is in the trace. Nothing is written, and no broker is asked for more than a consumer would ask.
+Files are checked every few milliseconds, and before a response is passed on to a client, so that a record is in a log
+before its ack is in the trace. The observer writes no files, and sends brokers no requests but a consumer's.
 
-A look reads the segments first, then the consoles, then the log of decisions (of a quorum or of ZooKeeper): what a
-later one speaks of is in the earlier ones. Decisions and lines bear the time that their writers gave them; of a batch
-only the time of the look is known.
+A look reads the segments first, then the consoles, then the log of decisions (of a quorum or of ZooKeeper), so that
+what a later source refers to was read before. Decisions and lines have the times of their writers; for a batch only the
+time of the look is known.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from cluster.kafka.observe.decisions import Decisions, QuorumDecisions, Registry
 from cluster.kafka.observe.log_files import BrokerDisk
 from cluster.kafka.observe.observed import SAMPLE_MS, Dated, Key, ObservedNode, RunTime, Seen
 from cluster.kafka.observe.replica_events import ReplicaEvents
-from cluster.kafka.observe.sampled_offsets import SampledHighWatermark
-from cluster.kafka.observe.sampler import Sampler
+from cluster.kafka.observe.sampler import SampledHighWatermark, Sampler
 from replica.ids import Names, Offset, TopicPartition
 from replica.trace.events import TraceLog
 
@@ -30,9 +29,11 @@ LOOK_S = 0.01
 
 
 class KafkaObserver:
-    """nodes: by name; any of them may be down, paused or without a disk at any time
+    """Observes the nodes of a cluster.
 
-    topic_defaults: settings of topics that the nodes have in their own files
+    Args:
+        nodes: each node by name; any of them may be down, paused or without a disk at any time.
+        topic_defaults: topic settings in the nodes' configuration files.
     """
 
     def __init__(
@@ -40,18 +41,15 @@ class KafkaObserver:
         trace: TraceLog,
         time: RunTime,
         nodes: Mapping[str, ObservedNode],
-        *,
-        topic_defaults: Mapping[str, str] | None = None,
-        sample_ms: int = SAMPLE_MS,
+        topic_defaults: Mapping[str, str],
     ) -> None:
         self._trace = trace
         self._time = time
         self._nodes = dict(nodes)
-        self._sample_ms = sample_ms
         self._running: dict[str, None] = {}
         self._seqs: dict[Key, int] = {}
         names = Names({node.node_id: node.name for node in nodes.values()})
-        self.decisions = _decisions(nodes, names, topic_defaults or {})
+        self.decisions = _decisions(nodes, names, topic_defaults)
         self._consoles = {name: Console(node) for name, node in nodes.items()}
         self._brokers = {
             node.name: ReplicaEvents(
@@ -67,13 +65,13 @@ class KafkaObserver:
     # ------------------------------------------------------------------------------------------------ nodes' lives
 
     def started(self, name: str) -> None:
-        """A process of this node begins. What its directory held until now was not its doing."""
+        """Begin to observe a node's new process; earlier changes of the node's directory are not attributed to it."""
         self._running[name] = None
         if name in self._brokers:
             self._brokers[name].started()
 
     def stopped(self, name: str) -> None:
-        """Its process is over, or stands still until it dies: a last look is taken, and no other until it starts."""
+        """Look a last time at a node whose process has ended, or is stopped and will be killed."""
         self.look()
         self._running.pop(name, None)
         if name in self._brokers:
@@ -82,12 +80,12 @@ class KafkaObserver:
     # ------------------------------------------------------------------------------------------------------- looks
 
     async def watch(self) -> None:
-        """Never ends."""
+        """Sample high watermarks and look at the files until cancelled."""
         async with trio.open_nursery() as nursery:
             for name in self._brokers:
                 sampler = Sampler(
                     self._nodes[name].address,
-                    self._sample_ms / 1000,
+                    SAMPLE_MS / 1000,
                     partial(self._known_high_watermarks, name),
                     partial(self._sampled, name),
                 )
@@ -99,13 +97,15 @@ class KafkaObserver:
                 await trio.sleep(LOOK_S)
 
     def finish(self) -> None:
-        """A last look, when every client is quiet."""
+        """Take a last look, after all clients have stopped."""
         self.look()
 
     def look(self, since_us: int | None = None) -> None:
-        """Put into the trace what the files say that they did not say before.
+        """Put everything new in the files into the trace.
 
-        since_us: nothing else in the trace is later than this; None: something may be as late as the step in progress
+        Args:
+            since_us: earliest time for new events, that of the latest event in the trace; None for the current step's
+                time.
         """
         cause, at_us = self._trace.cause, self._trace.at_us
         brokers = [self._brokers[name] for name in self._running if name in self._brokers]
@@ -124,7 +124,10 @@ class KafkaObserver:
         self._trace.cause, self._trace.at_us = cause, at_us
 
     def _said(self) -> list[Dated]:
-        """The events of a line are made when its turn comes: they depend on those before it."""
+        """Return the dated events of new console lines.
+
+        The events are evaluated later, in the order of their times, since each depends on earlier lines.
+        """
         found: list[Dated] = []
         for name in self._running:
             for line in self._consoles[name].look():
@@ -168,7 +171,7 @@ def _decisions(nodes: Mapping[str, ObservedNode], names: Names, topic_defaults: 
 
 
 class Console:
-    """The file that a node's processes write to."""
+    """The console file of a node's processes."""
 
     def __init__(self, node: ObservedNode) -> None:
         self._path = node.console

@@ -1,8 +1,8 @@
-"""What happened in a cluster with ZooKeeper, from the registry's transactions and the consoles.
+"""Derives the events of a cluster with ZooKeeper from ZooKeeper's transaction log and the consoles.
 
-A transaction says what was written and in whose session, which is that of a broker; it does not say why. The console
-of the registry says which sessions have expired, and that of the controller which brokers it takes for live: this era
-has no fencing, so `broker_fenced` means that the controller has taken a broker offline, as in the simulator.
+A transaction states what was written and by whose session, but not why. The console of ZooKeeper shows expired
+sessions, and that of the controller the brokers that it considers live. This era has no fencing, so `broker_fenced`
+means that the controller has taken a broker offline, as in the simulator.
 
 Source: ZkData.scala, ZooKeeperServer.expire, KafkaController (onBrokerStartup, onBrokerFailure,
 initializeControllerContext), ZkReplicaStateMachine.doRemoveReplicasFromIsr
@@ -35,7 +35,12 @@ from replica.trace import events as trace
 
 
 class RegistryEvents:
-    """registry: its node     topic_defaults: settings of topics that the brokers have in their own files"""
+    """Translates ZooKeeper's transactions into trace events.
+
+    Args:
+        registry: name of ZooKeeper's node.
+        topic_defaults: topic settings in the brokers' configuration files.
+    """
 
     def __init__(self, registry: str, names: Names, topic_defaults: Mapping[str, str]) -> None:
         self.controller = ""
@@ -44,17 +49,17 @@ class RegistryEvents:
         self._names = names
         self._topic_defaults = dict(topic_defaults)
         self._owners: dict[str, int] = {}
-        """Of ephemeral files: the session that made each."""
+        """The session that created each ephemeral node, by path."""
         self._writers: dict[int, str] = {}
-        """Brokers by their sessions."""
+        """Brokers by session."""
         self._expired: dict[int, None] = {}
-        """Sessions that the registry has given up."""
+        """Expired sessions."""
         self._replicas: dict[str, dict[int, tuple[BrokerId, ...]]] = {}
         self._configs: dict[str, dict[str, str]] = {}
         self._online: dict[BrokerId, None] = {}
-        """As the controller says."""
+        """Brokers that the controller considers live."""
         self._activations: list[tuple[int, str]] = []
-        """When each controller was elected, in order: wall_ms, node."""
+        """The elections of controllers as (wall_ms, node), in order."""
 
     def expiry_said(self, session: int) -> None:
         self._expired[session] = None
@@ -115,7 +120,7 @@ class RegistryEvents:
         return self._seen(transaction, event)
 
     def _activated(self, transaction: RegistryTransaction, data: bytes) -> Seen:
-        """The epoch is written in the same transaction."""
+        """Return the activation of a controller, whose epoch the same transaction writes."""
         who = self.controller = self._names(znodes.controller_id(data.decode()))
         self._activations.append((transaction.wall_ms, who))
         epoch = next(int(write.data or b"0") for write in transaction.writes if write.path == znodes.CONTROLLER_EPOCH)
@@ -132,7 +137,10 @@ class RegistryEvents:
     # ---------------------------------------------------------------------------------------------------- settings
 
     def _configured(self, transaction: RegistryTransaction, topic: str, write: Write) -> Iterator[Seen]:
-        """The file holds all settings of the topic; that of a new topic is no change of them."""
+        """Yield the changed settings of a topic; the first settings of a new topic are no change.
+
+        A znode holds all settings of a topic.
+        """
         before = self._configs.get(topic, {})
         after = self._configs[topic] = znodes.config_of((write.data or b"").decode())
         for key in sorted({*before, *after}) if topic in self._replicas else ():
@@ -189,7 +197,10 @@ class RegistryEvents:
         after: PartitionRegistration,
         occasion: Occasion | None,
     ) -> Iterator[trace.TraceEvent]:
-        """A controller raises the leader epoch also where it takes a member out of the ISR: that is no election."""
+        """Yield the events of a changed partition.
+
+        A new leader epoch without a new leader is no election, only a shrunk ISR.
+        """
         if after.leader != before.leader:
             yield from teller.events(name, before, after, election_between(before, after), occasion)
         elif after.in_sync_replicas == before.in_sync_replicas:
@@ -203,7 +214,7 @@ class RegistryEvents:
     def _occasion(
         self, before: PartitionRegistration, after: PartitionRegistration
     ) -> tuple[Key | None, Occasion | None]:
-        """A replica that led or was in sync and is not in the registry any more."""
+        """Return the event key and the occasion if a leader or in-sync replica has left ZooKeeper, else twice None."""
         for who in (before.leader, *before.in_sync_replicas):
             leaves = who != after.leader if who == before.leader else who not in after.in_sync_replicas
             if leaves and who >= 0 and znodes.broker_path(who) not in self._owners:
@@ -213,10 +224,10 @@ class RegistryEvents:
     # -------------------------------------------------------------------------------------------------------- consoles
 
     def live_said(self, node: str, said: SaidLive, wall_ms: int) -> Iterator[Seen]:
-        """A controller names brokers that came, that are gone, or, as it takes over, all that live.
+        """Handle a controller's report of brokers that started, that failed, or all live ones when it takes over.
 
-        One that was paused ends an event (KafkaController.onBrokerFailure) before it learns that another was elected:
-        it has said so, but it no longer decides who is online.
+        A paused controller finishes an event (KafkaController.onBrokerFailure) before it learns that another was
+        elected: its report then no longer decides who is online.
         """
         decides = self._controller_at(wall_ms) == node
         if said.kind == "takeover":
@@ -236,5 +247,5 @@ class RegistryEvents:
             yield Seen(unfenced, CONSOLE, wall_ms)
 
     def _controller_at(self, wall_ms: int) -> str | None:
-        """None before the first."""
+        """Return the controller at a time, None before the first."""
         return next((who for since_ms, who in reversed(self._activations) if since_ms <= wall_ms), None)

@@ -1,8 +1,8 @@
-"""The replicas of one broker as events: its files say what is in its logs, its console in what role it is.
+"""Derives the events of one broker's replicas: log contents from its files, roles from its console.
 
-A line of the console states an end of the log that may be older or newer than the look at the files. So batches below
-that end come before the line and all others after it, and the event states the end that the files have shown: the
-content of a log in the trace is always that of the files.
+A console line states a log end that may be older or newer than the last look at the files. So batches below that end
+are put before the line and all others after it, and the line's event states the end in the files. The contents of a log
+in the trace are therefore always those of the files.
 
 Source: Partition.scala, LogManager.scala; a log's end after a start is that of its recovery
 """
@@ -28,7 +28,7 @@ from cluster.kafka.observe.console_lines import (
 from cluster.kafka.observe.log_tail import LogFiles, LogTail, TailBatch
 from cluster.kafka.observe.observed import CONSOLE, LOG_DIRECTORY, WIRE, Key, Seen, leader_key
 from controller.image import PartitionRegistration
-from replica.causes import IsrCause, LagCause
+from replica.causes import IsrCause, LagCause, TruncationCause
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, LeaderEpoch, Names, Offset, PartitionEpoch, TopicPartition
 from replica.trace import events as trace
@@ -39,7 +39,7 @@ LEADER, FOLLOWER = "leader", "follower"
 class SizedLog(LogFiles, Protocol):
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
+        """The size of all segments in bytes."""
 
 
 class ReplicaDisk(Protocol):
@@ -54,11 +54,15 @@ Decided = Callable[[TopicPartition], PartitionRegistration | None]
 
 
 class Replica:
-    """One replica as its events have it so far.
+    """The state of one replica after its latest event.
 
-    end: log end offset     role: None until its broker says it     leader: that it follows
-    loads: the broker has started, and its recovery may still cut this log     size_at_start: bytes of its files then
-    waiting: what the files show beyond the latest event: an offset that the log was cut to, or a batch
+    Attributes:
+        end: log end offset.
+        role: None until the broker reports it.
+        leader: leader that the replica follows.
+        loads: True if the broker has started and its recovery may still truncate this log.
+        size_at_start: size of the log's files in bytes when the broker started.
+        waiting: observations of the files that are not events yet: offsets of truncations, and batches.
     """
 
     def __init__(self, topic_partition: TopicPartition) -> None:
@@ -77,7 +81,11 @@ class Replica:
 
 
 class ReplicaEvents:
-    """decided: a partition as the controllers have decided it last"""
+    """The events of one broker's replicas.
+
+    Args:
+        decided: returns the controllers' latest state of a partition.
+    """
 
     def __init__(self, node: str, disk: ReplicaDisk, names: Names, *, decided: Decided) -> None:
         self.node = node
@@ -89,7 +97,10 @@ class ReplicaEvents:
         self._refused: TopicPartition | None = None
 
     def started(self) -> None:
-        """What a fault did to its disk while it was down is not its doing, and shows in its recovery."""
+        """Handle a broker's start.
+
+        Faults on the disk of a stopped broker are not changes by the broker; its recovery shows them.
+        """
         logs = self._disk.logs()
         self._was_clean = False
         for name in [name for name in self.replicas if name not in logs]:
@@ -111,7 +122,7 @@ class ReplicaEvents:
     # ------------------------------------------------------------------------------------------------------- files
 
     def look(self) -> Iterator[Seen]:
-        """Notes what the files show; only replicas that are gone are events at once."""
+        """Look at the files, and yield an event for each deleted replica; `said` and `rest` yield the other events."""
         logs = self._disk.logs()
         for name in [name for name in self.replicas if name not in logs]:
             yield self._deleted(self.replicas.pop(name))
@@ -128,7 +139,7 @@ class ReplicaEvents:
         replica.waiting += change.appended
 
     def rest(self) -> Iterator[Seen]:
-        """All that the files have shown and no event has."""
+        """Yield the events of all remaining observations of the files."""
         for replica in self.replicas.values():
             while replica.waiting:
                 yield self._next(replica)
@@ -136,7 +147,7 @@ class ReplicaEvents:
                 yield from self._start_moved(replica)
 
     def _below(self, replica: Replica, end: Offset) -> Iterator[Seen]:
-        """What happened before the broker said that its log ends there."""
+        """Yield the events before the broker's report that its log ends at `end`."""
         while replica.waiting:
             first = replica.waiting[0]
             is_before = replica.truncation is not None if isinstance(first, int) else first.header.base_offset < end
@@ -153,10 +164,9 @@ class ReplicaEvents:
         replica.end = batch.end_offset
         leads = replica.role == LEADER and header.leader_epoch == replica.leader_epoch
         event = trace.BatchAppended(
-            node=self.node,
+            self.node,
+            *replica.topic_partition,
             role=LEADER if leads else FOLLOWER,
-            topic=replica.topic_partition.topic,
-            partition=replica.topic_partition.partition,
             leader_epoch=header.leader_epoch,
             base_offset=header.base_offset,
             last_offset=header.last_offset,
@@ -173,46 +183,42 @@ class ReplicaEvents:
         name, words = replica.topic_partition, replica.truncation
         before, high_watermark = replica.end, replica.high_watermark
         replica.end, replica.high_watermark, replica.truncation = end, min(high_watermark, end), None
-        loss = f"; this removes records below its HW {high_watermark}" if end < high_watermark else ""
+        cause, epoch, leader_end = _why_cut(words or "")
         event = trace.LogTruncated(
-            node=self.node,
-            topic=name.topic,
-            partition=name.partition,
+            self.node,
+            *name,
             leader_epoch=replica.leader_epoch,
             log_end_offset=end,
             previous_log_end_offset=before,
             high_watermark=replica.high_watermark,
             previous_high_watermark=high_watermark,
-            reason=f"{self.node} cuts its log back to {end}: {_why_cut(words, replica.leader)}{loss}",
+            cause=cause,
+            leader=replica.leader,
+            diverging_epoch=epoch,
+            leader_end_offset=leader_end,
         )
         return Seen(event, LOG_DIRECTORY, wall_ms, after=self._role_key(name))
 
     def _deleted(self, replica: Replica) -> Seen:
         name = replica.topic_partition
-        event = trace.ReplicaDeleted(
-            node=self.node,
-            topic=name.topic,
-            partition=name.partition,
-            previous_log_end_offset=replica.end,
-        )
+        event = trace.ReplicaDeleted(self.node, *name, previous_log_end_offset=replica.end)
         return Seen(event, LOG_DIRECTORY)
 
     def _start_moved(self, replica: Replica) -> Iterator[Seen]:
         name, start = replica.topic_partition, replica.tail.start
         replica.start = start
-        if start <= replica.end:  # Beyond it: a follower has dropped its log and begins where its leader does.
+        if start <= replica.end:  # Otherwise a follower has dropped its log and begins where its leader does.
             event = trace.LogStartOffsetAdvanced(
-                node=self.node,
+                self.node,
+                *name,
                 role=replica.role or FOLLOWER,
-                topic=name.topic,
-                partition=name.partition,
                 leader_epoch=replica.leader_epoch,
                 log_start_offset=start,
             )
             yield Seen(event, LOG_DIRECTORY)
 
     def _role_key(self, name: TopicPartition) -> Key:
-        """Of the latest time the broker said in what role it is."""
+        """Return the key of the broker's latest report of a replica's role."""
         return ("role", self.node, *name)
 
     # ----------------------------------------------------------------------------------------------------- console
@@ -246,7 +252,7 @@ class ReplicaEvents:
                 yield from self._refusal(said, line)
 
     def _opened(self, replica: Replica, wall_ms: int) -> Iterator[Seen]:
-        """The log of a start is open. Whatever else its files hold was appended since."""
+        """Yield the opening of a log after a broker's start. Later batches in the files were appended afterwards."""
         log = self._disk.logs().get(replica.topic_partition)
         if log is None or not replica.loads:
             return
@@ -259,9 +265,8 @@ class ReplicaEvents:
         replica.high_watermark = min(self._disk.checkpointed_high_watermark(name), replica.end)
         replica.waiting = deque(change.appended)
         event = trace.LogRecovered(
-            node=self.node,
-            topic=name.topic,
-            partition=name.partition,
+            self.node,
+            *name,
             clean=self._was_clean,
             log_start_offset=replica.start,
             log_end_offset=replica.end,
@@ -275,9 +280,8 @@ class ReplicaEvents:
         replica.role, replica.leader_epoch = LEADER, said.leader_epoch
         replica.high_watermark = min(said.high_watermark, replica.end)
         event = trace.LeadershipBegan(
-            node=self.node,
-            topic=name.topic,
-            partition=name.partition,
+            self.node,
+            *name,
             leader_epoch=said.leader_epoch,
             partition_epoch=self._partition_epoch(name, said.partition_epoch),
             isr=tuple(self._names(broker_id) for broker_id in said.isr),
@@ -293,10 +297,9 @@ class ReplicaEvents:
         replica.high_watermark = min(said.high_watermark, replica.end)
         leader = replica.leader = self._leader_of(said)
         event = trace.FollowingBegan(
-            node=self.node,
+            self.node,
+            *name,
             broker=leader,
-            topic=name.topic,
-            partition=name.partition,
             leader_epoch=said.leader_epoch,
             partition_epoch=self._partition_epoch(name, said.partition_epoch),
             log_end_offset=replica.end,
@@ -312,7 +315,7 @@ class ReplicaEvents:
         return -1 if known is None else known.partition_epoch
 
     def _leader_of(self, said: SaidFollower) -> str | None:
-        """Where it does not say whom it follows, it is the leader that was decided."""
+        """Return the leader that a line names, else that in the controllers' latest decision; None if there is none."""
         known = self._decided(said.topic_partition)
         leader = said.leader if said.leader is not None or known is None else known.leader
         return None if leader is None or leader == NO_BROKER else self._names(leader)
@@ -323,9 +326,8 @@ class ReplicaEvents:
         leaving = [broker_id for broker_id in said.previous_isr if broker_id not in said.isr]
         lags_us = {one: (line.wall_ms - caught_up.get(one, line.wall_ms)) * 1000 for one in leaving}
         event = trace.IsrProposed(
-            node=self.node,
-            topic=name.topic,
-            partition=name.partition,
+            self.node,
+            *name,
             leader_epoch=self._replica(name).leader_epoch,
             partition_epoch=self._partition_epoch(name, None),
             isr=tuple(self._names(broker_id) for broker_id in said.isr),
@@ -341,10 +343,9 @@ class ReplicaEvents:
         error = re.sub(r"(?<!^)(?=[A-Z])", "_", said.name).upper()
         if name is not None and error in ErrorCode.__members__:
             event = trace.ProduceRefused(
-                node=self.node,
+                self.node,
+                *name,
                 peer="",
-                topic=name.topic,
-                partition=name.partition,
                 error=error,
                 message=said.message or said.name,
             )
@@ -353,18 +354,18 @@ class ReplicaEvents:
     # -------------------------------------------------------------------------------------------- high watermarks
 
     def high_watermarks(self) -> dict[TopicPartition, Offset]:
-        """Of the replicas that the broker can be asked for."""
+        """Return the high watermarks of all replicas whose role is known."""
         known = self.replicas.items()
         return {name: replica.high_watermark for name, replica in known if replica.role and not replica.loads}
 
     def sampled(self, name: TopicPartition, high_watermark: Offset) -> Iterator[Seen]:
-        """The broker answered a fetch with this high watermark."""
+        """Yield an event if a sampled high watermark is new."""
         replica = self.replicas.get(name)
         if replica is None or replica.loads or replica.role is None or high_watermark == replica.high_watermark:
             return
         before = replica.high_watermark
         if replica.role == LEADER and high_watermark < before:
-            return  # A leader's never falls: it answered before the line about its role was read.
+            return  # A leader's high watermark never falls: the sample is older than the line about its role.
         replica.high_watermark = high_watermark
         kind = trace.HighWatermarkAdvanced if replica.role == LEADER else trace.HighWatermarkLearned
         event = kind(
@@ -379,17 +380,17 @@ class ReplicaEvents:
         yield Seen(event, WIRE)
 
 
-def _why_cut(words: str | None, leader: str | None) -> str:
-    """words: of its fetcher, None if it did not say why"""
-    if not words:
-        return "its segment files end there"
+def _why_cut(words: str) -> tuple[TruncationCause | None, LeaderEpoch | None, Offset | None]:
+    """Return why a log was truncated, the deciding epoch, and its end at the leader.
+
+    Args:
+        words: reason in the fetcher's console line, empty if there is none.
+    """
     if found := _LEADER_ENDS.search(words):
-        return f"in epoch {found[1]} the leader {leader or ''} ends at {found[2]}".replace("  ", " ")
-    if found := _OWN_HIGH_WATERMARK.search(words):
-        return f"its own high watermark was {found[1]}"
-    return words
+        return TruncationCause.EPOCH_END, int(found[1]), int(found[2])
+    return (TruncationCause.NO_EPOCHS if _OWN_HIGH_WATERMARK in words else None), None, None
 
 
 _LEADER_ENDS = re.compile(r"due to leader epoch and offset .*leaderEpoch=(\d+), endOffset=(\d+)")
-_OWN_HIGH_WATERMARK = re.compile(r"due to local high watermark (\d+)")
+_OWN_HIGH_WATERMARK = "due to local high watermark"
 _LAG = re.compile(r"brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: (\d+)")

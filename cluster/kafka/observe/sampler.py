@@ -1,27 +1,32 @@
-"""Asks one broker for its high watermarks again and again, past every proxy, for as long as it runs."""
+"""Samples one broker's high watermarks while it runs, over a connection that bypasses the proxies."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import trio
 
-from cluster.kafka.observe.sampled_offsets import SampledHighWatermark, SampledOffsets
+from cluster.protocol.api_01_fetch import FetchPartition, FetchRequest
+from cluster.protocol.fetch_request_codec import encode_fetch_request
+from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.framing import FrameReader
-from replica.errors import PeerViolation
+from replica.errors import ErrorCode, PeerViolation
 from replica.ids import Offset, TopicPartition
 
 PATIENCE_S = 2.0
-"""For an answer; a broker that is paused, or that has just started, gives none."""
+"""The timeout of a response; a paused or starting broker gives none."""
 ANSWER_BYTES_MAX = 64 << 20
 READ_BYTES = 64 << 10
 
 
 class Sampler:
-    """known: the high watermark of every replica that has said its role; none while the broker is down
+    """Samples the high watermarks of one broker.
 
-    sampled: called with what one answer says
+    Args:
+        known: returns the high watermark of every replica with a known role; none while the broker is down.
+        sampled: called with the contents of one response.
     """
 
     def __init__(
@@ -39,13 +44,13 @@ class Sampler:
         self._correlation_ids = itertools.count()
 
     async def run(self) -> None:
-        """Never ends."""
+        """Sample until cancelled."""
         while True:
             try:
                 if self._known():
                     await self._on_one_connection()
             except (OSError, trio.BrokenResourceError, trio.TooSlowError, PeerViolation):
-                pass  # It is down, or paused, or about to be: the next connection says.
+                pass  # The broker is down or paused, or about to be; the next connection will show it.
             await trio.sleep(self._interval_s)
 
     async def _on_one_connection(self) -> None:
@@ -71,3 +76,57 @@ class Sampler:
             frames = reader.feed(chunk)
             if frames:
                 return frames[0]
+
+
+# ------------------------------------------------------------------------------------------------------ sampled offsets
+#
+# The request that samples high watermarks: a consumer's fetch without records, which any replica answers.
+#
+# Version 11 is the first that a follower answers (KIP-392), and the last with topics by name. It fetches from the known
+# high watermark, where a consumer gets no record, and does not wait.
+#
+# Source: ReplicaManager.fetchMessages, Partition.fetchRecords
+
+
+VERSION = 11
+CLIENT_ID = "highwater-observer"
+
+
+class SampledHighWatermark(NamedTuple):
+    topic_partition: TopicPartition
+    high_watermark: Offset
+
+
+class SampledOffsets:
+    """Encodes requests to one broker and decodes responses.
+
+    After an offset out of range, a partition is next fetched from its start.
+    """
+
+    def __init__(self) -> None:
+        self._out_of_range: dict[TopicPartition, None] = {}
+
+    def question(self, correlation_id: int, known: Mapping[TopicPartition, Offset]) -> bytes:
+        """Return a request for replicas with their known high watermarks."""
+        topics: dict[str, list[FetchPartition]] = {}
+        for name, high_watermark in known.items():
+            offset = 0 if name in self._out_of_range else high_watermark
+            asked = FetchPartition(name.partition, fetch_offset=offset, max_bytes=1)
+            topics.setdefault(name.topic, []).append(asked)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1, topics=list(topics.items()))
+        return encode_fetch_request(VERSION, correlation_id, CLIENT_ID, request)
+
+    def answered(self, frame: bytearray) -> Iterator[SampledHighWatermark]:
+        """Yield the high watermarks in a response.
+
+        Raises:
+            PeerViolation: if the response is malformed.
+        """
+        for topic, partitions in decode_fetch_response(VERSION, frame).topics:
+            for part in partitions:
+                name = TopicPartition(str(topic), part.partition)
+                self._out_of_range.pop(name, None)
+                if part.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._out_of_range[name] = None
+                elif part.error is ErrorCode.NONE and part.high_watermark >= 0:
+                    yield SampledHighWatermark(name, part.high_watermark)

@@ -146,7 +146,7 @@ def test_a_failure_is_definite_if_no_attempt_can_have_been_written(producer: Cli
             sight.ended("b1 has closed the connection")
     producer.hear("failed", record="r0", partition=-1, error="X", message=REFUSED_FOR_GOOD, micros=7)
     (failed,) = producer.told("RecordFailed")
-    assert (failed.definite, failed.error, failed.sentence()) == (definite, "X", REFUSED_FOR_GOOD)
+    assert (failed.definite, failed.error, failed.why()) == (definite, "X", REFUSED_FOR_GOOD)
 
 
 def test_an_answer_that_comes_late_finds_its_request_past_one_without_an_answer() -> None:

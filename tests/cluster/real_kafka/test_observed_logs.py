@@ -97,7 +97,7 @@ def test_a_leader_dies_comes_back_and_cuts_its_log(version: str, tmp_path: Path)
     event = cut[0].event
     assert isinstance(event, trace.LogTruncated)
     assert event.log_end_offset == 35
-    assert event.sentence() == "b1 cuts its log back to 35: in epoch 0 the leader b2 ends at 35"
+    assert event.sentence() == "b1 cut its log of t-0 back to 35, where the leader b2 ends in epoch 0"
 
 
 def test_a_line_counts_once_it_has_ended() -> None:
@@ -220,4 +220,6 @@ def test_a_refusal_has_the_words_of_the_exception_in_the_next_line(tmp_path: Pat
     (seen,) = [seen for line in lines(refusal) for seen in broker.said(line)]
     assert isinstance(seen.event, trace.ProduceRefused)
     assert seen.event.error == "NOT_ENOUGH_REPLICAS"
-    assert seen.event.sentence() == "b1 refuses a batch for t-0: The size of the current ISR : 1 is insufficient"
+    assert seen.event.sentence() == (
+        "b1 refused a batch for t-0 with NOT_ENOUGH_REPLICAS: The size of the current ISR : 1 is insufficient"
+    )

@@ -11,9 +11,9 @@ from stories import GOLDEN, compare_with_golden
 
 from cluster.kafka.observe.console_lines import ConsoleReader, SaidFencing
 from cluster.kafka.observe.log_files import DiskLog
+from cluster.kafka.observe.log_tail import MetadataTail
 from cluster.kafka.observe.metadata_events import MetadataEvents
 from cluster.kafka.observe.metadata_records import decode_record
-from cluster.kafka.observe.metadata_tail import MetadataTail
 from cluster.kafka.observe.observed import Seen
 from controller.metadata import ConfigRecord
 from replica.errors import PeerViolation
@@ -44,11 +44,11 @@ def event_line(seen: Seen) -> str:
     return f"{' '.join(words)}\n    {event.sentence()}"
 
 
-@pytest.mark.parametrize("version", ["3.9", "4.1"])
-def test_decisions(version: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("version", "console"), [("3.9", b""), ("4.1", CONSOLE)])
+def test_decisions(version: str, console: bytes, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     (tmp_path / SEGMENT).write_bytes(metadata_log(version))
     decisions = MetadataEvents(NODES, {})
-    for line in ConsoleReader().feed(CONSOLE if version == "4.1" else b""):
+    for line in ConsoleReader().feed(console):
         assert isinstance(line.said, SaidFencing)
         decisions.fencing_said(line.said)
     found = [seen for batch in MetadataTail({"c1": DiskLog(tmp_path)}).look() for seen in decisions.decided(batch)]

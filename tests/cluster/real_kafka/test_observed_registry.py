@@ -116,7 +116,7 @@ def test_a_log_that_grows_gives_the_same_transactions(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_transaction_log_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PeerViolation, match=r"log\.1 is no transaction log"):
+    with pytest.raises(PeerViolation, match=r"log\.1 is not a ZooKeeper transaction log"):
         list(RegistryTail(written(tmp_path, b"something else")).look())
 
 
