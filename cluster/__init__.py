@@ -1,7 +1,8 @@
-"""Brokers, controllers, producers and consumers as nodes. Here: what every node is made of (core, outbox,
-timers, channel) and Kafka's configuration.
-Rooms: protocol/, network/, messages/, server/, broker/, groups/, client/, controller_node/, live/.
+"""Brokers, controllers, producers and consumers as nodes.
 
-May import: no other room of this package.
+This package has the parts of every node (core, outbox, timers, channel) and Kafka's configuration.
+
+Subpackages: protocol/, network/, messages/, server/, broker/, groups/, client/, controller_node/, live/.
+May import: no sibling package.
 Open first: node.py.
 """

@@ -1,8 +1,9 @@
-"""One outgoing connection of a broker: one request in flight, an answer or a reason why there is none.
+"""One outgoing connection of a broker, with one request in flight and its response.
 
 Brokers keep one channel to the controller for heartbeats, one for AlterPartition, one for the metadata log and one per
 fetcher thread, each with its own connection, as Kafka does (NodeToControllerChannelManager, BrokerBlockingSender).
-Simplified: no ApiVersions goes first. Followers and markers ask for none in Kafka either; the other channels do.
+
+Simplified: no channel sends ApiVersions first. In Kafka only those of followers and transaction markers send none.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Protocol
 from cluster.clocks import Timer
 from cluster.node import ConnectionId, Outbox
 
-OnAnswer = Callable[[bytearray | None, str, int], None]
-"""(frame or None, reason when None, now_us)"""
+OnAnswer = Callable[[bytearray | None, int], None]
+"""Called with the response frame, None if the request failed, and the current time."""
 
 CONNECTION_SETUP_TIMEOUT_US = 10_000_000
-"""socket.connection.setup.timeout.ms"""
+"""Default of socket.connection.setup.timeout.ms."""
 RECONNECT_BACKOFF_US = 50_000
-"""Of the channels to the controller (NodeToControllerChannelManager)."""
+"""The reconnect backoff of channels to the controller (NodeToControllerChannelManager)."""
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class _Request:
 
 
 class ControllerRequests(Protocol):
-    """Where a broker's requests to the controller go, one at a time."""
+    """A broker's requests to the controller, one at a time."""
 
     @property
     def busy(self) -> bool: ...
@@ -45,9 +46,10 @@ class ControllerRequests(Protocol):
 
 
 class Channel:
-    """A connection to one node that is opened when a request needs it and closed when one times out.
+    """A connection to one node, opened when a request needs it and closed when a request times out.
 
-    retry_us: a request whose connection breaks is sent again over a new one until it is so old; 0: it fails at once
+    Args:
+        retry_us: age up to which a request is repeated over a new connection; 0 to fail immediately.
     """
 
     def __init__(self, outbox: Outbox, host: str, port: int, *, retry_us: int = 0) -> None:
@@ -68,7 +70,7 @@ class Channel:
     def request(
         self, api: int, encode: Callable[[int], bytes], on_answer: OnAnswer, timeout_us: int, now_us: int
     ) -> None:
-        """Send one request (`encode` is given its correlation id); `on_answer` is called exactly once."""
+        """Send one request, which `encode` returns for a correlation id. `on_answer` is called exactly once."""
         assert self._request is None, "one request in flight per channel"
         self._request = _Request(api, encode, on_answer, timeout_us, now_us)
         if self._is_open:
@@ -80,7 +82,7 @@ class Channel:
         assert self._request is not None, "a connection is opened when a request needs it"
         self._connection = self._outbox.connect(self.host, self.port, self)
         patience_us = min(CONNECTION_SETUP_TIMEOUT_US, self._request.timeout_us)
-        self._arm(now_us + patience_us, "the connection was not set up in time")
+        self._arm(now_us + patience_us)
 
     def connected(self, now_us: int) -> None:
         self._is_open = True
@@ -91,48 +93,51 @@ class Channel:
         request = self._request
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         if request is None or correlation_id != request.correlation_id:
-            self.drop("an answer without a request", now_us)
+            self.drop(now_us)
             return
-        self._finish(frame, "", now_us)
+        self._finish(frame, now_us)
 
-    def disconnected(self, reason: str, now_us: int) -> None:
+    def disconnected(self, now_us: int) -> None:
         self._forget()
-        self._broken(reason, now_us)
+        self._broken(now_us)
 
     def close(self) -> None:
-        """Give up silently: no answer will be delivered for the request in flight."""
+        """Close the connection, and drop the request in flight without calling its `on_answer`."""
         self._request = None
         self._disarm()
         if self._connection is not None:
             self._outbox.close(self._connection)
         self._forget()
 
-    def drop(self, reason: str, now_us: int) -> None:
-        """Close the connection; the request in flight is tried again or hears `reason`."""
+    def drop(self, now_us: int) -> None:
+        """Close the connection; the request in flight is repeated over a new connection, or fails."""
         if self._connection is not None:
             self._outbox.close(self._connection)
         self._forget()
-        self._broken(reason, now_us)
+        self._broken(now_us)
 
-    def _broken(self, reason: str, now_us: int) -> None:
-        """source: NodeToControllerRequestThread.handleResponse, generateRequests"""
+    def _broken(self, now_us: int) -> None:
+        """Repeat the request in flight, or let it fail.
+
+        Source: NodeToControllerRequestThread.handleResponse, generateRequests
+        """
         request = self._request
         self._disarm()
         if request is not None and now_us + RECONNECT_BACKOFF_US < request.made_us + self._retry_us:
             self._timer = self._outbox.timers.at(now_us + RECONNECT_BACKOFF_US, self._connect)
         else:
-            self._finish(None, reason, now_us)
+            self._finish(None, now_us)
 
     def _send(self, now_us: int) -> None:
         assert self._request is not None and self._connection is not None
         self._correlation_id += 1
         self._request.correlation_id = self._correlation_id
         self._outbox.request(self._connection, self._request.encode(self._correlation_id), self._request.api)
-        self._arm(now_us + self._request.timeout_us, "no answer in time")
+        self._arm(now_us + self._request.timeout_us)
 
-    def _arm(self, due_us: int, reason: str) -> None:
+    def _arm(self, due_us: int) -> None:
         self._disarm()
-        self._timer = self._outbox.timers.at(due_us, lambda now_us: self.drop(reason, now_us))
+        self._timer = self._outbox.timers.at(due_us, self.drop)
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -145,8 +150,8 @@ class Channel:
         self._connection = None
         self._is_open = False
 
-    def _finish(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+    def _finish(self, frame: bytearray | None, now_us: int) -> None:
         self._disarm()
         request, self._request = self._request, None
         if request is not None:
-            request.on_answer(frame, reason, now_us)
+            request.on_answer(frame, now_us)

@@ -1,4 +1,4 @@
-"""Processes that do not outlive the one that has started them, however that ends."""
+"""Child processes that do not outlive their parent, however it ends."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
+def die_with_parent() -> None:
+    """Make the kernel kill this process when the thread that started it is gone."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def dies_with_parent() -> Callable[[], None]:
-    """For `preexec_fn`: SIGKILL to the child as soon as the thread that has started it is gone."""
+    """Return a `preexec_fn` that makes the kernel kill the child when the thread that started it is gone."""
     parent = os.getpid()
 
     def ask_for_signal() -> None:
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # Gone before it was asked for.
+        die_with_parent()
+        if os.getppid() != parent:  # The parent ended before prctl was called.
             os.kill(os.getpid(), signal.SIGKILL)
 
     return ask_for_signal
@@ -27,11 +32,11 @@ def dies_with_parent() -> Callable[[], None]:
 
 @contextmanager
 def held_interrupt() -> Iterator[None]:
-    """Ctrl-C within the block takes effect at its end: what is started in it is known by then, and can be ended."""
+    """Delay Ctrl-C until the end of the block, so that everything started in it is known and can be stopped."""
     came: list[FrameType | None] = []
     try:
         before = signal.signal(signal.SIGINT, lambda number, frame: came.append(frame))
-    except ValueError:  # Not the main thread, which alone hears of it.
+    except ValueError:  # Only the main thread receives SIGINT.
         yield
         return
     try:

@@ -1,4 +1,4 @@
-"""The clocks of a core: its deadlines, pure and ordered by (due time, order of scheduling), and its wall clock."""
+"""The clocks of a node: its deadlines, ordered by (due time, order of scheduling), and its wall clock."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ T = TypeVar("T")
 
 
 CANCELLED_MAX = 64
-"""A heap forgets cancelled deadlines at once when there are more of them than this, and more than live ones."""
+"""Number of cancelled deadlines above which they are removed, if they also outnumber the live deadlines."""
 
 
 DUE_US, CALLBACK, TIMERS = 0, 2, 3
-"""Places in a Timer; the order of scheduling is between them."""
+"""Positions in a Timer; the order of scheduling is between them."""
 
 
 class Timer(list[Any]):
-    """One deadline: due time, order of scheduling, callback, and its heap, in which it lies as it is.
+    """One deadline, as an entry of the heap: due time, order of scheduling, callback, and its Timers.
 
-    The callback is None once it was called or cancelled; `cancel` is idempotent, and lets go of what it holds.
+    The callback is None after it was called or cancelled. `cancel` is idempotent, and drops the callback.
     """
 
     __slots__ = ()
@@ -37,9 +37,9 @@ class Timer(list[Any]):
 
 
 class Timers(Generic[T]):
-    """A heap of callbacks that may each return actions of type T. Kafka uses a timing wheel; the order is the same.
+    """A heap of callbacks that may return actions of type T. Kafka uses a timing wheel; the order is the same.
 
-    Nearly every deadline is cancelled long before it comes, so `cancelled` ones are counted and thrown out in time.
+    Most deadlines are cancelled long before they are due, so cancelled ones are counted and removed early.
     """
 
     __slots__ = ("_heap", "_scheduled", "cancelled")
@@ -50,7 +50,7 @@ class Timers(Generic[T]):
         self.cancelled = 0
 
     def at(self, due_us: int, callback: Callable[[int], list[T] | None]) -> Timer:
-        """Call `callback(now_us)` once when the time has come."""
+        """Call `callback(now_us)` once at or after `due_us`."""
         if self.cancelled > CANCELLED_MAX and self.cancelled * 2 > len(self._heap):
             self._heap = [timer for timer in self._heap if timer[CALLBACK] is not None]
             heapq.heapify(self._heap)
@@ -69,7 +69,7 @@ class Timers(Generic[T]):
         return heap[0][DUE_US] if heap else None
 
     def run_due(self, now_us: int) -> list[T]:
-        """Run all that is due at `now_us`, including what these callbacks schedule for now or earlier."""
+        """Run everything due at `now_us`, including what these callbacks schedule for now or earlier."""
         actions: list[T] = []
         while (due_us := self.next_deadline_us) is not None and due_us <= now_us:
             timer = heapq.heappop(self._heap)
@@ -80,7 +80,7 @@ class Timers(Generic[T]):
 
 # ----------------------------------------------------------------------------------------------------------- wall clock
 #
-# The wall clock of one machine. Kafka asks two clocks: `Time.milliseconds`, which an operator or NTP can set, and
+# The wall clock of one machine. Kafka uses two clocks: `Time.milliseconds`, which an operator or NTP can set, and
 # `Time.nanoseconds`, which cannot jump.
 #
 # Replica lag, segment ages and the expiry of producers are measured by the first (Partition.scala, UnifiedLog.java);
@@ -90,9 +90,11 @@ class Timers(Generic[T]):
 
 
 class WallClock:
-    """offset_us: how far it is ahead of the run's own time; it survives the processes on the machine.
+    """The wall clock of a machine, which survives the processes on it.
 
-    least_us, most_us: how far jumps have taken it from where it began
+    Attributes:
+        offset_us: difference to the clock of the run, which never jumps.
+        least_us, most_us: lowest and highest sum of all jumps so far.
     """
 
     __slots__ = ("_moved_us", "least_us", "most_us", "offset_us")
@@ -107,5 +109,5 @@ class WallClock:
         self.least_us, self.most_us = min(self.least_us, self._moved_us), max(self.most_us, self._moved_us)
 
     def at(self, now_us: int) -> int:
-        """The clock's time at this instant of the run, microseconds."""
+        """Return the clock's time in microseconds at an instant of the run."""
         return now_us + self.offset_us

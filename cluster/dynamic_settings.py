@@ -1,4 +1,4 @@
-"""A node's settings while it runs (KIP-226): what the metadata log says of it counts before its own file.
+"""The dynamic settings of a node (KIP-226), which are in the metadata log and override the node's file.
 
 Source: DynamicBrokerConfig.scala, DynamicLogConfig, DynamicThreadPool, LogCleaner.validateReconfiguration (4.1)
 """
@@ -27,13 +27,17 @@ from replica.errors import ErrorCode, KafkaError
 
 # --------------------------------------------------------------------------------------------------------- group config
 #
-# Settings of groups (ConfigResource.Type.GROUP): what a group has for itself counts before the keys of its brokers.
+# Settings of groups (ConfigResource.Type.GROUP), which override the keys of brokers.
 #
 # Source: GroupConfig.java, GroupConfigManager.java (4.1)
 
 
 def defaults_of(config: BrokerConfig) -> dict[str, str]:
-    """Of a group that has nothing of its own, by key.     config: of the broker"""
+    """Return the default settings of groups, by key.
+
+    Args:
+        config: configuration of the broker.
+    """
     defaults = {name: as_text(item.default) for name, item in GroupConfig.keys().items()}
     defaults[SESSION_TIMEOUT] = as_text(config.group_consumer_session_timeout_ms)
     defaults[HEARTBEAT_INTERVAL] = as_text(config.group_consumer_heartbeat_interval_ms)
@@ -43,10 +47,16 @@ def defaults_of(config: BrokerConfig) -> dict[str, str]:
 def checked_changes(
     changes: Mapping[str, object], known: Mapping[str, str], config: BrokerConfig
 ) -> dict[str, str | None]:
-    """As they are stored; None takes a key back, an unknown one, too.     known: what the group has so far
-    config: of the controller
+    """Return valid changes of a group's settings, as they are stored; None deletes a key, even an unknown one.
 
-    raises: KafkaError INVALID_CONFIG     source: GroupConfig.validateNames, .validateValues
+    Args:
+        known: current settings of the group.
+        config: configuration of the controller.
+
+    Raises:
+        KafkaError: INVALID_CONFIG.
+
+    Source: GroupConfig.validateNames, .validateValues
     """
     keys = GroupConfig.keys()
     for name, value in changes.items():
@@ -64,7 +74,7 @@ def checked_changes(
 
 
 class _Limit(NamedTuple):
-    """key: of the group     of_broker: the keys of brokers that limit it; {} is min or max"""
+    """The limits of a group's key. `of_broker` names the broker keys that set them, with {} for min or max."""
 
     key: str
     of_broker: str
@@ -73,7 +83,7 @@ class _Limit(NamedTuple):
 
 
 def _limits(config: BrokerConfig) -> tuple[_Limit, ...]:
-    """In the order in which Kafka looks at them; those of share groups and of Kafka Streams are Kafka's defaults."""
+    """Return the limits in Kafka's order of checks; those of share and streams groups are Kafka's defaults."""
     interval, timeout = "group.{}.{{}}.heartbeat.interval.ms", "group.{}.{{}}.session.timeout.ms"
     share, streams = "share", "streams"
     lock = "group.share.{}.record.lock.duration.ms"
@@ -100,7 +110,6 @@ def _limits(config: BrokerConfig) -> tuple[_Limit, ...]:
 
 
 def _check_limits(values: Mapping[str, str], limits: Iterable[_Limit]) -> None:
-    """raises: KafkaError INVALID_CONFIG"""
     for key, of_broker, low, high in limits:
         value = int(values[key])
         if value < low:
@@ -110,7 +119,7 @@ def _check_limits(values: Mapping[str, str], limits: Iterable[_Limit]) -> None:
         if value > high:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key} must be less than or equal to {of_broker.format('max')}")
     if int(values[SESSION_TIMEOUT]) <= int(values[HEARTBEAT_INTERVAL]):
-        # Of the other two kinds the limits see to it.
+        # For share and streams groups the limits ensure this.
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
 
 
@@ -121,13 +130,13 @@ _UNSET_IF_ZERO = "log.retention.ms"
 
 
 class DynamicSettings:
-    """The `NodeSettings` of a node whose own file is `static`."""
+    """Applies and checks the dynamic settings of a node (a `NodeSettings`). `static` is the node's file."""
 
     def __init__(self, static: BrokerConfig) -> None:
         self.static = static
 
     def effective(self, dynamic: Mapping[str, str]) -> BrokerConfig:
-        """dynamic: as they were checked"""
+        """Return the static configuration with dynamic settings applied, which must be checked."""
         keys = BrokerConfig.keys()
         known = {keys[name].name: BrokerConfig.check(name, value) for name, value in dynamic.items() if _acts(name)}
         return replace(self.static, **known) if known else self.static
@@ -138,7 +147,13 @@ class DynamicSettings:
     def check(
         self, changes: Mapping[str, object], dynamic: Mapping[str, str], *, of_all: bool
     ) -> dict[str, str | None]:
-        """An unknown key is kept, for a plugin may know it. raises: KafkaError INVALID_REQUEST"""
+        """Check changed settings, and return them as they are stored; None deletes a setting.
+
+        An unknown key is accepted, since a plugin may know it.
+
+        Raises:
+            KafkaError: INVALID_REQUEST if a key is not dynamic or a value is invalid.
+        """
         set_now = [name for name, value in changes.items() if value is not None]
         _refuse("Cannot update these configs dynamically", READ_ONLY.intersection(changes))
         _refuse(
@@ -162,7 +177,16 @@ class DynamicSettings:
         return int(getattr(self.static if schema is BrokerConfig else schema(), schema.require(name).name))
 
     def _check_threads(self, name: str, wanted: int, dynamic: Mapping[str, str]) -> None:
-        """raises: KafkaError INVALID_REQUEST"""
+        """Check that a new number of threads is at least half and at most twice the current one.
+
+        Args:
+            name: the setting.
+            wanted: the new number.
+            dynamic: current dynamic settings, which precede the static ones.
+
+        Raises:
+            KafkaError: INVALID_REQUEST if the new number is out of these bounds.
+        """
         now = int(dynamic.get(name) or self._static_threads(name))
         if now // 2 <= wanted <= now * 2:
             return
@@ -177,9 +201,10 @@ class DynamicSettings:
 
 
 class RunningConfig:
-    """The settings of a running broker.
+    """The current settings of a running broker.
 
-    on_change: called with each new `current`, and the time
+    Args:
+        on_change: called with each new `current` and the time.
     """
 
     def __init__(self, settings: DynamicSettings) -> None:
@@ -188,7 +213,7 @@ class RunningConfig:
         self.on_change: list[Callable[[BrokerConfig, int], None]] = []
 
     def follow(self, dynamic: Mapping[str, str], now_us: int) -> None:
-        """source: DynamicBrokerConfig.updateBrokerConfig, .updateDefaultConfig"""
+        """Apply dynamic settings. Source: DynamicBrokerConfig.updateBrokerConfig, .updateDefaultConfig"""
         config = self.settings.effective(dynamic)
         if config != self.current:
             self.current = config
@@ -207,7 +232,11 @@ def _schema(name: str) -> type[Config]:
 
 
 def _checked(name: str, value: object) -> str:
-    """raises: KafkaError INVALID_REQUEST"""
+    """Return a checked value as it is stored.
+
+    Raises:
+        KafkaError: INVALID_REQUEST if the value is invalid.
+    """
     found = _LISTENER.fullmatch(name)
     base = found[1] if found else name
     if not (_acts(base) or base in PASSIVE or base in RATES):
@@ -225,7 +254,11 @@ def _is_of_one_broker(name: str) -> bool:
 
 
 def _refuse(why: str, names: Iterable[str]) -> None:
-    """raises: KafkaError INVALID_REQUEST if there are any"""
+    """Refuse a change if there are any `names`, which the message lists after `why`.
+
+    Raises:
+        KafkaError: INVALID_REQUEST.
+    """
     found = sorted(names)
     if found:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{why}: Set({', '.join(found)})")

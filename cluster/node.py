@@ -16,7 +16,7 @@ from replica.frozen import dataclass
 from replica.log.files.open_files import FileSlice
 
 ConnectionId = int
-"""Outgoing connections are numbered by their core from 1 up; accepted ones by the shell from -1 down."""
+"""The core numbers outgoing connections from 1 up; the shell numbers accepted connections from -1 down."""
 
 Segment = bytes | bytearray | memoryview | FileSlice
 
@@ -32,7 +32,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How a frame left: from its first byte to its last, in microseconds, and what went straight from files."""
+    """How a frame was sent: the times of its first and last byte in microseconds, and what sendfile sent."""
 
     began_us: int
     ended_us: int
@@ -45,11 +45,15 @@ OnSent = Callable[[Sent], None]
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One whole frame, size prefix included. File slices leave by sendfile. `api` and `part` label it for the fabric.
+    """Send one whole frame with its size prefix; file slices leave by sendfile.
 
-    On an accepted connection a send answers the request in progress, so the shell reads the next one after it.
-    `cause` is the trace event it follows from (None: the latest). on_sent: called when its last byte has left;
-    it may not decide anything     stays_mute: read no further before a ResumeReading
+    On an accepted connection a send answers the request in progress, so the shell reads the next one afterwards.
+
+    Attributes:
+        api, part: labels by which network faults select the frame.
+        cause: number of the trace event that caused the frame; None for the latest event.
+        on_sent: called when the frame's last byte has left; it must not decide anything.
+        stays_mute: True to read no further before a ResumeReading.
     """
 
     connection: ConnectionId
@@ -63,14 +67,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class ResumeReading:
-    """Read the next request of an accepted connection: the last one has no answer (acks=0), or stayed mute after it."""
+    """Read the next request of an accepted connection, after one without a response (acks=0) or a mute response."""
 
     connection: ConnectionId
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRequests:
-    """From now on, no frame that arrives on an accepted connection may be longer."""
+    """Limit the size of further frames on an accepted connection."""
 
     connection: ConnectionId
     max_bytes: int
@@ -85,13 +89,16 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Accept connections from now on, at every port of the node; until then they are refused."""
+    """Accept connections from now on, at every port of the node; before, they are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndProcess:
-    """The process ends by itself. halted: why not in order, empty when it is     refused: in order, and why its
-    application can only end; empty where its operator has asked for the end
+    """End the process itself.
+
+    Attributes:
+        halted: reason of a halt; empty for an orderly end.
+        refused: why the application of a client must end; empty if the operator requested the end.
     """
 
     halted: str = ""
@@ -100,7 +107,7 @@ class EndProcess:
 
 @dataclass(frozen=True, slots=True)
 class WorkApart:
-    """Do `job`, which takes long and touches nothing of the node, where nothing waits for it; then call `done`."""
+    """Run a long `job`, which uses no node's state, separately; then call `done`."""
 
     job: Callable[[], None]
     done: Callable[[int], None]
@@ -110,7 +117,7 @@ Action = Connect | Send | ResumeReading | LimitRequests | Close | Listen | EndPr
 
 
 def is_answer(action: Action) -> bool:
-    """It goes to a connection that a peer opened to this node."""
+    """Return True if the action goes to a connection that a peer opened to this node."""
     match action:
         case Send():
             return action.part == "response"
@@ -123,7 +130,7 @@ def is_answer(action: Action) -> bool:
 
 
 def is_outside(peer: str) -> bool:
-    """peer: as of `NodeCore.accepted`"""
+    """Return True for a peer that is not a node of the cluster, as in `NodeCore.accepted`."""
     return ":" in peer
 
 
@@ -132,27 +139,28 @@ class NodeCore(Protocol):
 
     @property
     def next_deadline_us(self) -> int | None:
-        """When `tick` wants to be called next; None: never."""
+        """When `tick` has to be called next; None for never."""
 
     @property
     def accepts(self) -> bool:
-        """False while it has as many connections as it may: more are left to the kernel's queue (max.connections)."""
+        """False while the node has max.connections; further connections stay in the kernel's queue."""
 
     @property
     def max_request_bytes(self) -> int:
-        """Of a frame that arrives on a connection opened by a peer (socket.request.max.bytes)."""
+        """The largest frame on a connection opened by a peer (socket.request.max.bytes)."""
 
     def start(self, now_us: int) -> list[Action]: ...
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
-        """peer: the node at the other end; address and port if it is not a node of this cluster
-        listener: by which it came; "" for the first, which all nodes use
+        """Handle a new connection.
+
+        Args:
+            peer: name of the node at the other end; address and port if it is not a node of this cluster.
+            listener: listener that accepted it; "" for the first, which all nodes use.
         """
-        ...
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        """The first frame of an accepted connection, which follows, has identified the other end."""
-        ...
+        """Handle the name of the peer of an accepted connection, from its first frame, which follows."""
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]: ...
 
@@ -170,13 +178,14 @@ class Caller(Protocol):
 
     def received(self, frame: bytearray, now_us: int) -> None: ...
 
-    def disconnected(self, reason: str, now_us: int) -> None: ...
+    def disconnected(self, now_us: int) -> None: ...
 
 
 class Outbox:
-    """Collects the actions of one step in order; the core hands them to its shell with `take`.
+    """The actions of one step, in order; the core hands them to its shell with `take`.
 
-    callers: by the connections that they opened; clients find theirs by themselves
+    Attributes:
+        callers: the part of the node that opened each connection; clients keep track of theirs themselves.
     """
 
     __slots__ = ("_actions", "_connections", "callers", "timers")
@@ -211,7 +220,7 @@ class Outbox:
         self._actions.append(ResumeReading(connection))
 
     def limit(self, connection: ConnectionId, max_bytes: int) -> None:
-        """max_bytes: of each frame that arrives on an accepted connection from now on"""
+        """Limit the size of further frames on an accepted connection."""
         self._actions.append(LimitRequests(connection, max_bytes))
 
     def close(self, connection: ConnectionId) -> None:
@@ -219,11 +228,11 @@ class Outbox:
         self._actions.append(Close(connection))
 
     def work_apart(self, job: Callable[[], None], done: Callable[[int], None]) -> None:
-        """done: told the time once the job is done"""
+        """Run a job separately; `done` is called with the time when it has finished."""
         self._actions.append(WorkApart(job, done))
 
     def raise_soon(self, bug: Exception) -> None:
-        """In a step of its own: what is in progress has others to answer, too."""
+        """Raise an exception in a separate step, so that the current step can still answer other requests."""
 
         def fail(now_us: int) -> None:
             raise bug
@@ -234,15 +243,15 @@ class Outbox:
         self._actions.append(Listen())
 
     def exit(self, halted: str = "") -> None:
-        """halted: why the process ends out of order"""
+        """End the process. `halted` is the reason of a halt."""
         self._actions.append(EndProcess(halted))
 
     def mark(self) -> int:
-        """A place in the list, for `withdraw_answers`."""
+        """Return the current position in the list, for `withdraw_answers`."""
         return len(self._actions)
 
     def withdraw_answers(self, since: int) -> list[Action]:
-        """Takes back what goes to connections that others opened, as far as it came after `since`."""
+        """Remove and return the actions after `since` for connections that peers opened."""
         new = self._actions[since:]
         self._actions[since:] = [action for action in new if not is_answer(action)]
         return [action for action in new if is_answer(action)]

@@ -1,24 +1,24 @@
 """Requests of a cluster's operator to its nodes, whether they run in this process or in another.
 
-Answers come by callback: a node in this process may answer at once, one in another process answers later or, if it is
-stopped or dies, never.
+Answers come by callback: a node in this process may answer immediately; any other node answers later or, if that node
+is stopped or dies, never.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from cluster.config import ConsumerConfig, ProducerConfig
 from cluster.node import Action
-from controller.inputs import ControllerInput, OnReply
-from replica.ids import BrokerId, Offset, TopicPartition
+from controller.inputs import ChangeVoters, ControllerInput, ElectLeader, OnReply
+from replica.ids import Offset, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecords:
-    """To the leader; `offset` is the first to be kept, KEEP_UNCOMMITTED the high watermark."""
+    """Delete records at the leader. `offset` is the first to keep, KEEP_UNCOMMITTED for the high watermark."""
 
     partition: TopicPartition
     offset: Offset
@@ -26,86 +26,108 @@ class DeleteRecords:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """To its coordinator (DeleteGroups); with `partitions` it forgets their offsets alone (OffsetDelete)."""
+    """Delete a group at its coordinator (DeleteGroups), or only its offsets of `partitions` (OffsetDelete)."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] = ()
 
 
-BrokerInput = DeleteRecords | DeleteGroup
+@dataclass(frozen=True, slots=True)
+class ResetOffsets:
+    """Set a group's offsets at its coordinator (OffsetCommit without a member).
+
+    Attributes:
+        bounds: log start offset and high watermark of each partition at its leader; new offsets stay within them.
+        to: the new offset; None to move the group's offsets by `shift`.
+    """
+
+    group_id: str
+    bounds: Mapping[TopicPartition, tuple[Offset, Offset]]
+    to: Offset | Literal["earliest", "latest"] | None
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AbortTransaction:
+    """Abort a transaction at the leader (WriteTxnMarkers).
+
+    Attributes:
+        start_offset: first offset of the open transaction to abort; None for the transaction that began first.
+    """
+
+    partition: TopicPartition
+    start_offset: Offset | None
+
+
+@dataclass(frozen=True, slots=True)
+class FenceProducer:
+    """Fence a producer at the coordinator of its transactional.id (InitProducerId)."""
+
+    transactional_id: str
+
+
+BrokerInput = DeleteRecords | DeleteGroup | ResetOffsets | AbortTransaction | FenceProducer | ElectLeader
+"""Inputs for leaders and coordinators, and in the ZooKeeper era for the broker that is the controller."""
 
 
 class OperatedNode(Protocol):
-    """answers_operator: false while a request of an operator would get no answer, as far as this process knows"""
+    """A node that an operator can use.
+
+    Attributes:
+        answers_operator: False if a request of an operator would get no answer, as far as this process knows.
+    """
 
     @property
     def answers_operator(self) -> bool: ...
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
-        """SIGTERM: it stops in order, and exits by itself."""
+        """Shut down in order (SIGTERM); the process then exits itself."""
 
     def crash(self) -> None:
-        """The process is gone: its files are closed, nothing is written."""
+        """Close all files without writing, because the process was killed."""
 
 
 class OperatedBroker(OperatedNode, Protocol):
     def flush(self, wanted: TopicPartition | None, answer: Callable[[None], None], now_us: int) -> list[Action]:
-        """fsync of all logs, or of one."""
+        """Flush all logs, or one."""
 
-    def elect_leader(
-        self, topic_partition: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
-    ) -> list[Action]:
-        """To the broker that is the controller, in the ZooKeeper era."""
-
-    def operate(self, make_input: Callable[[int], BrokerInput], answer: OnReply, now_us: int) -> list[Action]:
-        """What leaders and coordinators decide."""
+    def operate(self, make_input: Callable[[int], BrokerInput], answer: OnReply, now_us: int) -> list[Action]: ...
 
 
 class OperatedRegistry(OperatedNode, Protocol):
-    """Where operators make topics and change settings: the registry of the ZooKeeper era, or an active controller."""
+    """A node where operators create topics and change settings: the ZooKeeper-era registry or an active controller."""
 
-    def create_topic(
-        self,
-        name: str,
-        assignment: tuple[tuple[BrokerId, ...], ...] | None,
-        partitions: int | None,
-        replication_factor: int | None,
-        config: dict[str, str],
-        answer: OnReply,
-        now_us: int,
-    ) -> list[Action]: ...
-
-    def operate(self, make_input: Callable[[int], ControllerInput], answer: OnReply, now_us: int) -> list[Action]:
-        """Any other request; `make_input` receives the time."""
+    def operate(
+        self, make_input: Callable[[int], ControllerInput | ChangeVoters], answer: OnReply, now_us: int
+    ) -> list[Action]:
+        """Decide an input, which `make_input` creates from the current time."""
 
 
 class OperatedController(OperatedRegistry, Protocol):
     """A controller of a quorum."""
 
-    def elect_leader(
-        self, topic_partition: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
-    ) -> list[Action]: ...
-
     def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:
-        """A topic's own settings; none if the controller is not active any more."""
+        """Answer with a topic's own settings; an empty mapping if the controller is no longer active."""
 
 
 class NodeElsewhere(OperatedBroker, OperatedController, Protocol):
-    """A node in another process, which makes its core itself; only there it is known what kind of node it is."""
+    """A node in another process, which creates its own core and knows what kind of node it is."""
 
     def launch(self) -> None: ...
 
     def operate(
-        self, make_input: Callable[[int], ControllerInput | BrokerInput], answer: OnReply, now_us: int
+        self, make_input: Callable[[int], ControllerInput | ChangeVoters | BrokerInput], answer: OnReply, now_us: int
     ) -> list[Action]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOrder:
-    """What a client that runs elsewhere is made from.
+    """The parameters of a client that runs in another process.
 
-    topics: those that a consumer reads, or the one of a producer     partitions: of that one
-    largest_batch: key and value of the records that its application puts into one batch at most; () for a consumer
+    Attributes:
+        topics: topics that a consumer reads, or the one topic of a producer.
+        partitions: number of partitions of a producer's topic.
+        largest_batch: keys and values of the largest batch of its application; () for a consumer.
     """
 
     topics: tuple[str, ...]
@@ -116,6 +138,6 @@ class ClientOrder:
 
 @runtime_checkable
 class ClientElsewhere(Protocol):
-    """A producer or consumer whose core is not in this process. Its application's calls are those of the cores."""
+    """A producer or consumer in another process, with the methods that an application calls on a core."""
 
     def launch(self) -> None: ...

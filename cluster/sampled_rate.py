@@ -1,13 +1,13 @@
-"""Rates over the last seconds, as Kafka's quotas measure them. source: SampledStat, SimpleRate, Rate"""
+"""Rates over the last seconds, as Kafka's quotas measure them. Source: SampledStat, SimpleRate, Rate"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 SAMPLES = 11
-"""quota.window.num, replication.quota.window.num: Kafka's default"""
+"""Kafka's default of quota.window.num and replication.quota.window.num."""
 WINDOW_US = 1_000_000
-"""quota.window.size.seconds, replication.quota.window.size.seconds: Kafka's default"""
+"""Kafka's default of quota.window.size.seconds and replication.quota.window.size.seconds."""
 
 
 @dataclass(slots=True)
@@ -22,9 +22,10 @@ class _Sample:
 
 
 class SimpleRate:
-    """Bytes per second over the last `samples` windows, counted from the oldest sample kept, at least one window.
+    """An average per second over the last `samples` windows.
 
-    One extra sample is kept, because a sample may overlap the window's beginning. source: SampledStat, Rate
+    The time is counted from the start of the oldest sample, and is at least one window. One extra sample is kept,
+    because a sample may overlap the window's beginning. Source: SampledStat, Rate
     """
 
     __slots__ = ("_count", "_current", "_sample_us", "_samples")
@@ -57,7 +58,7 @@ class SimpleRate:
         return total * 1_000_000 / self.window_us(now_us)
 
     def window_us(self, now_us: int) -> int:
-        """The divisor of the sum: the time since the oldest sample, at least one window."""
+        """Return the time by which the sum is divided: since the start of the oldest sample, at least one window."""
         return max(self._elapsed_us(now_us), self._sample_us)
 
     def _elapsed_us(self, now_us: int) -> int:
@@ -71,7 +72,7 @@ class SimpleRate:
 
 
 class Rate(SimpleRate):
-    """The same, but as if all windows but the last had always been there: a short burst is no high rate."""
+    """A rate that is averaged over at least all windows but one, so that a short burst is not a high rate."""
 
     __slots__ = ()
 

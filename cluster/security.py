@@ -1,8 +1,7 @@
-"""What the servers of a world ask of clients from outside: nothing, unless options of `highwater serve` say so.
+"""The security that servers require of outside clients: none, unless options of `highwater serve` set it.
 
-Connections between the nodes of a cluster, and of a scenario's own clients, are known by the secret of the run
-(cluster/live/peers.py).
-In Kafka a listener has a protocol, and the nodes of a cluster have one of their own.
+Nodes of a cluster and clients of a scenario identify themselves by the secret of the run (cluster/live/peers.py). In
+Kafka each listener has a security protocol, and the nodes of a cluster use a separate listener.
 """
 
 from __future__ import annotations
@@ -18,25 +17,27 @@ from controller.scram import MECHANISMS, credentials_of
 
 SALT_BYTES: Final = 16
 PROTOCOLS: Final[Mapping[str, int]] = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-"""SecurityProtocol, by name."""
+"""Numbers of SecurityProtocol by name."""
 PROTOCOL_OF: Final = {code: name for name, code in PROTOCOLS.items()}
 
 
 def new_nonce() -> str:
-    """Of the broker, for one SCRAM exchange: it may never come again, and no one may guess it."""
+    """Return a new nonce for one SCRAM exchange, which must be unique and unpredictable."""
     return secrets.token_hex(SALT_BYTES)
 
 
 Addresses = Mapping[str, tuple[str, int]]
-"""Host and port, by name of the broker."""
+"""Host and port by name of the broker."""
 
 
 class ServerListener(NamedTuple):
-    """One beside the first of each broker.     ports: by name of the broker
+    """An additional listener of each broker.
 
-    advertised: where clients are sent; None: where it listens
+    Simplified: it is less secure than the first listener, which brokers use among themselves, and is on the same host.
 
-    Simplified: it has less protection than the first, which is that between brokers, and listens on the same host.
+    Attributes:
+        ports: port on each broker, by the broker's name.
+        advertised: addresses for clients; None for the bound ones.
     """
 
     name: str
@@ -54,7 +55,7 @@ class ServerListener(NamedTuple):
 
 
 class TlsFiles(NamedTuple):
-    """In PEM. certificate: with those between it and the authority, if there are any"""
+    """PEM files of a certificate, with any intermediate certificates, and of its key."""
 
     certificate: Path
     key: Path
@@ -62,12 +63,15 @@ class TlsFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ListenerSecurity:
-    """passwords: of users, for SASL/PLAIN     scram: the credentials that a new cluster begins with
+    """The security of all listeners.
 
-    Without users, no one has to authenticate.     tls: None: connections are not encrypted
-    super_users: who may do everything, as `User:name`, where rules say who may do what; None: all users may
-    listeners: of brokers beside the first, which has all of the above; these may have less
-    advertised: where clients of the first are sent; None: where it listens
+    Attributes:
+        passwords: password of each user, for SASL/PLAIN. Without users no authentication is required.
+        scram: initial credentials of a new cluster.
+        tls: None for unencrypted connections.
+        super_users: users that may do everything, as `User:name`; None if there is no authorizer.
+        listeners: additional listeners of brokers, which may be less secure.
+        advertised: addresses of the first listener for clients; None for the bound ones.
     """
 
     passwords: Mapping[str, str]
@@ -82,7 +86,7 @@ class ListenerSecurity:
     def of(
         cls, passwords: Mapping[str, str], tls: TlsFiles | None = None, super_users: tuple[str, ...] | None = None
     ) -> ListenerSecurity:
-        """passwords: by name of the user"""
+        """Create the security, with SCRAM credentials for the users in `passwords`."""
         scram = [
             credential
             for user, password in passwords.items()
@@ -92,25 +96,25 @@ class ListenerSecurity:
 
     @property
     def is_on(self) -> bool:
-        """Clients have to authenticate, by the first listener at least."""
+        """True if clients have to authenticate, at least on the first listener."""
         return bool(self.passwords)
 
     @property
     def clients_first(self) -> str:
-        """Name of the listener by which clients from outside come to the first port: "", as brokers do, unless other
-        addresses are advertised there. Brokers go on to use those on which they listen.
+        """The name of the listener by which outside clients reach the first port.
 
+        The name is "" unless other addresses are advertised. Brokers continue to use "" and the bound addresses.
         # Differs from Kafka: there it would be two listeners, on two ports (inter.broker.listener.name).
         """
         return self.protocol if self.advertised else ""
 
     def bound(self, broker: str, host: str, port: int) -> tuple[Endpoint, ...]:
-        """Where a broker listens, beside the listener at `host` and `port`, by which brokers speak to each other."""
+        """Return a broker's endpoints for clients, besides the listener at `host` and `port`, which brokers use."""
         first = [Endpoint(self.clients_first, host, port, self.protocol)] if self.advertised else []
         return *first, *(Endpoint(one.name, host, one.ports[broker], one.protocol) for one in self.listeners)
 
     def endpoints(self, broker: str, host: str, port: int) -> tuple[Endpoint, ...]:
-        """Where clients are sent by these listeners. source: advertised.listeners"""
+        """Return the advertised endpoints. Source: advertised.listeners"""
         told = {self.clients_first: self.advertised, **{one.name: one.advertised for one in self.listeners}}
         return tuple(
             Endpoint(one.name, *(told[one.name] or {broker: (one.host, one.port)})[broker], one.protocol)
@@ -118,13 +122,13 @@ class ListenerSecurity:
         )
 
     def lets_in(self, listener: str) -> bool:
-        """Clients of a listener need not authenticate. listener: its name, "" for the first"""
+        """Return True if clients of a listener need not authenticate. The first listener is ""."""
         other = next((one for one in self.listeners if one.name == listener), None)
         return not self.is_on if other is None else not other.has_sasl
 
     @property
     def protocol(self) -> str:
-        """security.protocol of clients"""
+        """The security.protocol of clients."""
         return {
             (False, False): "PLAINTEXT",
             (False, True): "SSL",
@@ -134,4 +138,4 @@ class ListenerSecurity:
 
 
 OPEN: Final = ListenerSecurity({}, ())
-"""Clients from outside may do everything, unasked."""
+"""No security: outside clients may do everything."""

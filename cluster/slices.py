@@ -1,19 +1,25 @@
-"""Long requests, done in slices between which everything else goes on.
+"""Long requests, done in slices between which the node does other work.
 
-A request may name a hundred thousand things, or be answered with as many. The code that handles it is plain and knows
-nothing of this: it runs in a greenlet, and where it goes from one item to the next (`paced`, which the arrays of every
-decoded request use by themselves) it may be left for later:
+A request may have a hundred thousand elements, or as many in its response. The code that handles it is not aware of
+slices: it runs in a greenlet, which may pause between two elements (`paced`, which the arrays of every decoded request
+use):
 
-1. A request begins at once. Most are done within their first slice, and it makes no difference that there are slices.
-2. Once it has had SLICE_US, it pauses at the next item. It goes on GAP_US later, after the sockets were looked at.
-3. Of several that have paused, the one goes on that has had the fewest slices.
+1. A request begins immediately. Most requests are done within their first slice.
+2. After SLICE_US it pauses at the next element. It continues GAP_US later, after the sockets were polled.
+3. Of several paused requests, the one with the fewest slices continues first.
 
 Only requests of clients from outside are sliced, and only where time passes during a step, which is the live mode: in
 virtual time a request is done in the instant in which it begins.
 
-A request names at most MAX_ITEMS things, all of its arrays together; a Fetch MAX_FETCHED, a Produce MAX_PRODUCED, and
-what the controller decides at once, and DescribeConfigs, MAX_DECIDED. One without records has at most MAX_BYTES.
-Differs from Kafka: since 4.4 it allows 1,000,000 in each array, and before any number.
+Limits:
+
+* MAX_ITEMS: elements of all arrays of a request together.
+* MAX_FETCHED: partitions of a Fetch.
+* MAX_PRODUCED: partitions of a Produce.
+* MAX_DECIDED: elements of a DescribeConfigs, or of a request that the controller decides as a whole.
+* MAX_BYTES: size of a request without records.
+
+Differs from Kafka: since 4.4 Kafka allows 1,000,000 elements in each array, and before any number.
 """
 
 from __future__ import annotations
@@ -29,14 +35,15 @@ from replica.errors import PeerViolation
 
 SLICE_US: Final = 5_000
 GAP_US: Final = 1_000
+UNLIMITED_US: Final = 1 << 62
 MAX_ITEMS: Final = 100_000
 MAX_FETCHED: Final = 20_000
 MAX_PRODUCED: Final = 4_000
-"""Partitions of a Fetch, and of a Produce: each of its batches is an event, and more where they are refused."""
+"""The most partitions of a Fetch and of a Produce, of which every batch causes at least one event."""
 MANY_PARTITIONS: Final = 500
-"""So many partitions of a Produce or a Fetch are answered in slices."""
+"""The number of partitions from which a Produce or a Fetch is answered in slices."""
 MAX_DECIDED: Final = 10_000
-"""As many as an operation may write records. source: QuorumController.MAX_RECORDS_PER_USER_OP"""
+"""The most records that an operation may write (QuorumController.MAX_RECORDS_PER_USER_OP)."""
 MAX_BYTES: Final = 16 << 20
 
 Header = TypeVar("Header")
@@ -48,13 +55,14 @@ Work = Callable[[int], None]
 class Sliced(greenlet):
     """One request in progress.
 
-    ends_us: of its slice, by `clock`
-    slices: that it has had
-    items_left: that it may still name; None while it is not being read
+    Attributes:
+        ends_us: end of the current slice, by `clock`.
+        slices: number of slices so far.
+        items_left: number of array items that the request may still have; None while no request is being decoded.
     """
 
     are_any = False
-    """Whether there was one in this process, and something may have to pause."""
+    """True once this process has sliced a request, so that work may have to pause."""
 
     def __init__(self, work: Callable[[], None], clock: Callable[[], int]) -> None:
         super().__init__(work)
@@ -71,7 +79,7 @@ class Sliced(greenlet):
 
 
 def paced(items: Iterable[T]) -> Iterable[T]:
-    """The same items, with a pause before each if one is due."""
+    """Return the items, with a pause before each one if a pause is due."""
     if not Sliced.are_any:
         return items
     current = getcurrent()
@@ -85,7 +93,7 @@ def _paced(items: Iterable[T], current: Sliced) -> Iterator[T]:
 
 
 class Items(tuple[Any, ...]):
-    """An array of a request; iterating over it pauses between its items."""
+    """An array of a request. Iterating over it lets other requests proceed between two items when a slice is over."""
 
     __slots__ = ()
 
@@ -94,17 +102,17 @@ class Items(tuple[Any, ...]):
 
 
 def array_type() -> type[tuple[Any, ...]]:
-    """Of the arrays of an answer: iterating over one pauses where requests are sliced."""
+    """Return the type for arrays of a response: iterating over it pauses where requests are sliced."""
     return Items if Sliced.are_any else tuple
 
 
 def reads_request(
     most: int, most_bytes: int = MAX_BYTES
 ) -> Callable[[Callable[[Header, Frame], T]], Callable[[Header, Frame], T]]:
-    """Decorator of what decodes a request: its arrays are counted, and read in slices.
+    """Decorate a request decoder so that array items are counted, and read in slices.
 
     Raises:
-        PeerViolation: the request names more than `most` things, or is longer than `most_bytes`.
+        PeerViolation: if the request names more than `most` items, or is longer than `most_bytes`.
     """
 
     def decorate(decode: Callable[[Header, Frame], T]) -> Callable[[Header, Frame], T]:
@@ -116,7 +124,9 @@ def reads_request(
             if not isinstance(current, Sliced):
                 return decode(header, frame)
             if len(frame) > most_bytes:
-                raise PeerViolation(f"a request of {len(frame):,} bytes, {most_bytes:,} are allowed in this API")
+                raise PeerViolation(
+                    f"a request has {len(frame):,} bytes; at most {most_bytes:,} are allowed in this API"
+                )
             current.items_left = most
             try:
                 return decode(header, frame)
@@ -129,7 +139,7 @@ def reads_request(
 
 
 def counted(count: int) -> Iterable[int]:
-    """`range(count)`, for the items of an array that is read."""
+    """Return `range(count)` for the items of an array that is being read, and count them."""
     if not Sliced.are_any:
         return range(count)
     current = getcurrent()
@@ -137,12 +147,12 @@ def counted(count: int) -> Iterable[int]:
         return range(count)
     current.items_left -= count
     if current.items_left < 0:
-        raise PeerViolation("a request names more things than one may")
+        raise PeerViolation("a request has more array items than its API allows")
     return _paced(range(count), current)
 
 
 def array(items: list[Any]) -> tuple[Any, ...]:
-    """What is read of an array."""
+    """Return the items read from an array, as a tuple whose iteration may pause."""
     if not Sliced.are_any:
         return tuple(items)
     current = getcurrent()
@@ -150,7 +160,7 @@ def array(items: list[Any]) -> tuple[Any, ...]:
 
 
 def undivided(work: Callable[[], None]) -> None:
-    """Do at once what changes a state that others see, also within a slice."""
+    """Do work that changes shared state without a pause, even within a slice."""
     if Sliced.are_any and isinstance(getcurrent(), Sliced):
         greenlet(work).switch()
     else:
@@ -161,10 +171,10 @@ class Slices:
     """The long requests of one node.
 
     Args:
-        now: the time of the step in progress, microseconds.
-        clock: the same, which goes on during a step; None: it does not, and nothing is sliced.
-        at: has a function called at a time, with that time.
-        take_up: does a slice, given the time, as soon as a request handler is free.
+        now: returns the time of the current step in microseconds.
+        clock: returns the same time, which advances within a step; None to slice nothing.
+        at: schedules a function, which is called with the time.
+        take_up: runs a slice, which is called with the time, as soon as a request handler is free.
     """
 
     def __init__(
@@ -185,11 +195,7 @@ class Slices:
         self._is_armed = False
 
     def begin(self, work: Callable[[], None]) -> bool:
-        """Do it in this step, or its first slice. The caller always returns from here, whatever becomes of it.
-
-        Returns:
-            Whether it is done.
-        """
+        """Do the first slice of work in this step, and schedule the rest. Return True if the work is done."""
         if self._clock is None:
             work()
             return True
@@ -198,26 +204,31 @@ class Slices:
         return bool(request.dead)
 
     def go_on(self, work: Callable[[], None]) -> None:
-        """Go on with a request in slices, if it is not in one already."""
+        """Continue a request in slices, unless it is already in one."""
         if Sliced.are_any and isinstance(getcurrent(), Sliced):
             work()
         else:
             self.begin(work)
 
     def answer(self, partitions: int, work: Callable[[], None]) -> None:
-        """Answer a Produce or a Fetch: few partitions at once, unless a slice of another request is in progress."""
+        """Answer a Produce or a Fetch in slices, or in one piece if it has few partitions and no slice is running."""
         if partitions < MANY_PARTITIONS and not (Sliced.are_any and isinstance(getcurrent(), Sliced)):
             work()
         else:
             self.begin(work)
 
+    def finish(self) -> None:
+        """Finish all paused work in this step."""
+        while self._paused:
+            self._go_on(heapq.heappop(self._paused)[2], self._now(), to_its_end=True)
+
     def clear(self) -> None:
-        """The node ends: nothing that has paused goes on."""
+        """Drop all paused work, because the node ends."""
         self._paused.clear()
 
-    def _go_on(self, request: Sliced, now_us: int) -> None:
+    def _go_on(self, request: Sliced, now_us: int, *, to_its_end: bool = False) -> None:
         request.parent = getcurrent()
-        request.ends_us = request.clock() + SLICE_US
+        request.ends_us = request.clock() + (UNLIMITED_US if to_its_end else SLICE_US)
         request.slices += 1
         request.switch()
         if not request.dead:

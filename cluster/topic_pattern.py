@@ -1,12 +1,13 @@
-"""A pattern of topic names: clients of the classic protocol evaluate it, brokers that of KIP-848's members.
+"""Patterns of topic names, which clients of the classic protocol evaluate, and brokers for KIP-848's members.
 
-A client's regular expression is RE2's, which takes linear time on any input; none may reach Python's `re`. Simple ones
-need no library, for others google-re2 is imported when the first one comes.
+A client's regular expression has RE2's syntax, which is matched in linear time; none may reach Python's `re`. Simple
+expressions need no library; google-re2 is imported for the first other one.
+
 Simplified: of java.util.regex there are letters, digits, `_`, `-`, `.`, `\\.` and classes as in [a-z0-9], each with
-`*`, `+` or `?`, and `|` between whole patterns. RE2 reads these alike, and a name takes no more steps than its length
-times the pattern's.
+`*`, `+` or `?`, and `|` between whole patterns. RE2 matches these in the same way, and a name takes no more steps than
+its length times the pattern's.
 
-source: SubscriptionState.matchesSubscribedPattern, SubscriptionPattern; of brokers GroupMetadataManager
+Source: SubscriptionState.matchesSubscribedPattern, SubscriptionPattern; of brokers GroupMetadataManager
 (throwIfRegularExpressionIsInvalid, refreshRegularExpressions), TransactionStateManager.listTransactionStates
 """
 
@@ -21,15 +22,15 @@ from replica.errors import ErrorCode, KafkaError
 from replica.wording import shown
 
 PATTERN_MAX = 249
-"""Characters: as many as a topic's name may have."""
+"""The most characters of a pattern, as for a topic's name."""
 PATTERNS_MAX = 1024
-"""Compiled patterns that are kept."""
+"""The most compiled patterns that are cached."""
 _ITEM = re.compile(r"(\.|\\\.|[A-Za-z0-9_-]|\[[A-Za-z0-9_.-]+\])([*+?]|)", re.ASCII)
 WHAT_IT_MAY_HAVE = r"letters, digits, `_`, `-`, `.`, `\.`, classes as in [a-z], each with `*`, `+` or `?`; `|`"
 
 
 class _Item(NamedTuple):
-    """one: a pattern of one character     may_lack, may_repeat: by `?`, `*` and `+`"""
+    """A pattern of one character, and whether `?`, `*` and `+` make it optional or repeatable."""
 
     one: re.Pattern[str]
     may_lack: bool
@@ -38,14 +39,18 @@ class _Item(NamedTuple):
 
 class TopicPattern:
     def __init__(self, text: str) -> None:
-        """raises: ValueError, with what is wrong"""
+        """Parse a pattern.
+
+        Raises:
+            ValueError: if the pattern is invalid; the text says why.
+        """
         if not 0 < len(text) <= PATTERN_MAX:
-            raise ValueError(f"it has {len(text)} characters; allowed are 1 to {PATTERN_MAX}")
+            raise ValueError(f"the pattern has {len(text)} characters; 1 to {PATTERN_MAX} are allowed")
         self.text = text
         self._ways = [_items(way) for way in text.split("|")]
 
     def matches(self, name: str) -> bool:
-        """From its first letter to its last."""
+        """Return True if the whole name matches."""
         return any(_matches(way, name) for way in self._ways)
 
 
@@ -55,7 +60,7 @@ def _items(way: str) -> list[_Item]:
     while position < len(way):
         match = _ITEM.match(way, position)
         if match is None:
-            raise ValueError(f"`{way[position]}` cannot stand there")
+            raise ValueError(f"`{way[position]}` is not allowed at character {position + 1} of `{way}`")
         sign = match[2]
         found.append(_Item(_one(match[1]), sign in ("?", "*"), sign in ("*", "+")))
         position = match.end()
@@ -70,34 +75,38 @@ def _one(text: str) -> re.Pattern[str]:
 
 
 def _matches(way: list[_Item], name: str) -> bool:
-    """By the set of items that the next character may belong to, so that no way is tried twice."""
+    """Return True if the alternative matches, tracking all reachable items together so that the time is linear."""
     at = _reached(way, {0})
     for letter in name:
         after: set[int] = set()
-        for place in at:
-            if place < len(way) and way[place].one.fullmatch(letter):
-                after.update((place, place + 1) if way[place].may_repeat else (place + 1,))
+        for position in at:
+            if position < len(way) and way[position].one.fullmatch(letter):
+                after.update((position, position + 1) if way[position].may_repeat else (position + 1,))
         at = _reached(way, after)
     return len(way) in at
 
 
 def _reached(way: list[_Item], at: set[int]) -> set[int]:
-    """With those behind items that may lack."""
+    """Return the positions together with those reachable by skipping optional items."""
     found = set(at)
-    for place, item in enumerate(way):
-        if place in found and item.may_lack:
-            found.add(place + 1)
+    for position, item in enumerate(way):
+        if position in found and item.may_lack:
+            found.add(position + 1)
     return found
 
 
 def described_by(pattern: str, what: str) -> Callable[[str], bool]:
-    """Whether the pattern describes a text from its first letter to its last. raises: KafkaError, about `what`"""
+    """Return a function that is True if its whole argument matches the pattern.
+
+    Raises:
+        KafkaError: if the pattern is invalid; `what` names it in the message.
+    """
     try:
         return _compiled(pattern)
     except ImportError:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            "this broker evaluates such a pattern with google-re2, which is not installed: pip install google-re2",
+            "this pattern needs the Python package google-re2, which is not installed: pip install google-re2",
         ) from None
     except ValueError as error:
         raise KafkaError(
@@ -107,19 +116,24 @@ def described_by(pattern: str, what: str) -> Callable[[str], bool]:
 
 
 def matching(pattern: str, topics: Iterable[str]) -> list[str]:
-    """Those that the pattern describes from their first letter to their last."""
+    """Return the topics whose whole name matches the pattern; none if this broker cannot compile it."""
     try:
         describes = _compiled(pattern)
     except (ImportError, ValueError):
-        return []  # Another broker took it, and this one cannot read it.
+        return []  # Another broker accepted the pattern.
     return [topic for topic in topics if describes(topic)]
 
 
 @lru_cache(maxsize=PATTERNS_MAX)
 def _compiled(pattern: str) -> Callable[[str], bool]:
-    """raises: ImportError; ValueError for what is no pattern"""
+    """Return a function that is True if its whole argument matches the pattern.
+
+    Raises:
+        ImportError: if google-re2 is needed and missing.
+        ValueError: if the pattern is invalid.
+    """
     try:
-        # A name matches from end to end, so anchors say nothing more; librdkafka marks every pattern with one.
+        # The whole name has to match, so anchors add nothing; librdkafka begins every pattern with one.
         return TopicPattern(pattern.removeprefix("^").removesuffix("$")).matches
     except ValueError:
         return _compiled_by_re2(pattern)

@@ -1,4 +1,4 @@
-"""How clients from outside authenticate to a broker: SASL, before their first request is looked at.
+"""The SASL authentication of clients from outside the cluster, before a broker reads their first request.
 
 May import: cluster, cluster.protocol, cluster.server.
 Open first: sasl.py.

@@ -1,6 +1,6 @@
-"""What stands before a broker's requests: connections from outside authenticate first, and again when it is time.
+"""The authentication that precedes requests of outside clients, repeated when a session expires.
 
-source: SocketServer.Processor.processCompletedReceives, KafkaChannel.maybeBeginServerReauthentication,
+Source: SocketServer.Processor.processCompletedReceives, KafkaChannel.maybeBeginServerReauthentication,
 Selector.DelayedAuthenticationFailureClose
 """
 
@@ -20,12 +20,15 @@ from replica.causes import CloseCause
 from replica.errors import ErrorCode
 
 MIN_REAUTH_INTERVAL_US = 1_000_000
-"""KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS"""
+"""Minimum time between two re-authentications (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""
 
 
 class SaslGate:
-    """Of one broker.     mechanisms, api_versions: as of SaslAuthenticator
-    lets_in: whether clients of the listener of this name need not authenticate
+    """Intercepts the frames of a broker's outside clients until their SASL authentication has succeeded.
+
+    Args:
+        mechanisms, api_versions: as in SaslAuthenticator.
+        lets_in: returns True if clients of a listener need not authenticate.
     """
 
     def __init__(
@@ -50,11 +53,11 @@ class SaslGate:
         self._max_receive_bytes = config.sasl_server_max_receive_size
         self._max_request_bytes = config.socket_request_max_bytes
         self._sasl: dict[ConnectionId, SaslAuthenticator] = {}
-        """Of connections from outside."""
+        """Authentications by connection of an outside client."""
         self._began_again_us: dict[ConnectionId, int] = {}
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str) -> None:
-        """peer, listener: as of `NodeCore.accepted`"""
+        """Start the authentication of a connection. `peer` and `listener` are as in `NodeCore.accepted`."""
         if is_outside(peer) and not self._lets_in(listener):
             self._sasl[connection] = self._authenticator(None)
             self._outbox.limit(connection, self._max_receive_bytes)
@@ -64,7 +67,7 @@ class SaslGate:
         self._began_again_us.pop(connection, None)
 
     def takes(self, connection: ConnectionId, frame: bytearray, now_us: int) -> bool:
-        """Whether this frame was for the authentication, or comes too late to be a request."""
+        """Handle a frame and return True, unless it is a request that the broker may handle."""
         sasl = self._sasl.get(connection)
         if sasl is None:
             return False
@@ -77,7 +80,7 @@ class SaslGate:
         return True
 
     def _begins_again(self, connection: ConnectionId, earlier: Earlier, frame: bytearray, now_us: int) -> bool:
-        """A handshake on a connection whose session has an end, a second after the last one or later (KIP-368)."""
+        """Start to renew a session on a SaslHandshake, at most once a second (KIP-368), and return True if started."""
         last_us = self._began_again_us.get(connection)
         is_too_soon = last_us is not None and now_us - last_us < MIN_REAUTH_INTERVAL_US
         if int.from_bytes(frame[:2], "big", signed=True) != SASL_HANDSHAKE or is_too_soon:
@@ -100,7 +103,7 @@ class SaslGate:
                     self._connections.authenticated(connection, f"User:{sasl.authenticated.user}")
                     self._outbox.limit(connection, self._max_request_bytes)
             case Failed() as failed:
-                # Slower for who tries one password after the other (KAFKA-6764).
+                # The delay slows down clients that guess passwords (KAFKA-6764).
                 self._outbox.timers.at(now_us + self._delay_us, partial(self._fail, connection, failed))
             case GivenUp(reason):
                 self._refusals.state(connection, SASL_AUTHENTICATE, ErrorCode.ILLEGAL_SASL_STATE, told=reason)

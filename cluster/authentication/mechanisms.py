@@ -1,6 +1,6 @@
-"""The broker's side of the SASL mechanisms that it offers, PLAIN (RFC 4616) and SCRAM (RFC 5802), and how they fail.
+"""The broker's side of its SASL mechanisms PLAIN (RFC 4616) and SCRAM (RFC 5802), and their errors.
 
-source: PlainSaslServer, PlainServerCallbackHandler, ScramSaslServer
+Source: PlainSaslServer, PlainServerCallbackHandler, ScramSaslServer
 """
 
 from __future__ import annotations
@@ -18,29 +18,33 @@ from controller.scram import MECHANISMS, MIN_ITERATIONS, ScramMechanism
 
 
 class SaslError(Exception):
-    """The client is refused. The text may say whether a user exists, so the client does not get it (SaslException)."""
+    """A refusal whose text may reveal that a user exists, so the client does not get it (SaslException)."""
 
 
 class SaslRefusal(SaslError):
-    """The text is for the client (SaslAuthenticationException)."""
+    """A refusal whose text is for the client (SaslAuthenticationException)."""
 
 
 class SaslServer(Protocol):
-    """One exchange of one mechanism."""
+    """The broker's side of one exchange of one mechanism."""
 
     @property
     def user(self) -> str | None:
-        """Who has authenticated; None while the exchange goes on."""
+        """The authenticated user; None until the exchange is complete."""
 
     def evaluate(self, token: bytes) -> bytes:
-        """The answer to the client's next token. raises: SaslError"""
+        """Return the response to the client's next token.
+
+        Raises:
+            SaslError: if the client is refused.
+        """
 
 
 PLAIN = "PLAIN"
 
 
 class PlainServer:
-    """SASL/PLAIN: user and password as they are. passwords: by user"""
+    """The broker's side of SASL/PLAIN, which sends passwords in plain text. `passwords` maps users to passwords."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
@@ -70,13 +74,13 @@ class PlainServer:
 
 
 Credential = Callable[[str, int], UserScramCredentialRecord | None]
-"""Of a user, with a mechanism by its type."""
+"""Returns a user's credential for a mechanism type; None if there is none."""
 
 
 def mechanisms(security: ListenerSecurity, credential: Credential) -> Mapping[str, Callable[[], SaslServer]]:
-    """By name, as sasl.enabled.mechanisms would list them: what makes the broker's side of one exchange.
+    """Return a factory for the broker's side of an exchange, by name of each enabled mechanism.
 
-    Users of PLAIN are those that the broker was started with; SCRAM credentials can be changed while it runs.
+    Users of PLAIN are fixed at the broker's start; SCRAM credentials can be changed while it runs.
     """
 
     def plain() -> SaslServer:
@@ -103,7 +107,7 @@ CLIENT_FINAL: Final = re.compile(
 
 
 class _Exchange(NamedTuple):
-    """What the first two messages have settled."""
+    """The state of a SCRAM exchange after its first two messages."""
 
     user: str
     credential: UserScramCredentialRecord
@@ -112,9 +116,11 @@ class _Exchange(NamedTuple):
 
 
 class ScramServer:
-    """credential: of a user with this mechanism     server_nonce: made for this exchange
+    """The broker's side of SASL/SCRAM. Differs from Kafka: delegation tokens are not supported.
 
-    Differs from Kafka: there are no delegation tokens to log in with.
+    Args:
+        credential: returns a user's credential for this mechanism.
+        server_nonce: created for this exchange.
     """
 
     def __init__(
@@ -139,17 +145,19 @@ class ScramServer:
     def _first(self, message: str) -> bytes:
         found = CLIENT_FIRST.fullmatch(message)
         if found is None:
-            raise SaslError("not a first message of SCRAM")
+            raise SaslError("the client's first SCRAM message is malformed")
         user = found["name"].replace("=2C", ",").replace("=3D", "=")
         credential = self._credential(user)
         if credential is None:
-            raise SaslError(f"that user has no {self._mechanism.name} credential")
+            raise SaslError(f"the user has no {self._mechanism.name} credential")
         if found["authzid"] not in (None, user):
             raise SaslRefusal(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
         if credential.iterations < MIN_ITERATIONS:
-            raise SaslError(f"{credential.iterations} iterations are fewer than {MIN_ITERATIONS}")
+            raise SaslError(
+                f"the user's credential has {credential.iterations} iterations; at least {MIN_ITERATIONS} are required"
+            )
         nonce = found["nonce"] + self._server_nonce
         salt = b64encode(bytes.fromhex(credential.salt)).decode()
         answer = f"r={nonce},s={salt},i={credential.iterations}"
@@ -159,16 +167,16 @@ class ScramServer:
     def _final(self, message: str, exchange: _Exchange) -> bytes:
         found = CLIENT_FINAL.fullmatch(message)
         if found is None or not found["nonce"].endswith(exchange.nonce):
-            raise SaslError("not the final message to the first")
+            raise SaslError("the client's final SCRAM message is malformed or has a wrong nonce")
         hashing, stored_key = self._mechanism, bytes.fromhex(exchange.credential.stored_key)
         messages = f"{exchange.messages},{found['bare']}".encode()
         client_signature = hashing.hmac(stored_key, messages)
         proof = b64decode(found["proof"])
         if len(proof) != len(client_signature):
-            raise SaslError("a proof of another length")
+            raise SaslError(f"the client's SCRAM proof has {len(proof)} bytes, not {len(client_signature)}")
         client_key = bytes(one ^ other for one, other in zip(client_signature, proof, strict=True))
         if not hmac.compare_digest(hashing.hash(client_key), stored_key):
-            raise SaslError("the password is another one")
+            raise SaslError("the client's SCRAM proof does not match the user's password")
         self.user = exchange.user
         signature = hashing.hmac(bytes.fromhex(exchange.credential.server_key), messages)
         return b"v=" + b64encode(signature)

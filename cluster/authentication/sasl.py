@@ -1,7 +1,9 @@
-"""SASL on one connection, as a state machine: frames in, what to answer out; nothing else is looked at before it ends.
+"""The SASL authentication of one connection, as a state machine that turns frames into outcomes.
 
 A client may ask for ApiVersions, then names its mechanism (SaslHandshake), then exchanges tokens: in SaslAuthenticate
-requests (KIP-152), or bare after a handshake of version 0. source: SaslServerAuthenticator (KIP-43, KIP-84, KIP-368)
+requests (KIP-152), or bare after a handshake of version 0.
+
+Source: SaslServerAuthenticator (KIP-43, KIP-84, KIP-368)
 """
 
 from __future__ import annotations
@@ -11,15 +13,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from cluster.authentication.mechanisms import SaslError, SaslRefusal, SaslServer
-from cluster.protocol import cold
-from cluster.protocol.versions import (
-    API_VERSIONS,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
-    RequestHeader,
-    api_name,
-    read_request_header,
-)
+from cluster.protocol import cold, versions
+from cluster.protocol.versions import RequestHeader, api_name, read_request_header
 from replica.errors import ErrorCode, PeerViolation
 
 NO_LIFETIME = 0
@@ -28,7 +23,7 @@ _SIZE_BYTES = 4
 
 
 class SaslState(Enum):
-    """Kafka's names."""
+    """The state of an authentication, with Kafka's names."""
 
     INITIAL_REQUEST = auto()
     HANDSHAKE_OR_VERSIONS_REQUEST = auto()
@@ -41,7 +36,7 @@ class SaslState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """frame: whole, with its size; the exchange goes on, or is complete"""
+    """A response, as a whole frame with its size. The exchange continues or is complete."""
 
     frame: bytes
     api: int
@@ -49,7 +44,10 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The client has failed: it gets its answer (None: there is none) after a delay, then the connection closes."""
+    """A failed authentication.
+
+    The client gets the response, if there is one, after a delay; then the connection closes.
+    """
 
     reason: str
     frame: bytes | None
@@ -59,7 +57,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """Close it at once."""
+    """An invalid exchange, whose connection closes immediately."""
 
     reason: str
 
@@ -69,16 +67,20 @@ Outcome = Replied | Failed | GivenUp
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What the connection has authenticated as before."""
+    """The previous authentication of the connection."""
 
     mechanism: str
     user: str
 
 
 class SaslAuthenticator:
-    """mechanisms: makes the broker's side of one exchange, by name
-    api_versions: a whole answer to such a request, and whether the broker knows that version of it
-    max_reauth_ms: connections.max.reauth.ms     earlier: set where the client authenticates again
+    """The authentication of one connection.
+
+    Args:
+        mechanisms: creates the broker's side of an exchange, by mechanism name.
+        api_versions: returns a whole ApiVersions response, and True if the broker knows that version.
+        max_reauth_ms: connections.max.reauth.ms.
+        earlier: previous authentication, if the client authenticates again.
     """
 
     def __init__(
@@ -95,26 +97,26 @@ class SaslAuthenticator:
         self._mechanism = ""
         self._server: SaslServer | None = None
         self._in_requests = False
-        """Tokens travel in SaslAuthenticate requests."""
+        """True if tokens travel in SaslAuthenticate requests."""
         self.state = SaslState.INITIAL_REQUEST if earlier is None else SaslState.HANDSHAKE_REQUEST
         self.expires_us: int | None = None
-        """When the session of a client that is through ends; None: never."""
+        """When the session of an authenticated client expires; None for never."""
 
     @property
     def authenticated(self) -> Earlier | None:
-        """None until the exchange is complete."""
+        """The mechanism and user of the completed exchange; None until it is complete."""
         if self.state is not SaslState.COMPLETE or self._server is None or self._server.user is None:
             return None
         return Earlier(self._mechanism, self._server.user)
 
     def received(self, frame: bytearray, now_us: int) -> Outcome:
-        """The next frame of a client that is not through."""
+        """Handle the next frame of a client that is not authenticated yet."""
         try:
             match self.state:
                 case SaslState.AUTHENTICATE:
                     outcome = self._token(frame, now_us)
                 case SaslState.REAUTH_BAD_MECHANISM:
-                    outcome = Failed(self._bad_mechanism(self._mechanism), None, SASL_AUTHENTICATE)
+                    outcome = Failed(self._bad_mechanism(self._mechanism), None, versions.SASL_AUTHENTICATE)
                 case _:
                     outcome = self._request(frame)
         except PeerViolation as violation:
@@ -126,21 +128,25 @@ class SaslAuthenticator:
     # ------------------------------------------------------------------------------------------- before the mechanism
 
     def _request(self, frame: bytearray) -> Outcome:
-        """raises: PeerViolation"""
+        """Handle a request before the token exchange.
+
+        Raises:
+            PeerViolation: if the request is malformed.
+        """
         is_first = self.state is SaslState.INITIAL_REQUEST
         try:
             header = read_request_header(frame)
         except PeerViolation as violation:
-            if is_first:  # To Kafka it may be a token of GSSAPI, without a handshake; it has that mechanism or fails.
-                return Failed(f"its first packet is no request: {violation}", None, SASL_HANDSHAKE)
+            if is_first:  # Kafka would try the frame as a GSSAPI token; GSSAPI is not supported here.
+                return Failed(f"its first packet is not a request: {violation}", None, versions.SASL_HANDSHAKE)
             raise
         if is_first:
             self.state = SaslState.HANDSHAKE_OR_VERSIONS_REQUEST
-        if header.api_key == API_VERSIONS:
+        if header.api_key == versions.API_VERSIONS:
             return self._versions(header)
-        if header.api_key == SASL_HANDSHAKE:
+        if header.api_key == versions.SASL_HANDSHAKE:
             return self._handshake(header, str(cold.decode_request(header, frame).mechanism))
-        # Nothing of its body is read: a client that has not authenticated must not reach the code for that.
+        # The body is not decoded: unauthenticated clients must not reach the decoders.
         return Failed(
             f"Unexpected Kafka request of type {api_name(header.api_key)} during SASL handshake.", None, 0, ILLEGAL
         )
@@ -151,7 +157,7 @@ class SaslAuthenticator:
         answer, is_known = self._api_versions(header)
         if is_known:
             self.state = SaslState.HANDSHAKE_REQUEST
-        return Replied(answer, API_VERSIONS)
+        return Replied(answer, versions.API_VERSIONS)
 
     def _handshake(self, header: RequestHeader, mechanism: str) -> Outcome:
         self._in_requests = header.api_version >= 1
@@ -159,14 +165,14 @@ class SaslAuthenticator:
         error = ErrorCode.NONE if make is not None else ErrorCode.UNSUPPORTED_SASL_MECHANISM
         frame = self._encoded(header, error_code=error, mechanisms=list(self._mechanisms))
         if make is None:
-            return Failed(f"Unsupported SASL mechanism {mechanism[:80]!r}", frame, SASL_HANDSHAKE, error)
+            return Failed(f"Unsupported SASL mechanism {mechanism[:80]!r}", frame, versions.SASL_HANDSHAKE, error)
         self._mechanism = mechanism
         if self._earlier is not None and self._earlier.mechanism != mechanism:
             self.state = SaslState.REAUTH_BAD_MECHANISM
         else:
             self._server = make()
             self.state = SaslState.AUTHENTICATE
-        return Replied(frame, SASL_HANDSHAKE)
+        return Replied(frame, versions.SASL_HANDSHAKE)
 
     def _bad_mechanism(self, mechanism: str) -> str:
         was = "" if self._earlier is None else self._earlier.mechanism
@@ -175,35 +181,42 @@ class SaslAuthenticator:
     # ------------------------------------------------------------------------------------------------------- tokens
 
     def _token(self, frame: bytearray, now_us: int) -> Outcome:
-        """raises: PeerViolation"""
         if not self._in_requests:
             return self._bare_token(bytes(frame), now_us)
         header = read_request_header(frame)
-        if header.api_key != SASL_AUTHENTICATE:
+        if header.api_key != versions.SASL_AUTHENTICATE:
             reason = f"Unexpected Kafka request of type {api_name(header.api_key)} during SASL authentication."
             return Failed(reason, _illegal_state(header, reason), header.api_key, ILLEGAL)
         try:
             answer = self._evaluate(bytes(cold.decode_request(header, frame).auth_bytes))
         except SaslError as error:
-            told = str(error) if isinstance(error, SaslRefusal) else self._vague
+            public_reason = str(error) if isinstance(error, SaslRefusal) else self._vague
             code = ErrorCode.SASL_AUTHENTICATION_FAILED
-            return Failed(str(error), self._encoded(header, error_code=code, error_message=told), SASL_AUTHENTICATE)
+            return Failed(
+                str(error),
+                self._encoded(header, error_code=code, error_message=public_reason),
+                versions.SASL_AUTHENTICATE,
+            )
         lifetime_ms = self._maybe_complete(now_us)
         frame_out = self._encoded(header, error_code=ErrorCode.NONE, auth_bytes=answer, session_lifetime=lifetime_ms)
-        return Replied(frame_out, SASL_AUTHENTICATE)
+        return Replied(frame_out, versions.SASL_AUTHENTICATE)
 
     def _bare_token(self, token: bytes, now_us: int) -> Outcome:
         try:
             answer = self._evaluate(token)
         except SaslRefusal as refusal:
-            return Failed(str(refusal), None, SASL_AUTHENTICATE)
+            return Failed(str(refusal), None, versions.SASL_AUTHENTICATE)
         except SaslError as error:
             return GivenUp(str(error))
         self._maybe_complete(now_us)
-        return Replied(len(answer).to_bytes(_SIZE_BYTES, "big") + answer, SASL_AUTHENTICATE)
+        return Replied(len(answer).to_bytes(_SIZE_BYTES, "big") + answer, versions.SASL_AUTHENTICATE)
 
     def _evaluate(self, token: bytes) -> bytes:
-        """raises: SaslError"""
+        """Return the mechanism's response to a token.
+
+        Raises:
+            SaslError: if the client is refused.
+        """
         assert self._server is not None, "tokens come after a handshake"
         answer = self._server.evaluate(token)
         user, earlier = self._server.user, self._earlier
@@ -214,7 +227,10 @@ class SaslAuthenticator:
         return answer
 
     def _maybe_complete(self, now_us: int) -> int:
-        """The lifetime of the session in ms, NO_LIFETIME if it has none, or does not begin yet."""
+        """Complete the authentication once the user is known, and return the lifetime of the session in milliseconds.
+
+        NO_LIFETIME means that the lifetime is unlimited, or that the authentication is not complete.
+        """
         assert self._server is not None, "tokens come after a handshake"
         if self._server.user is None:
             return NO_LIFETIME
@@ -238,7 +254,10 @@ class SaslAuthenticator:
 
 
 def _illegal_state(header: RequestHeader, reason: str) -> bytes | None:
-    """Simplified: of an API that has no error for its whole answer (Produce, Metadata), nothing is answered."""
+    """Return a response with ILLEGAL_SASL_STATE, None if the API has no top-level error.
+
+    Simplified: such APIs (Produce, Metadata) get no response.
+    """
     entity_type = cold.response_class(header.api_key, header.api_version)
     if "error_code" not in cold.field_names(entity_type):
         return None

@@ -1,4 +1,4 @@
-"""What a client from outside may do: for each API the operations that it needs, and the answer to who may not.
+"""The authorization of outside clients: the operations that each API needs, and the responses to refused clients.
 
 May import: cluster, cluster.messages, cluster.protocol, cluster.server.
 Open first: authorizer.py.

@@ -1,4 +1,4 @@
-"""What admin clients need. source: ControllerApis.scala, KafkaApis.scala, ConfigHelper.scala"""
+"""The authorization of admin clients. Source: ControllerApis.scala, KafkaApis.scala, ConfigHelper.scala"""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from controller.access import CLUSTER_NAME, Operation, ResourceType
 
 NO_ROOM: Final = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
 _TOPIC, _GROUP = 2, 32
-"""ConfigResource.Type; the settings of all others belong to the cluster."""
+"""Values of ConfigResource.Type; all other settings belong to the cluster."""
 _FIELDS_OF_SETTINGS: Final = ("num_partitions", "replication_factor", "configs")
 
 
 def create_topics(asked: Inquiry) -> Verdict:
-    """Where a client may not see the settings, the answer has the topic alone."""
+    """Authorize CreateTopics. If the client may not see the settings, the response omits them."""
     makes_all = asked.on_cluster(Operation.CREATE)
 
     def denied(topic: Entity) -> Values | None:
@@ -44,17 +44,11 @@ def create_topics(asked: Inquiry) -> Verdict:
     verdict = entries(asked, "topics", "topics", denied)
     if not isinstance(verdict, Passed):
         return verdict
-    earlier = verdict.amend
-
-    def amend(values: Values) -> Values:
-        made = {**values, "topics": [shown(topic) for topic in listed(values, "topics")]}
-        return made if earlier is None else earlier(made)
-
-    return Passed(verdict.request, amend)
+    return verdict.amended(lambda values: {**values, "topics": [shown(topic) for topic in listed(values, "topics")]})
 
 
 def delete_topics(asked: Inquiry) -> Verdict:
-    """By name, or by id; the answer names an id's topic only to clients that may describe it."""
+    """Authorize DeleteTopics by name or id; the response names an id's topic only to clients that may describe it."""
     deletes_all = asked.on_cluster(Operation.DELETE)
     by_name = hasattr(asked.request, "topic_names")
 
@@ -65,14 +59,14 @@ def delete_topics(asked: Inquiry) -> Verdict:
         may_see = asked.on_topic(Operation.DESCRIBE, name)
         if may_see and (asked.on_topic(Operation.DELETE, name) or (topic_id is None and not _is_there(asked, name))):
             return None
-        told = name if topic_id is None or may_see else None
-        return {"name": told, "topic_id": topic_id, "error_code": NO_TOPIC}
+        shown_name = name if topic_id is None or may_see else None
+        return {"name": shown_name, "topic_id": topic_id, "error_code": NO_TOPIC}
 
     return entries(asked, "topic_names" if by_name else "topics", "responses", denied)
 
 
 def _named(asked: Inquiry, topic: Entity) -> tuple[str | None, UUID | None]:
-    """None: nothing to protect, what is wrong with it is said later."""
+    """Return a topic's name and id. The name is None if unknown or ambiguous, which the handler reports."""
     if topic.topic_id is None:
         return None if topic.name is None else str(topic.name), None
     return (None if topic.name is not None else asked.image.topic_names.get(topic.topic_id)), topic.topic_id
@@ -92,7 +86,7 @@ def create_partitions(asked: Inquiry) -> Verdict:
 
 
 def configs(operation: Operation, answers: str) -> Guard:
-    """Of DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
+    """Authorize DescribeConfigs, AlterConfigs or IncrementalAlterConfigs."""
 
     def guard(asked: Inquiry) -> Verdict:
         def denied(resource: Entity) -> Values | None:
@@ -100,8 +94,8 @@ def configs(operation: Operation, answers: str) -> Guard:
             of = {_TOPIC: ResourceType.TOPIC, _GROUP: ResourceType.GROUP}.get(kind, ResourceType.CLUSTER)
             if asked.may(operation, of, CLUSTER_NAME if of is ResourceType.CLUSTER else name):
                 return None
-            told: Values = {"error_code": DENIED[of], "resource_type": kind, "resource_name": name}
-            return {**told, "configs": ()} if operation is Operation.DESCRIBE_CONFIGS else told
+            refusal: Values = {"error_code": DENIED[of], "resource_type": kind, "resource_name": name}
+            return {**refusal, "configs": ()} if operation is Operation.DESCRIBE_CONFIGS else refusal
 
         return entries(asked, "resources", answers, denied)
 

@@ -1,6 +1,7 @@
-"""Who is allowed what, by the rules in the metadata (controller/access.py). source: StandardAuthorizer, AuthHelper
+"""The authorizer, which applies the ACLs in the metadata (controller/access.py). Source: StandardAuthorizer, AuthHelper
 
 Nodes of the cluster, and a scenario's own clients, are allowed everything.
+
 Differs from Kafka: there a broker is a principal like any other, usually one of the super users.
 """
 
@@ -17,18 +18,26 @@ from controller.access import CLUSTER_NAME, SUPPORTED, Operation, ResourceType
 from controller.image import MetadataImage
 
 HARDCODED: Final = "hardcode"
-"""No rule says this of a user: one that is allowed it may do everything. source: Authorizer.authorizeByResourceType"""
+"""A placeholder name: clients allowed on it, such as super users, are allowed on some resource.
+
+Source: Authorizer.authorizeByResourceType
+"""
 
 
 class Client(NamedTuple):
-    """From outside.     principal: `User:name`     host: its address, without the port"""
+    """An outside client: its principal as `User:name`, and its address without the port."""
 
     principal: str
     host: str
 
 
 class Authorizer:
-    """super_users: as `User:name`     otherwise: what holds for a name that no rule is about"""
+    """The authorizer of one node.
+
+    Args:
+        super_users: principals that may do everything, as `User:name`.
+        otherwise: result for a resource without ACLs.
+    """
 
     __slots__ = ("_image", "_otherwise", "_super_users")
 
@@ -48,24 +57,25 @@ class Authorizer:
         return acls.allow(client.principal, client.host, operation, kind, name, otherwise=self._otherwise)
 
     def allows_some(self, client: Client, operation: Operation, kind: ResourceType) -> bool:
-        """Whether there is any name that it is allowed on."""
+        """Return True if the client is allowed the operation on any resource of this type."""
         if self.allows(client, operation, kind, HARDCODED):
             return True
         return self._image().acls.allow_some(client.principal, client.host, operation, kind)
 
     def operations(self, client: Client, kind: ResourceType, name: str) -> int:
-        """All that are allowed, one bit each. source: AuthHelper.authorizedOperations"""
+        """Return the allowed operations as a bit field. Source: AuthHelper.authorizedOperations"""
         return sum(1 << one for one in SUPPORTED[kind] if self.allows(client, one, kind, name))
 
 
 class Access:
-    """What those may do who have connections to one broker.
+    """The permissions of the connections to one broker.
 
-    authorizer: None: all may do everything but what nodes of the cluster do (CLUSTER_ACTION)
-    client: at the other end; None: it is a node of the cluster
+    Attributes:
+        authorizer: None if clients may do everything except what only nodes do (CLUSTER_ACTION).
+        client: returns the outside client of a connection, None for a node.
 
-    # Differs from Kafka: without an authorizer Kafka believes any client that speaks as a broker. Here the trace would
-    # say of a broker what a stranger did.
+    # Differs from Kafka: without an authorizer Kafka trusts any client that claims to be a broker. Here the trace would
+    attribute the client's actions to that broker.
     """
 
     __slots__ = ("_client", "authorizer", "is_on")
@@ -99,7 +109,7 @@ def access_to(
     image: Callable[[], MetadataImage],
     connections: AcceptedConnections,
 ) -> Access:
-    """Without super users all may do everything."""
+    """Return the access rules of a broker. If `security.super_users` is None, all clients may do everything."""
 
     def client(connection: ConnectionId) -> Client | None:
         if connections.is_of_node(connection) or connection not in connections:

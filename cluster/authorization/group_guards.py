@@ -1,8 +1,8 @@
-"""What a client needs to take part in groups, and to see them. source: KafkaApis.scala"""
+"""The authorization of group members and of requests about groups. Source: KafkaApis.scala"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -21,29 +21,51 @@ from cluster.authorization.guard import (
     listed,
     needs,
 )
+from cluster.messages.refusals import topic_named
 from cluster.protocol.entities import Entity
 from cluster.slices import paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 
 member: Final = needs(Operation.READ, ResourceType.GROUP, "group_id")
+delete_share_group_offsets: Final = needs(Operation.DELETE, ResourceType.GROUP, "group_id")
 offset_commit: Final = needs(Operation.READ, ResourceType.GROUP, "group_id", by_topic(Operation.READ))
 offset_delete: Final = needs(Operation.DELETE, ResourceType.GROUP, "group_id", by_topic(Operation.READ))
 _KINDS: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
-"""Types of keys in FindCoordinator."""
+"""Resource types by key type of FindCoordinator."""
 _FIRST_OF_MANY: Final = 4
 _FIRST_WITH_MANY_GROUPS: Final = 8
 _FIRST_WITH_ERROR: Final = 2
 _NO_NODE: Final = {"node_id": -1, "host": "", "port": -1}
+_NO_ASSIGNMENT: Final[Values] = {"topic_partitions": ()}
+"""The target assignment of a share group's member, which ShareGroupDescribe responses lack."""
 
 
 def consumer_group_heartbeat(asked: Inquiry) -> Verdict:
-    """Simplified: a pattern of topics finds those, too, that the member may not describe."""
-    request = asked.request
-    if not asked.on_group(Operation.READ, str(request.group_id)):
+    """Authorize ConsumerGroupHeartbeat and ShareGroupHeartbeat.
+
+    Simplified: a subscription pattern also matches topics that the member may not describe.
+    """
+    return _heartbeat(asked, map(str, asked.request.subscribed_topic_names or ()))
+
+
+def streams_group_heartbeat(asked: Inquiry) -> Verdict:
+    """Authorize StreamsGroupHeartbeat, which also creates the internal topics that the topology names.
+
+    Simplified: no permission is needed to create internal topics.
+    """
+    topology = asked.request.topology
+    parts = topology.subtopologies if topology is not None else ()
+    internal = (topic for one in parts for topic in (*one.repartition_source_topics, *one.state_changelog_topics))
+    names = {*(str(name) for one in parts for name in one.source_topics), *(str(topic.name) for topic in internal)}
+    return _heartbeat(asked, sorted(names))
+
+
+def _heartbeat(asked: Inquiry, topics: Iterable[str]) -> Verdict:
+    if not asked.on_group(Operation.READ, str(asked.request.group_id)):
         return asked.refusal(NO_GROUP)
-    if all(asked.on_topic(Operation.DESCRIBE, str(name)) for name in request.subscribed_topic_names or ()):
-        return Passed(request)
+    if all(asked.on_topic(Operation.DESCRIBE, name) for name in topics):
+        return Passed(asked.request)
     return {"error_code": NO_TOPIC}
 
 
@@ -51,8 +73,7 @@ def find_coordinator(asked: Inquiry) -> Verdict:
     request = asked.request
     kind = _KINDS.get(int(getattr(request, "key_type", 0)))
     if kind is None:
-        may = asked.on_cluster(Operation.CLUSTER_ACTION)
-        return Passed(request) if may else asked.refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return asked.passed(asked.on_cluster(Operation.CLUSTER_ACTION), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if asked.header.api_version < _FIRST_OF_MANY:
         if asked.may(Operation.DESCRIBE, kind, str(request.key)):
             return Passed(request)
@@ -67,13 +88,12 @@ def find_coordinator(asked: Inquiry) -> Verdict:
 
 
 def _described(field: str) -> Guard:
-    """Each group that is named; with the operations on each, where they are wanted."""
+    """Return a guard that checks each group in `field`, and adds its authorized operations if requested."""
 
     def guard(asked: Inquiry) -> Verdict:
         verdict = entries(asked, field, "groups", lambda name: _denied_group(asked, Operation.DESCRIBE, str(name)))
         if not isinstance(verdict, Passed) or not getattr(asked.request, "include_authorized_operations", False):
             return verdict
-        earlier = verdict.amend
 
         def amend(values: Values) -> Values:
             groups = listed(values, "groups")
@@ -81,9 +101,9 @@ def _described(field: str) -> Guard:
                 if group["error_code"] is ErrorCode.NONE:
                     operations = asked.operations(ResourceType.GROUP, str(group["group_id"]))
                     group["authorized_operations"] = operations
-            return values if earlier is None else earlier(values)
+            return values
 
-        return Passed(verdict.request, amend)
+        return verdict.amended(amend)
 
     return guard
 
@@ -92,30 +112,55 @@ describe_groups: Final = _described("groups")
 _consumer_groups: Final = _described("group_ids")
 
 
-def consumer_group_describe(asked: Inquiry) -> Verdict:
-    """A group that has to do with a topic that may not be described is not described either."""
-    verdict = _consumer_groups(asked)
-    if not isinstance(verdict, Passed):
-        return verdict
-    earlier = verdict.amend
+def _described_with(topics_of: Callable[[Values], Iterable[str]]) -> Guard:
+    """Return a guard of descriptions in which a group with a topic that the client may not describe is refused.
 
-    def amend(values: Values) -> Values:
-        shown = values if earlier is None else earlier(values)
-        return {**shown, "groups": [_without_topics(asked, group) for group in paced(listed(shown, "groups"))]}
+    Such a group gets TOPIC_AUTHORIZATION_FAILED.
+    """
 
-    return Passed(verdict.request, amend)
+    def guard(asked: Inquiry) -> Verdict:
+        verdict = _consumer_groups(asked)
+        if not isinstance(verdict, Passed):
+            return verdict
+
+        def amend(values: Values) -> Values:
+            groups = [_with_topics(asked, group, topics_of(group)) for group in paced(listed(values, "groups"))]
+            return {**values, "groups": groups}
+
+        return verdict.amended(amend)
+
+    return guard
 
 
-def _without_topics(asked: Inquiry, group: Values) -> Values:
+def _topics_of_tasks(group: Values) -> Iterable[str]:
+    topology = group.get("topology") or {"subtopologies": []}
+    assert isinstance(topology, dict), "a structure"
+    names: dict[str, None] = {}
+    for one in topology["subtopologies"]:
+        internal = (*one["state_changelog_topics"], *one["repartition_source_topics"])
+        names.update(dict.fromkeys((*map(str, one["source_topics"]), *(str(topic["name"]) for topic in internal))))
+    return names
+
+
+def _topics_of_members(group: Values) -> Iterable[str]:
     names: dict[str, None] = {}
     for one in listed(group, "members"):
         subscribed = one["subscribed_topic_names"]
         assert isinstance(subscribed, list), "names"
         names.update(dict.fromkeys(subscribed))
         for field in ("assignment", "target_assignment"):
-            assignment = one[field]
+            assignment = one.get(field, _NO_ASSIGNMENT)
             assert isinstance(assignment, dict), "a structure"
             names.update(dict.fromkeys(str(part["topic_name"]) for part in assignment["topic_partitions"]))
+    return names
+
+
+consumer_group_describe: Final = _described_with(_topics_of_members)
+"""Authorizes ConsumerGroupDescribe and ShareGroupDescribe."""
+streams_group_describe: Final = _described_with(_topics_of_tasks)
+
+
+def _with_topics(asked: Inquiry, group: Values, names: Iterable[str]) -> Values:
     if all(asked.on_topic(Operation.DESCRIBE, name) for name in names):
         return group
     message = "The group has described topic(s) that the client is not authorized to describe."
@@ -133,7 +178,7 @@ def delete_groups(asked: Inquiry) -> Verdict:
 
 
 def list_groups(asked: Inquiry) -> Verdict:
-    """Who may not describe the cluster sees the groups that it may describe."""
+    """Authorize ListGroups. A client that may not describe the cluster sees the groups that it may describe."""
     if asked.on_cluster(Operation.DESCRIBE):
         return Passed(asked.request)
 
@@ -162,29 +207,29 @@ def offset_fetch(asked: Inquiry) -> Verdict:
 
 
 def _of_groups(asked: Inquiry) -> Verdict:
-    """Of each group what its own entry names."""
-    told: list[Values] = []
+    """Authorize each group of an OffsetFetch request separately."""
+    refusals: list[Values] = []
     kept: list[Entity] = []
     amends: dict[str, Callable[[Values], Values]] = {}
     for group in asked.request.groups:
         name = str(group.group_id)
         refusal = _denied_group(asked, Operation.DESCRIBE, name)
         if refusal is not None:
-            told.append({**refusal, "topics": []})
+            refusals.append({**refusal, "topics": []})
         elif group.topics is None:
             kept.append(group)
             amends[name] = partial(_only_described, asked)
         else:
-            denied = [one for topic in group.topics if (one := _denied_offsets(asked, topic)) is not None]
-            names = {one["name"] for one in denied}
-            kept.append(replace(group, topics=tuple(one for one in group.topics if str(one.name) not in names)))
+            answers = [(topic, _denied_offsets(asked, topic)) for topic in group.topics]
+            denied = [refused for _, refused in answers if refused is not None]
+            kept.append(replace(group, topics=tuple(topic for topic, refused in answers if refused is None)))
             amends[name] = partial(_with_denied, denied)
 
     def amend(values: Values) -> Values:
         groups = [amends[str(group["group_id"])](group) for group in paced(listed(values, "groups"))]
-        return {**values, "groups": [*groups, *told]}
+        return {**values, "groups": [*groups, *refusals]}
 
-    return Passed(replace(asked.request, groups=tuple(kept)), amend) if kept else {"groups": told}
+    return Passed(replace(asked.request, groups=tuple(kept)), amend) if kept else {"groups": refusals}
 
 
 def _with_denied(denied: list[Values], values: Values) -> Values:
@@ -199,12 +244,50 @@ def _only_described(asked: Inquiry, values: Values) -> Values:
 
 
 def _denied_offsets(asked: Inquiry, topic: Entity) -> Values | None:
-    return None if asked.on_topic(Operation.DESCRIBE, str(topic.name)) else _no_offsets(topic, NO_TOPIC)
+    return None if asked.on_topic_of(Operation.DESCRIBE, topic) else _no_offsets(topic, NO_TOPIC)
+
+
+def describe_share_group_offsets(asked: Inquiry) -> Verdict:
+    """Authorize DescribeShareGroupOffsets.
+
+    A refused topic is answered without its id, or left out if the request names no topics.
+    """
+
+    def denied(group: Entity) -> Values | None:
+        refused = _denied_group(asked, Operation.DESCRIBE, str(group.group_id))
+        return None if refused is None else {**refused, "topics": []}
+
+    verdict = entries(asked, "groups", "groups", denied)
+    if not isinstance(verdict, Passed):
+        return verdict
+    names_topics = {str(group.group_id): group.topics is not None for group in asked.request.groups}
+
+    def amend(values: Values) -> Values:
+        groups = [
+            {**group, "topics": _shown_shares(asked, group, named=names_topics[str(group["group_id"])])}
+            for group in paced(listed(values, "groups"))
+        ]
+        return {**values, "groups": groups}
+
+    return verdict.amended(amend)
+
+
+def _shown_shares(asked: Inquiry, group: Values, *, named: bool) -> list[Values]:
+    shown = []
+    for topic in listed(group, "topics"):
+        if asked.on_topic(Operation.DESCRIBE, str(topic["topic_name"])):
+            shown.append(topic)
+        elif named:
+            numbers = [one["partition_index"] for one in listed(topic, "partitions")]
+            no_offset = {"start_offset": -1, "leader_epoch": 0, "error_code": NO_TOPIC}
+            partitions = [{"partition_index": number, **no_offset} for number in numbers]
+            shown.append({"topic_name": topic["topic_name"], "topic_id": None, "partitions": partitions})
+    return shown
 
 
 def _no_offsets(topic: Entity, error: ErrorCode) -> Values:
     return {
-        "name": str(topic.name),
+        **topic_named(topic),
         "partitions": [
             {
                 "partition_index": int(number),

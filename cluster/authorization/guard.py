@@ -1,6 +1,6 @@
-"""A guard looks at one request before it is handled: it passes as it is, without some of its parts, or not at all.
+"""Guards, which authorize a request before it is handled: all of it, some of its entries, or nothing.
 
-The answer says what was left out. source: AuthHelper.scala, KafkaApis.scala
+The response names what was refused. Source: AuthHelper.scala, KafkaApis.scala
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from cluster.authorization.authorizer import Authorizer, Client
 from cluster.config import BrokerConfig
-from cluster.messages.refusals import error_values
+from cluster.messages.refusals import error_values, topic_named
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import RequestHeader
 from controller.access import CLUSTER_NAME, Operation, ResourceType
@@ -19,7 +19,7 @@ from controller.image import MetadataImage
 from replica.errors import ErrorCode
 
 Values = dict[str, object]
-"""The fields of an answer, or of a structure in one."""
+"""The fields of a response, or of a structure in one."""
 Amend = Callable[[Values], Values]
 
 DENIED: Final[Mapping[ResourceType, ErrorCode]] = {
@@ -34,7 +34,7 @@ NO_GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """One request of a client.     config: of the node that looks at it"""
+    """A client's request to authorize. `config` is the configuration of the node that checks it."""
 
     header: RequestHeader
     request: Entity
@@ -52,6 +52,14 @@ class Inquiry:
     def on_topic(self, operation: Operation, name: str) -> bool:
         return self.may(operation, ResourceType.TOPIC, name)
 
+    def on_topic_of(self, operation: Operation, one: Entity, field: str = "name") -> bool:
+        """Return True if an operation is allowed on a topic, which the request identifies by name or id.
+
+        Any operation is allowed on an unknown id, because the handler then reports that the topic is unknown.
+        """
+        name = str(getattr(one, field)) if hasattr(one, field) else self.image.topic_names.get(one.topic_id)
+        return name is None or self.on_topic(operation, name)
+
     def on_group(self, operation: Operation, name: str) -> bool:
         return self.may(operation, ResourceType.GROUP, name)
 
@@ -62,46 +70,61 @@ class Inquiry:
         return self.authorizer.operations(self.client, kind, name)
 
     def refusal(self, error: ErrorCode) -> Values:
-        """The whole answer is this error."""
+        """Return a response that refuses the whole request."""
         return error_values(self.header, self.request, error)
+
+    def passed(self, allowed: bool, error: ErrorCode) -> Verdict:
+        """Return the verdict on a request that passes whole or not at all."""
+        return Passed(self.request) if allowed else self.refusal(error)
 
 
 class Passed(NamedTuple):
-    """request: what is to be handled     amend: makes the answer to all that was asked; None: it is that already"""
+    """A request to handle, without its refused entries. `amend` changes the response; None for no change."""
 
     request: Entity
     amend: Amend | None = None
 
+    def amended(self, change: Amend) -> Passed:
+        """Return the request with a change of the response that is made before the change that it has."""
+        earlier = self.amend
+        return Passed(self.request, change if earlier is None else lambda values: earlier(change(values)))
+
 
 Verdict = Passed | Values
-"""Values: the answer; there is nothing to handle."""
+"""A passed request, or the fields of a response that refuses it."""
 Guard = Callable[[Inquiry], Verdict]
 
 
 def entries(asked: Inquiry, field: str, answers: str, denied: Callable[[Entity], Values | None]) -> Verdict:
-    """A request with a list, answered by a list.     denied: the answer about one entry; None: it is allowed"""
-    told: list[Values] = []
+    """Authorize each entry of a list, whose response is a list, too.
+
+    Args:
+        field: name of the list in the request.
+        answers: name of the list in the response.
+        denied: returns the response's entry for a refused entry, None for an allowed one.
+    """
+    refusals: list[Values] = []
     allowed: list[Entity] = []
     for one in getattr(asked.request, field):
         refused = denied(one)
         if refused is None:
             allowed.append(one)
         else:
-            told.append(refused)
-    if not told:
+            refusals.append(refused)
+    if not refusals:
         return Passed(asked.request)
     if not allowed:
-        return {answers: told}
+        return {answers: refusals}
     fields: Values = {field: tuple(allowed)}
-    return Passed(replace(asked.request, **fields), lambda values: with_more(values, answers, told))
+    return Passed(replace(asked.request, **fields), lambda values: with_more(values, answers, refusals))
 
 
-def with_more(values: Values, answers: str, told: Sequence[Values]) -> Values:
-    return {**values, answers: [*listed(values, answers), *told]}
+def with_more(values: Values, answers: str, refusals: Sequence[Values]) -> Values:
+    return {**values, answers: [*listed(values, answers), *refusals]}
 
 
 def listed(values: Values, answers: str) -> list[Values]:
-    """A list in an answer."""
+    """Return the structures in a response's field `answers`; an empty list if the field is absent."""
     found = values.get(answers) or ()
     assert isinstance(found, Iterable), "a list of structures"
     return list(found)
@@ -115,19 +138,20 @@ def by_topic(
     number: str = "partition_index",
     empty: Mapping[str, object] | None = None,
 ) -> Guard:
-    """For each topic an operation; without it each partition has the error.
+    """Return a guard that requires an operation on each topic; each partition of a refused topic gets the error.
 
-    topic, partitions, number: names of fields     empty: other fields of a partition's answer
+    Args:
+        topic, partitions, number: names of fields.
+        empty: other fields of a partition's response.
     """
 
     def guard(asked: Inquiry) -> Verdict:
         def denied(one: Entity) -> Values | None:
-            name = str(getattr(one, topic))
-            if asked.on_topic(operation, name):
+            if asked.on_topic_of(operation, one, topic):
                 return None
             numbers = (getattr(part, number, part) for part in getattr(one, partitions))
             fields = {"error_code": NO_TOPIC, **(empty or {})}
-            return {topic: name, "partitions": [{number: int(one), **fields} for one in numbers]}
+            return {**topic_named(one, topic), "partitions": [{number: int(one), **fields} for one in numbers]}
 
         return entries(asked, "topics", "topics", denied)
 
@@ -135,18 +159,16 @@ def by_topic(
 
 
 def on_cluster(operation: Operation) -> Guard:
-    """The whole request needs an operation on the cluster."""
+    """Return a guard that requires an operation on the cluster for the whole request."""
 
     def guard(asked: Inquiry) -> Verdict:
-        if asked.on_cluster(operation):
-            return Passed(asked.request)
-        return asked.refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return asked.passed(asked.on_cluster(operation), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     return guard
 
 
 def needs(operation: Operation, kind: ResourceType, field: str, then: Guard | None = None) -> Guard:
-    """The whole request needs an operation on what a field of it names.     then: looks at the rest"""
+    """Return a guard that requires an operation on the resource that `field` names, then applies the guard `then`."""
 
     def guard(asked: Inquiry) -> Verdict:
         if not asked.may(operation, kind, str(getattr(asked.request, field))):

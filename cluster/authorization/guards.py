@@ -1,6 +1,7 @@
-"""For each API that clients may send what it needs, by key. source: KafkaApis.scala, ControllerApis.scala
+"""The guard of each API that clients may send, by key. Source: KafkaApis.scala, ControllerApis.scala
 
-Produce and Fetch look for themselves, with `Access`: each of their partitions has an answer of its own already.
+Produce, Fetch, ShareFetch and ShareAcknowledge check their partitions themselves, with `Access`, since each partition
+has its own result.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from cluster.authorization.authorizer import Access, Authorizer, Client
 from cluster.authorization.guard import Guard, Inquiry, Passed, Verdict, by_topic, on_cluster
 from cluster.config import BrokerConfig
 from cluster.messages.refusals import error_values
-from cluster.node import ConnectionId
-from cluster.protocol import cold, versions
+from cluster.protocol import versions
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import FORWARDED, RequestHeader
-from cluster.server.responder import Responder
+from cluster.server.responder import Call, Responder
 from controller.access import Operation
 from replica.errors import ErrorCode
 
@@ -83,6 +83,15 @@ GUARDS: Final[Mapping[int, Guard]] = {
     versions.LIST_TRANSACTIONS: transactions.list_transactions,
     versions.CONSUMER_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,
     versions.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
+    versions.SHARE_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,
+    versions.SHARE_GROUP_DESCRIBE: groups.consumer_group_describe,
+    versions.STREAMS_GROUP_HEARTBEAT: groups.streams_group_heartbeat,
+    versions.STREAMS_GROUP_DESCRIBE: groups.streams_group_describe,
+    versions.SHARE_FETCH: groups.member,
+    versions.SHARE_ACKNOWLEDGE: groups.member,
+    versions.DESCRIBE_SHARE_GROUP_OFFSETS: groups.describe_share_group_offsets,
+    versions.ALTER_SHARE_GROUP_OFFSETS: groups.member,
+    versions.DELETE_SHARE_GROUP_OFFSETS: groups.delete_share_group_offsets,
     versions.LIST_CONFIG_RESOURCES: on_cluster(Operation.DESCRIBE_CONFIGS),
     versions.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
     versions.ADD_RAFT_VOTER: on_cluster(Operation.ALTER),
@@ -98,9 +107,10 @@ def verdict_of(
 
 
 class Guards:
-    """Those of one broker; what it forwards is the controller's to look at.
+    """The guards of one broker. Forwarded requests are checked by the controller.
 
-    keys: APIs whose requests are looked at
+    Attributes:
+        keys: APIs whose requests are checked.
     """
 
     def __init__(self, access: Access, responder: Responder, config: BrokerConfig) -> None:
@@ -110,30 +120,33 @@ class Guards:
         looked_at = versions.GUARDED_WITHOUT_RULES if access.authorizer is None else GUARDS
         self.keys = frozenset(key for key in looked_at if key not in FORWARDED)
 
-    def passed(self, connection: ConnectionId, header: RequestHeader, frame: bytearray) -> bytearray | None:
-        """What is left of a request; None: it is answered.     raises: PeerViolation"""
-        client, authorizer = self._access.client(connection), self._access.authorizer
+    def passed(self, call: Call) -> Call | None:
+        """Return the allowed part of a request; None if the request was refused and answered.
+
+        Raises:
+            PeerViolation: if the request is malformed.
+        """
+        header = call.header
+        client, authorizer = self._access.client(call.connection), self._access.authorizer
         if client is None or header.api_key not in self.keys:
-            return frame
-        request = cold.decode_request(header, frame)
+            return call
+        request = call.decoded()
         if authorizer is None:
             verdict = _without_rules(header, request)
         else:
             verdict = verdict_of(header, request, client, authorizer, self._config)
         if not isinstance(verdict, Passed):
-            self._responder.answer(connection, header, **verdict)
+            self._responder.answer(call, **verdict)
             return None
         if verdict.amend is not None:
-            self._responder.amend(connection, verdict.amend)
-        if verdict.request is request:
-            return frame
-        return frame[: header.body_position] + cold.encode_body(verdict.request)
+            self._responder.amend(call.connection, verdict.amend)
+        return call if verdict.request is request else call.of(verdict.request)
 
 
 def _without_rules(header: RequestHeader, request: Entity) -> Verdict:
-    """An admin client ends a transaction that hangs with a marker of its own, which always is an abort (KIP-664).
+    """Authorize a request without an authorizer: only markers that abort a hanging transaction pass (KIP-664).
 
-    How this departs from Kafka is said in `Access`.
+    `Access` says how this differs from Kafka.
     """
     if header.api_key == versions.WRITE_TXN_MARKERS and not any(one.transaction_result for one in request.markers):
         return Passed(request)

@@ -1,6 +1,6 @@
-"""What topics are shown to whom: Metadata and DescribeTopicPartitions.
+"""The visibility of topics in Metadata and DescribeTopicPartitions.
 
-source: KafkaApis.handleTopicMetadataRequest, DescribeTopicPartitionsRequestHandler
+Source: KafkaApis.handleTopicMetadataRequest, DescribeTopicPartitionsRequestHandler
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ NOT_ASKED = -(2**31)
 
 
 def metadata(asked: Inquiry) -> Verdict:
-    """A client that asks for all topics sees those that it may describe; another one that it names is refused."""
+    """Authorize Metadata.
+
+    Topics that the client may not describe are left out of a request for all topics, and refused if named.
+    """
     request = asked.request
     wants_all = request.topics is None or (asked.header.api_version == 0 and not request.topics)
     allowed: list[Entity] = []
@@ -34,7 +37,7 @@ def metadata(asked: Inquiry) -> Verdict:
         if wants_all:
             topics = [topic for topic in paced(topics) if asked.on_topic(Operation.DESCRIBE, str(topic["name"]))]
         elif not allowed:
-            topics = []  # Version 0 takes the empty list for all.
+            topics = []  # In version 0 an empty list means all topics.
         if getattr(request, "include_topic_authorized_operations", False):
             for topic in paced(topics):
                 operations = asked.operations(ResourceType.TOPIC, str(topic["name"]))
@@ -60,7 +63,7 @@ def describe_cluster(asked: Inquiry) -> Verdict:
 
 
 def _denied(asked: Inquiry, topic: Entity) -> Values | None:
-    """None: it may be described, and created if it is not there."""
+    """Return the refusal of a topic; None if the client may describe it and, if it is missing, create it."""
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is not None:
         known = asked.image.topic_names.get(topic_id)
@@ -81,7 +84,7 @@ def _may_be_made(asked: Inquiry, name: str) -> bool:
 
 
 def describe_topic_partitions(asked: Inquiry) -> Verdict:
-    """The handler sees the topics that may be described, of those that are named or of all."""
+    """Authorize DescribeTopicPartitions. The handler sees only topics that the client may describe."""
     request = asked.request
     named = dict.fromkeys(str(topic.name) for topic in request.topics)
     wanted = paced(named or list(asked.image.topics))

@@ -1,4 +1,4 @@
-"""What a producer needs for ids and transactions. source: KafkaApis.scala"""
+"""The authorization of producers. Source: KafkaApis.scala"""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ def _may(asked: Inquiry, operation: Operation, transactional_id: object) -> bool
 
 
 def init_producer_id(asked: Inquiry) -> Verdict:
-    """An idempotent producer needs no more than to write any topic (KIP-679)."""
+    """Authorize InitProducerId. An idempotent producer needs permission to write any topic (KIP-679)."""
     request = asked.request
     if request.transactional_id is not None:
-        may = _may(asked, Operation.WRITE, request.transactional_id)
-        return Passed(request) if may else asked.refusal(NO_ID)
+        return asked.passed(_may(asked, Operation.WRITE, request.transactional_id), NO_ID)
     may_write = asked.on_cluster(Operation.IDEMPOTENT_WRITE) or asked.authorizer.allows_some(
         asked.client, Operation.WRITE, ResourceType.TOPIC
     )
-    return Passed(request) if may_write else asked.refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return asked.passed(may_write, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def add_partitions_to_txn(asked: Inquiry) -> Verdict:
-    """From version 4 on it is a request of brokers. Of a client's, nothing is added if one topic is refused."""
+    """Authorize AddPartitionsToTxn.
+
+    From version 4 on only brokers may send the request. Before, one refused topic fails all others.
+    """
     request = asked.request
     if asked.header.api_version >= _FIRST_OF_MANY:
-        may = asked.on_cluster(Operation.CLUSTER_ACTION)
-        return Passed(request) if may else asked.refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return asked.passed(asked.on_cluster(Operation.CLUSTER_ACTION), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not _may(asked, Operation.WRITE, request.v3_and_below_transactional_id):
         return asked.refusal(NO_ID)
 
@@ -63,13 +64,11 @@ def _added(topic: Entity, error: ErrorCode) -> Values:
 def add_offsets_to_txn(asked: Inquiry) -> Verdict:
     if not _may(asked, Operation.WRITE, asked.request.transactional_id):
         return asked.refusal(NO_ID)
-    may = asked.on_group(Operation.READ, str(asked.request.group_id))
-    return Passed(asked.request) if may else asked.refusal(NO_GROUP)
+    return asked.passed(asked.on_group(Operation.READ, str(asked.request.group_id)), NO_GROUP)
 
 
 def end_txn(asked: Inquiry) -> Verdict:
-    may = _may(asked, Operation.WRITE, asked.request.transactional_id)
-    return Passed(asked.request) if may else asked.refusal(NO_ID)
+    return asked.passed(_may(asked, Operation.WRITE, asked.request.transactional_id), NO_ID)
 
 
 def txn_offset_commit(asked: Inquiry) -> Verdict:
@@ -79,11 +78,11 @@ def txn_offset_commit(asked: Inquiry) -> Verdict:
 
 def write_txn_markers(asked: Inquiry) -> Verdict:
     may = asked.on_cluster(Operation.ALTER) or asked.on_cluster(Operation.CLUSTER_ACTION)
-    return Passed(asked.request) if may else asked.refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return asked.passed(may, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def describe_transactions(asked: Inquiry) -> Verdict:
-    """Of each, only the topics that may be described."""
+    """Authorize DescribeTransactions; hide topics that the client may not describe."""
 
     def denied(name: object) -> Values | None:
         if _may(asked, Operation.DESCRIBE, name):
@@ -93,15 +92,14 @@ def describe_transactions(asked: Inquiry) -> Verdict:
     verdict = of_entries(asked, "transactional_ids", "transaction_states", denied)
     if not isinstance(verdict, Passed):
         return verdict
-    earlier = verdict.amend
 
     def amend(values: Values) -> Values:
         for state in listed(values, "transaction_states"):
             topics = listed(state, "topics")
             state["topics"] = [one for one in topics if asked.on_topic(Operation.DESCRIBE, str(one["topic"]))]
-        return values if earlier is None else earlier(values)
+        return values
 
-    return Passed(verdict.request, amend)
+    return verdict.amended(amend)
 
 
 def list_transactions(asked: Inquiry) -> Verdict:

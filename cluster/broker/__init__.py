@@ -1,6 +1,6 @@
-"""A broker: its parts, and which of them a frame goes to.
-Rooms: apis/, replicas/, metadata/, control_planes/.
+"""A broker: its parts, and the routing of frames to them.
 
+Subpackages: apis/, replicas/, metadata/, control_planes/.
 May import: cluster, cluster.authentication, cluster.authorization, cluster.broker.apis,
 cluster.broker.control_planes, cluster.broker.metadata, cluster.broker.replicas, cluster.groups,
 cluster.messages.admin, cluster.protocol, cluster.quotas, cluster.server.

@@ -1,7 +1,7 @@
-"""The APIs of a broker, called by the key of a request. source: KafkaApis.handle
+"""The dispatch of requests to the handlers of a broker's APIs, by API key. Source: KafkaApis.handle
 
-A module of `cluster/broker/apis` has those of one subject: its `APIS` says for each what makes the handler of one
-broker. It is imported when the first request of one of its keys comes.
+Each module of `cluster/broker/apis` has the APIs of one subject: its `APIS` maps each key to the function that creates
+a broker's handler. A module is imported at the first request with one of its keys.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from cluster.broker.apis.offered import Ranges, offered_under
 from cluster.node import ConnectionId
 from cluster.protocol import versions
 from cluster.protocol.versions import FORWARDED, GUARDED_WITHOUT_RULES, RequestHeader, read_request_header
+from cluster.server.responder import Call
 from replica.errors import PeerViolation
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ _KEYS: Final[Mapping[str, tuple[int, ...]]] = {
         versions.DESCRIBE_QUORUM,
         versions.UPDATE_FEATURES,
         versions.UNREGISTER_BROKER,
+        versions.ADD_RAFT_VOTER,
+        versions.REMOVE_RAFT_VOTER,
     ),
     "configs": (versions.DESCRIBE_CONFIGS, versions.LIST_CONFIG_RESOURCES),
     "log_dirs": (versions.ALTER_REPLICA_LOG_DIRS, versions.DESCRIBE_LOG_DIRS),
@@ -89,49 +92,52 @@ _KEYS: Final[Mapping[str, tuple[int, ...]]] = {
         versions.CONTROLLED_SHUTDOWN,
         versions.ALTER_PARTITION,
     ),
-    "refusals": (
-        versions.CREATE_DELEGATION_TOKEN,
-        versions.RENEW_DELEGATION_TOKEN,
-        versions.EXPIRE_DELEGATION_TOKEN,
-        versions.DESCRIBE_DELEGATION_TOKEN,
+    "share.groups": (
         versions.SHARE_GROUP_HEARTBEAT,
         versions.SHARE_GROUP_DESCRIBE,
-        versions.SHARE_FETCH,
-        versions.SHARE_ACKNOWLEDGE,
-        versions.ADD_RAFT_VOTER,
-        versions.REMOVE_RAFT_VOTER,
+        versions.DESCRIBE_SHARE_GROUP_OFFSETS,
+        versions.ALTER_SHARE_GROUP_OFFSETS,
+        versions.DELETE_SHARE_GROUP_OFFSETS,
+    ),
+    "streams_groups": (versions.STREAMS_GROUP_HEARTBEAT, versions.STREAMS_GROUP_DESCRIBE),
+    "share.records": (versions.SHARE_FETCH, versions.SHARE_ACKNOWLEDGE),
+    "share.state": (
         versions.INITIALIZE_SHARE_GROUP_STATE,
         versions.READ_SHARE_GROUP_STATE,
         versions.WRITE_SHARE_GROUP_STATE,
         versions.DELETE_SHARE_GROUP_STATE,
         versions.READ_SHARE_GROUP_STATE_SUMMARY,
-        versions.DESCRIBE_SHARE_GROUP_OFFSETS,
-        versions.ALTER_SHARE_GROUP_OFFSETS,
-        versions.DELETE_SHARE_GROUP_OFFSETS,
+    ),
+    "refusals": (
+        versions.CREATE_DELEGATION_TOKEN,
+        versions.RENEW_DELEGATION_TOKEN,
+        versions.EXPIRE_DELEGATION_TOKEN,
+        versions.DESCRIBE_DELEGATION_TOKEN,
     ),
 }
-"""Module -> its APIs"""
+"""API keys by module of `cluster/broker/apis`."""
 APIS: Final[Mapping[int, str]] = dict(sorted((key, module) for module, keys in _KEYS.items() for key in keys))
 
 
 def serve_of(key: int) -> Serve:
-    """What makes the handler of an API."""
+    """Return the function that creates a broker's handler of the API with this key."""
     apis: Mapping[int, Serve] = import_module(f"{FOLDER}.{APIS[key]}").APIS
     return apis[key]
 
 
 class ServedApis:
-    """The handlers of one broker, each made for the first request of its key."""
+    """The handlers of one broker, each created at the first request for its API."""
 
     def __init__(self, broker: BrokerParts) -> None:
         self._broker = broker
         self._handlers: dict[int, Handler | None] = {}
         self._refusals = broker.responder.refusals
+        self._injections = broker.injections
         self._guarded = self._guards.keys if broker.access.is_on else GUARDED_WITHOUT_RULES
 
     @cached_property
     def offered(self) -> Ranges:
-        """Those that clients of its era may send, of what is answered here: what the controller answers may be not."""
+        """The APIs, with their versions, that the broker's release offers and that a broker or controller answers."""
         ask = self._broker.plane.for_controller
         return {
             key: versions
@@ -146,22 +152,26 @@ class ServedApis:
         return Guards(self._broker.access, self._broker.responder, self._broker.base.config)
 
     def _handler(self, key: int) -> Handler | None:
-        """None: this broker does not answer it."""
+        """Return the handler of an API; None if this broker does not answer it."""
         if key not in self._handlers:
             self._handlers[key] = serve_of(key)(self._broker) if key in APIS else None
         return self._handlers[key]
 
     def handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
-        """One request of `peer`; returns what it was. raises: PeerViolation"""
+        """Handle one request from the node or client `peer`, and return its header.
+
+        Raises:
+            PeerViolation: if the request is malformed or its API is not served.
+        """
         header = read_request_header(frame)
         handler = self._handlers.get(header.api_key) or self._handler(header.api_key)
         if handler is None:
-            raise PeerViolation(f"api {header.api_key} is not served here")
-        self._refusals.asked(connection, header, frame)
-        if header.api_key in self._guarded:
-            left = self._guards.passed(connection, header, frame)
-            if left is None:
-                return header
-            frame = left
-        handler(connection, peer, header, frame, now_us)
+            raise PeerViolation(f"this broker does not support API key {header.api_key}")
+        call = Call(connection, peer, header, frame, now_us)
+        self._refusals.asked(call)
+        left = self._guards.passed(call) if header.api_key in self._guarded else call
+        if left is not None and self._injections.concern(header.api_key):
+            left = self._injections.passed(left)
+        if left is not None:
+            handler(left)
         return header

@@ -1,4 +1,4 @@
-"""A broker: its parts, how they start and stop, and where frames go. source: BrokerServer.scala, KafkaApis.scala"""
+"""A broker: its parts, their start and stop, and the routing of frames. Source: BrokerServer.scala, KafkaApis.scala"""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cluster.authorization.authorizer import access_to
 from cluster.broker.api_table import ServedApis
 from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.coordinators import Coordinators
+from cluster.broker.apis.injections import Injections
 from cluster.broker.apis.offered import offered
 from cluster.broker.control_planes.kraft import KRaftPlane, MetadataPublisher
 from cluster.broker.metadata.follower import MetadataCache
@@ -28,10 +29,11 @@ from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
 from cluster.node import Action, ConnectionId, Outbox
-from cluster.operated import BrokerInput, DeleteGroup, DeleteRecords
+from cluster.operated import BrokerInput
 from cluster.protocol.primitives import MAX_INT32
 from cluster.protocol.versions import FETCH
 from cluster.quotas.client_quotas import ClientQuotas
+from cluster.request_faults import RequestFaults
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.request_handlers import CpuTimes
 from cluster.server.responder import Refusals, Responder
@@ -39,7 +41,7 @@ from cluster.server.socket_server import RequestTimes, SocketServer
 from cluster.slices import Slices
 from controller.features import TRANSACTION_VERSION, level_of
 from controller.image import MetadataImage
-from controller.inputs import OnReply, TopicReply
+from controller.inputs import OnReply
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
@@ -48,6 +50,7 @@ from replica.rules import Rules
 from replica.trace.events import LogFlushed, Recorder
 
 if TYPE_CHECKING:
+    from cluster.broker.apis.operator_requests import OperatorRequests
     from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
     from cluster.broker.replicas.record_deletion import RecordDeletion
     from cluster.groups.service import GroupService
@@ -55,21 +58,21 @@ if TYPE_CHECKING:
     from cluster.server.request_log import RequestLog
 
 MAX_SHUTDOWN_US = 300_000_000
-"""BrokerServer.shutdown: a controlled shutdown takes at most five minutes, then the broker stops all the same."""
-OPERATOR, OPERATOR_TIMEOUT_US = "an operator", 30_000_000
-"""The default of Kafka's tools, which here ask without a connection."""
-NO_CONNECTION: ConnectionId = -1
+"""The time after which a controlled shutdown stops the broker even if it still leads (BrokerServer.shutdown)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerTimes:
-    """now: the time of the step in progress, microseconds
-    cpu: the times of work; None: no work takes time
-    stopwatch: the time of the trace, by which every request is measured; None: none is
-    slicing: the time also within a step, by which long requests are sliced; None: they are not
-    works_apart: long computations run apart from all else
-    phase_us: where in their periods its periodic checks fall, see ReplicaManager
-    heartbeat_phase_us: where in their interval its heartbeats fall, see HeartbeatTimes
+    """The clocks and times of a broker.
+
+    Attributes:
+        now: returns the time of the current step in microseconds.
+        cpu: CPU times of the broker's work; None if work takes no time.
+        stopwatch: returns the time of the trace, by which request times are measured; None to measure none.
+        slicing: returns the time, which advances within a step, for slicing long requests; None to slice none.
+        works_apart: True in live mode, where long computations run in a worker thread.
+        phase_us: phase of its periodic checks, see ReplicaManager.
+        heartbeat_phase_us: phase of its heartbeats, see HeartbeatTimes.
     """
 
     now: Callable[[], int]
@@ -91,7 +94,7 @@ def broker_base(
     recorder: Recorder,
     clock: WallClock,
 ) -> BrokerBase:
-    """Of a broker that is about to start."""
+    """Return the objects that the parts of a new broker share."""
     running = RunningConfig(DynamicSettings(config))
     return BrokerBase(
         identity=identity,
@@ -108,9 +111,15 @@ def broker_base(
 
 
 class BrokerCore:
-    """One incarnation of a broker; starting it recovers its logs from disk. `is_open` while its files are.
+    """One incarnation of a broker, which recovers its logs from disk at the start.
 
-    controllers: address of every controller of the quorum
+    `is_open` is True while the log files are open.
+
+    Args:
+        controllers: address of every controller of the quorum.
+        security: authentication required of clients outside the cluster.
+        rests_above: size of a follower's fetch session above which fetches skip unchanged partitions (resting.py).
+        faults: faults of requests, kept for later incarnations; None for none.
     """
 
     def __init__(
@@ -121,10 +130,8 @@ class BrokerCore:
         controllers: Mapping[BrokerId, tuple[str, int]],
         security: ListenerSecurity = OPEN,
         rests_above: int = MANY,
+        faults: RequestFaults | None = None,
     ) -> None:
-        """security: what clients from outside have to prove
-        rests_above: in a follower's fetch session of more partitions than this, those without news rest (resting.py)
-        """
         self.identity, self.cache = base.identity, base.cache
         self.base = base
         self._times = times
@@ -132,6 +139,7 @@ class BrokerCore:
         self._controllers = controllers
         self._security = security
         self._rests_above = rests_above
+        self._faults = faults or RequestFaults()
         self._slices = Slices(
             now=times.now,
             clock=times.slicing,
@@ -240,7 +248,7 @@ class BrokerCore:
             fetchers=self.fetchers,
             propagate=self.lifecycle.propagate_directory_failure,
         )
-        parts = self._parts()
+        self._parts = parts = self._wired()
         self._apis = ServedApis(parts)
         self._server.handle = self._apis.handle
         if self._security.is_on:
@@ -248,7 +256,7 @@ class BrokerCore:
 
             self._server.gate = gate_before(parts, self._security)
 
-    def _parts(self) -> BrokerParts:
+    def _wired(self) -> BrokerParts:
         return BrokerParts(
             base=self.base,
             own_keys=self._own_keys,
@@ -257,6 +265,7 @@ class BrokerCore:
             handler_time=self._server.handler_time,
             client_quotas=self._client_quotas,
             access=self._access,
+            injections=Injections(self._faults, self.base, self._server, self._responder, self._client_quotas),
             works_apart=self._times.works_apart,
             plane=self._plane,
             replicas=self.replicas,
@@ -294,7 +303,7 @@ class BrokerCore:
         return FetchSessionCache(slots, lambda: draw.randint(1, MAX_INT32), self._rests_above)
 
     def _join(self) -> ControlPlane:
-        """By a quorum of controllers, or by the registry of the ZooKeeper era."""
+        """Return the control plane: that of KRaft, or that of the ZooKeeper era."""
         base = self.base
         if base.rules.membership == "zk-session":
             from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
@@ -327,7 +336,7 @@ class BrokerCore:
         self._server.open(now_us)
 
     def stop(self, now_us: int) -> None:
-        """Flush, checkpoint, leave the clean-shutdown marker, exit. source: BrokerServer.shutdown"""
+        """Flush and checkpoint the logs, write the clean-shutdown marker, and exit. Source: BrokerServer.shutdown"""
         if not self.is_open:
             return
         self.is_open = False
@@ -339,13 +348,13 @@ class BrokerCore:
     # ---------------------------------------------------------------------------------------------------- operators
 
     def _reconfigure(self, config: BrokerConfig, now_us: int) -> None:
-        """source: DynamicBrokerConfig.addReconfigurables"""
+        """Apply a changed configuration. Source: DynamicBrokerConfig.addReconfigurables"""
         self._server.reconfigure(config, now_us)
         self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
         self.fetchers.resize(config.num_replica_fetchers, now_us)
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
-        """Controlled shutdown (SIGTERM)."""
+        """Begin a controlled shutdown (SIGTERM)."""
         if self.base.config.controlled_shutdown_enable:
             self._plane.begin_controlled_shutdown(now_us)
             self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self.stop)
@@ -354,22 +363,10 @@ class BrokerCore:
         return self._outbox.take()
 
     def crash(self) -> None:
-        """The process is gone: its file descriptors close, nothing is written."""
+        """Close all files without writing, as when the process is killed."""
         if self.is_open:
             self.is_open = False
             self.logs.abandon()
-
-    def elect_leader(
-        self,
-        topic_partition: TopicPartition,
-        desired: BrokerId | None,
-        unclean: bool,
-        answer: OnReply,
-        now_us: int,
-    ) -> list[Action]:
-        """An operator's request to the controller that a broker is in the ZooKeeper era; the answer comes later."""
-        self._plane.elect_leader(topic_partition, desired, unclean, answer, now_us)
-        return self._outbox.take()
 
     @property
     def groups(self) -> GroupService:
@@ -380,7 +377,7 @@ class BrokerCore:
         return self.is_open
 
     def flush(self, wanted: TopicPartition | None, answer: Callable[[None], None], now_us: int) -> list[Action]:
-        """fsync now (the scenario's `flush`): all logs, or one."""
+        """Flush all logs, or only that of the partition `wanted` (the `flush` step of a scenario)."""
         for name, partition in self.replicas.partitions.items():
             if wanted in (None, name):
                 partition.log.flush()
@@ -389,38 +386,14 @@ class BrokerCore:
         return []
 
     def operate(self, make_input: Callable[[int], BrokerInput], answer: OnReply, now_us: int) -> list[Action]:
-        """kafka-delete-records, and kafka-consumer-groups --delete and --delete-offsets."""
-        match make_input(now_us):
-            case DeleteRecords(name, offset):
-                self._deletion.delete(
-                    {name: offset},
-                    OPERATOR,
-                    OPERATOR_TIMEOUT_US,
-                    lambda results: answer(TopicReply(error=results[name].error)),
-                    now_us,
-                )
-            case DeleteGroup(group_id, partitions):
-                self._delete_group(group_id, partitions, answer, now_us)
+        self._operator.ask(make_input(now_us), answer, now_us)
         return self._actions(now_us)
 
-    def _delete_group(
-        self, group_id: str, partitions: tuple[TopicPartition, ...], answer: OnReply, now_us: int
-    ) -> None:
-        from cluster.groups import inputs
+    @cached_property
+    def _operator(self) -> OperatorRequests:
+        from cluster.broker.apis.operator_requests import OperatorRequests
 
-        def make_input(number: int) -> inputs.CoordinatorInput:
-            if partitions:
-                return inputs.DeleteOffsets(now_us=now_us, request=number, group_id=group_id, partitions=partitions)
-            return inputs.DeleteGroups(now_us=now_us, request=number, group_ids=(group_id,))
-
-        def told(result: inputs.Result) -> None:
-            assert isinstance(result, inputs.DeleteGroupsResult | inputs.DeleteOffsetsResult)
-            errors = [*result.errors.values()]
-            if isinstance(result, inputs.DeleteOffsetsResult):
-                errors.insert(0, result.error)
-            answer(TopicReply(error=next((one for one in errors if one is not ErrorCode.NONE), ErrorCode.NONE)))
-
-        self.groups.submit(NO_CONNECTION, make_input, told, now_us)
+        return OperatorRequests(self._parts)
 
     # ------------------------------------------------------------------------------------------------------ NodeCore
 
@@ -464,14 +437,15 @@ class BrokerCore:
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
         channel = self._outbox.callers.get(connection)
         if channel is not None:
-            channel.disconnected(reason, now_us)
+            channel.disconnected(now_us)
         self._server.connections.gone(connection)
         return self._actions(now_us)
 
     def _connection_gone(self, connection: ConnectionId) -> None:
-        """Whichever side has ended it."""
+        """Remove the state of a connection that either side has closed."""
         self._responder.gone(connection)
-        self._coordinators.gone(connection)
+        self._client_quotas.gone(connection)
+        self._coordinators.gone(connection, self._times.now())
         self.replicas.fetches.consumer_gone(connection)
 
     def _actions(self, now_us: int) -> list[Action]:

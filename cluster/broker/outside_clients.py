@@ -1,4 +1,4 @@
-"""What a broker asks of clients from outside: to prove who they are, and to be allowed what they want."""
+"""The authentication of clients outside the cluster at a broker."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from controller.metadata import UserScramCredentialRecord
 
 
 def gate_before(broker: BrokerParts, security: ListenerSecurity) -> SaslGate:
-    """Those who come from outside authenticate first."""
-    # Simplified: in the ZooKeeper era credentials are those of the start, and cannot be altered.
+    """Return the gate at which clients outside the cluster authenticate before the broker handles their requests."""
+    # Simplified: in the ZooKeeper era credentials are fixed at the start.
     fixed = {(one.name, one.mechanism): one for one in security.scram}
     is_fixed = broker.base.rules.membership == "zk-session"
     versions = ApiVersionsHandler(broker)

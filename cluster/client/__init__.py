@@ -1,6 +1,6 @@
-"""What producers and consumers share: connections, metadata, backoff.
-Rooms: producer/, consumer/.
+"""The parts that producers and consumers share: connections, metadata, backoff.
 
+Subpackages: producer/, consumer/.
 May import: cluster, cluster.protocol.
 Open first: connections.py.
 """

@@ -1,15 +1,15 @@
-"""The versions that a client and its brokers both know: the first exchange on each connection, and what follows.
+"""The versions that a client and its brokers both support: the first exchange on each connection, and its results.
 
     exchange = VersionExchange()
-    ...                                     # the request of exchange.version is sent, and answered
-    found = exchange.answered(frame)        # None: ask again, at exchange.version
-    found.usable(FETCH)                     # the highest version that both ends know; None: there is none
+    ...                                     # send exchange.request(...), and receive a response frame
+    found = exchange.answered(frame)        # None: send another request, which has a lower version
+    found.usable(FETCH)                     # the highest version that both ends support, None if there is none
 
-A client asks at its own newest version. A broker that does not know it answers UNSUPPORTED_VERSION in version 0, and
-names the versions that it knows (KIP-511) or none; then the client asks at the newest of those, or at 0.
-The levels of the cluster's features come with the answer; the newest that any broker has told count (KIP-584).
+A client asks with its own newest version. A broker that does not know this version answers UNSUPPORTED_VERSION in
+version 0. The client then asks with the newest version in that response (KIP-511), or with 0 if it has none. The
+response also has the cluster's feature levels; the client uses the newest levels from any broker (KIP-584).
 
-source: NodeApiVersions.java, ApiVersions.java, NetworkClient.handleApiVersionsResponse, ApiVersionsResponse.parse
+Source: NodeApiVersions.java, ApiVersions.java, NetworkClient.handleApiVersionsResponse, ApiVersionsResponse.parse
 """
 
 from __future__ import annotations
@@ -37,36 +37,40 @@ from cluster.protocol.versions import (
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SHARE_GROUP_HEARTBEAT,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
 from replica.errors import ErrorCode, PeerViolation
+from replica.rules import KafkaRelease
 
 CLIENT_SOFTWARE_NAME: Final = "highwater"
 CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
-"""KIP-511: a broker's operator sees which clients there are."""
+"""The name and version by which operators recognize this client at brokers (KIP-511)."""
 NO_FEATURES_EPOCH: Final = -1
-"""Before any broker has told levels."""
-WITHOUT_DISCOVERY: Final = ("0.8", "0.10")
-"""Releases whose clients ask for no versions: ApiVersions came with 0.10.0 (KIP-35), Java's clients ask since 0.10.2.
+"""The epoch of feature levels before any broker has reported them."""
+DISCOVERY_SINCE: Final = KafkaRelease(0, 11)
+"""The first release whose clients send ApiVersions. Simplified: Java's clients have done so since 0.10.2 (KIP-35).
 
-Simplified: those of 0.10 do not either. Brokers of these eras answer newer versions than they would offer.
+Brokers of earlier eras answer newer versions than they would offer.
 """
 
 
-def discovers_versions(release: str) -> bool:
-    """Whether clients of an era ask. source: NetworkClient's discoverBrokerVersions"""
-    return release not in WITHOUT_DISCOVERY
+def discovers_versions(release: KafkaRelease) -> bool:
+    """Return True if clients of a release send ApiVersions. Source: NetworkClient's discoverBrokerVersions"""
+    return release >= DISCOVERY_SINCE
 
 
 class Allowed(NamedTuple):
-    """The versions in which a request can be built, the oldest and the newest. source: AbstractRequest.Builder"""
+    """The oldest and the newest version in which a request can be built. Source: AbstractRequest.Builder"""
 
     oldest: int
     latest: int
 
 
-# Simplified: requests name topics, one coordinator and one group, and no reason; newer versions have ids and lists.
+# Simplified: newer versions have topic ids, reasons, and lists of coordinators and groups, which this client lacks.
 SPOKEN: Final[Mapping[int, Allowed]] = MappingProxyType(
     {
         PRODUCE: Allowed(3, 12),
@@ -82,17 +86,20 @@ SPOKEN: Final[Mapping[int, Allowed]] = MappingProxyType(
         SYNC_GROUP: Allowed(0, 5),
         API_VERSIONS: Allowed(0, 4),
         INIT_PRODUCER_ID: Allowed(0, 5),
-        # Older ones needed the permission of a broker. source: OffsetsForLeaderEpochRequest.Builder.forConsumer
+        # Older versions need a broker's permission. source: OffsetsForLeaderEpochRequest.Builder.forConsumer
         OFFSET_FOR_LEADER_EPOCH: Allowed(3, 4),
-        # Newer ones are for brokers. source: AddPartitionsToTxnRequest.Builder.forClient
+        # Newer versions are for brokers. source: AddPartitionsToTxnRequest.Builder.forClient
         ADD_PARTITIONS_TO_TXN: Allowed(0, 3),
         ADD_OFFSETS_TO_TXN: Allowed(0, 4),
         END_TXN: Allowed(0, 5),
         TXN_OFFSET_COMMIT: Allowed(0, 5),
         CONSUMER_GROUP_HEARTBEAT: Allowed(0, 1),
+        SHARE_GROUP_HEARTBEAT: Allowed(1, 1),
+        SHARE_FETCH: Allowed(1, 2),
+        SHARE_ACKNOWLEDGE: Allowed(1, 2),
     }
 )
-"""What this client sends, by API key. The oldest versions are those of Kafka 4 (KIP-896)."""
+"""The versions that this client supports, by API key. The oldest versions are those of Kafka 4 (KIP-896)."""
 
 _FIRST_THROTTLED: Final[Mapping[int, int]] = MappingProxyType(
     {
@@ -118,18 +125,21 @@ _FIRST_THROTTLED: Final[Mapping[int, int]] = MappingProxyType(
 
 
 def is_throttled_by(api_key: int, version: int) -> bool:
-    """Whether the client keeps to the throttle time of such an answer (KIP-219). Others are for the broker alone.
+    """Return True if the client, and not the broker, has to delay requests by the throttle time in a response.
 
-    source: AbstractResponse.shouldClientThrottle
+    Source: AbstractResponse.shouldClientThrottle (KIP-219)
     """
     first = _FIRST_THROTTLED.get(api_key)
     return first is not None and version >= first
 
 
 class NodeApiVersions:
-    """What one broker offers. ranges: API key -> (lowest, highest version)     features: name -> level
+    """The versions and features that one broker offers.
 
-    features_epoch: offset of the metadata that the levels are of, -1 for none
+    Args:
+        ranges: lowest and highest version by API key.
+        features: level by name.
+        features_epoch: offset of the metadata with these levels, -1 for none.
     """
 
     def __init__(
@@ -144,15 +154,17 @@ class NodeApiVersions:
         self._usable = {key: self._latest(key, allowed) for key, allowed in SPOKEN.items()}
 
     def usable(self, api_key: int, allowed: Allowed | None = None) -> int | None:
-        """The highest version that both ends know; None: there is none, or the broker lacks the API.
+        """Return the highest version that both ends support; None if there is none or the broker lacks the API.
 
-        allowed: what the request can be built in, where that is not all that is spoken
-        source: latestUsableVersion (UnsupportedVersionException)
+        Args:
+            allowed: versions in which the request can be built; None for all that this client supports.
+
+        Source: latestUsableVersion (UnsupportedVersionException)
         """
         return self._usable[api_key] if allowed is None else self._latest(api_key, allowed)
 
     def highest(self, api_key: int) -> int:
-        """The broker's; -1 where it lacks the API."""
+        """Return the broker's highest version of an API, -1 if it lacks the API."""
         return self._ranges.get(api_key, (-1, -1))[1]
 
     def _latest(self, api_key: int, allowed: Allowed) -> int | None:
@@ -162,11 +174,11 @@ class NodeApiVersions:
 
 
 UNDISCOVERED: Final = NodeApiVersions(SPOKEN)
-"""Of a broker that is not asked: each request has the client's newest version."""
+"""The versions of a broker if the client does not send ApiVersions: each request has the client's newest version."""
 
 
 class ApiVersions:
-    """Of all brokers of one client, as long as it is connected to them. source: ApiVersions.java"""
+    """The versions of all brokers that one client is connected to. Source: ApiVersions.java"""
 
     def __init__(self) -> None:
         self._nodes: dict[int, NodeApiVersions] = {}
@@ -174,7 +186,7 @@ class ApiVersions:
         self.features_epoch = NO_FEATURES_EPOCH
 
     def update(self, node_id: int, versions: NodeApiVersions) -> None:
-        """The levels that are known stay known when the connection ends."""
+        """Set the versions of a broker. Its feature levels stay known after the connection has ended."""
         self._nodes[node_id] = versions
         if versions.features_epoch > self.features_epoch:
             self.features, self.features_epoch = versions.features, versions.features_epoch
@@ -183,24 +195,28 @@ class ApiVersions:
         self._nodes.pop(node_id, None)
 
     def of(self, node_id: int) -> NodeApiVersions:
-        """raises: KeyError for a broker that is not ready"""
+        """Return the versions of a broker.
+
+        Raises:
+            KeyError: if the client is not connected to the broker.
+        """
         return self._nodes[node_id]
 
 
 class VersionsRefused(Exception):
-    """The broker has answered with an error: the connection is of no use."""
+    """An error response to ApiVersions, which makes the connection useless."""
 
 
 class VersionExchange:
-    """Of one connection. version: of the next request"""
+    """The exchange of versions on one connection; `version` is the version of the next ApiVersions request."""
 
     def __init__(self) -> None:
         self.version = SPOKEN[API_VERSIONS].latest
         self.throttle_ms = 0
-        """What the last answer says."""
+        """The throttle time in the last response."""
 
     def request(self, correlation_id: int, client_id: str) -> bytes:
-        """The frame, size prefix included."""
+        """Return an ApiVersions request frame, which begins with its size."""
         asked = request(
             API_VERSIONS,
             self.version,
@@ -210,7 +226,14 @@ class VersionExchange:
         return encode_request(API_VERSIONS, self.version, correlation_id, client_id, asked)
 
     def answered(self, frame: bytearray) -> NodeApiVersions | None:
-        """None: the request is to be sent again. raises: VersionsRefused; PeerViolation for what is no answer"""
+        """Return the broker's versions from its response, None if the request has to be repeated with a lower version.
+
+        The response's throttle time is stored in `throttle_ms`.
+
+        Raises:
+            VersionsRefused: if the response is an error.
+            PeerViolation: if the response is malformed.
+        """
         answer = self._decoded(frame)
         if is_throttled_by(API_VERSIONS, self.version):
             self.throttle_ms = milliseconds(answer.throttle_time) if hasattr(answer, "throttle_time") else 0
@@ -221,12 +244,12 @@ class VersionExchange:
             levels = {str(one.name): int(one.max_version_level) for one in finalized}
             return NodeApiVersions(ranges, levels, int(getattr(answer, "finalized_features_epoch", NO_FEATURES_EPOCH)))
         if error is not ErrorCode.UNSUPPORTED_VERSION or self.version == 0:
-            raise VersionsRefused(f"answered ApiVersions with {error.name}")
+            raise VersionsRefused(f"it answered ApiVersions with {error.name}")
         self.version = min(ranges.get(API_VERSIONS, (0, 0))[1], self.version - 1)
         return None
 
     def _decoded(self, frame: bytearray) -> Any:
-        """An answer in version 0 may be one to any version."""
+        """Decode a response, which may have version 0 whatever version was requested."""
         try:
             return decode_response(API_VERSIONS, self.version, frame)
         except PeerViolation:

@@ -1,6 +1,6 @@
-"""What a client knows of each broker: its connection, and the requests that wait for their answers there.
+"""A client's state for each broker: its connection, and the requests in flight.
 
-source: ClusterConnectionStates.java, InFlightRequests.java
+Source: ClusterConnectionStates.java, InFlightRequests.java
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from replica.frozen import dataclass
 
 
 class ConnectionConfig(Protocol):
-    """The keys that producer and consumer share."""
+    """The configuration keys that producer and consumer share."""
 
     @property
     def request_timeout_ms(self) -> int: ...
@@ -42,7 +42,7 @@ class ConnectionConfig(Protocol):
 
 
 class Failure(NamedTuple):
-    """Why a request, a record or a transaction has failed, as the client's events have it (ClientFailure)."""
+    """The cause of a failed request, record or transaction, with the fields of the event ClientFailure."""
 
     cause: FailureCause
     peer: str | None = None
@@ -57,9 +57,11 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientResponse:
-    """How a request ended: `frame` is its response, or None with the error that stands for the missing one.
+    """The outcome of a request: a response, or None with an error and the reason.
 
-    version: of the request, and so of its response     failure: why there is none
+    Attributes:
+        version: version of the request, and so of the response.
+        failure: why there is no response; None if there is one.
     """
 
     frame: bytearray | None
@@ -69,7 +71,7 @@ class ClientResponse:
 
 
 class ConnectionState(Enum):
-    """source: ConnectionState.java"""
+    """The state of a connection to a broker. Source: ConnectionState.java"""
 
     DISCONNECTED = auto()
     CONNECTING = auto()
@@ -83,13 +85,16 @@ NO_ANSWER_EXPECTED = ClientResponse(None, ErrorCode.NONE)
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """One request, before it is known who gets it in which version.
+    """One request, before its broker and version are chosen.
 
-    encode: makes the frame, of a version and a correlation id
-    on_answer: without an expected answer (acks=0) it is called as soon as the frame is handed over
-    timeout_us: how long its answer is waited for; None: request.timeout.ms
-    allowed: the versions that it can be built in; None: all that are spoken
-    source: ClientRequest.java, AbstractRequest.Builder
+    Attributes:
+        encode: returns the frame for a version and a correlation id.
+        on_answer: called with the outcome; with acks=0 as soon as the frame is sent.
+        cause: number of the event that caused the request.
+        timeout_us: how long to wait for the response; None for request.timeout.ms.
+        allowed: versions in which it can be built; None for all supported ones.
+
+    Source: ClientRequest.java, AbstractRequest.Builder
     """
 
     api_key: int
@@ -113,9 +118,10 @@ class InFlight:
 
 @dataclass(slots=True)
 class NodeConnection:
-    """One broker as seen from here. `connection` is None while disconnected; other requests wait until it is ready.
+    """A client's connection to one broker; `connection` is None while disconnected.
 
-    throttled_until_us: until then a quota of the broker keeps this client silent (KIP-219)
+    Attributes:
+        throttled_until_us: time until which the client may not send, because of a quota of the broker (KIP-219).
     """
 
     node: BrokerAddress
@@ -139,7 +145,7 @@ class NodeConnection:
         return self.is_ready and len(self.in_flight) < max_in_flight and self.throttled_until_us <= now_us
 
     def rank(self, max_in_flight: int, now_us: int) -> tuple[int, int] | None:
-        """The lowest is the least loaded; None: it cannot be used now. source: NetworkClient.leastLoadedNode"""
+        """Return a key, lowest for the best node; None if it cannot be used now (NetworkClient.leastLoadedNode)."""
         if self.can_send(max_in_flight, now_us):
             return (0, len(self.in_flight))
         if self.connection is not None and not self.is_ready:

@@ -1,12 +1,10 @@
-"""The network half of a client: one connection per broker, its requests in flight, and the metadata that steers it.
+"""The network half of a client: one connection per broker, its requests in flight, and the metadata.
 
-Both clients own one `ClientConnections`. It reports the fate of each request to the callback that came with it: an
-answer, or why there will be none.
+Each client owns one `ClientConnections`, which reports the outcome of each request to the request's callback: a
+response, or why there is none. The first request on each new connection is ApiVersions (api_versions.py); each later
+request has the highest version that both ends support.
 
-On each new connection ApiVersions goes first (api_versions.py); each later request has the highest version that both
-ends know.
-
-Source: NetworkClient.java.
+Source: NetworkClient.java
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ from cluster.client.connection_states import (
     Failure,
     InFlight,
     NodeConnection,
-    OnAnswer,
 )
 from cluster.client.metadata_cache import ClientMetadata, group_coordinator
 from cluster.client.node import ClientBase, ExponentialBackoff
@@ -44,17 +41,18 @@ from cluster.protocol.versions import API_VERSIONS, METADATA, api_name, response
 from replica.causes import FailureCause
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import NO_BROKER
+from replica.trace.events import ClientTimedOut
 
 CONNECTION_SETUP_TIMEOUT_MAX_MS = 30_000
-"""socket.connection.setup.timeout.max.ms: Kafka's default; the timeout doubles up to it with every failed attempt."""
+"""The limit up to which the timeout doubles with each failed attempt: socket.connection.setup.timeout.max.ms."""
 
 
 Answered = Callable[[Any, ErrorCode, int], None]
-"""Takes the response, or None where there is none; its error as a whole, or why there is none; and the time."""
+"""Called with the response or None; its top-level error, or the error for a missing response; and now_us."""
 
 
 class ClientConnections:
-    """Connects on demand, sends, matches answers to requests, and keeps the metadata fresh."""
+    """The connections of one client, opened on demand, with their requests and the metadata, which they refresh."""
 
     def __init__(
         self,
@@ -70,6 +68,7 @@ class ClientConnections:
         self.versions = ApiVersions()
         self._discovers_versions = base.discovers_versions
         self._names = base.names
+        self._recorder = base.recorder
         self._max_in_flight = max_in_flight
         self._timers = base.outbox.timers
         self._rng = rng
@@ -85,10 +84,10 @@ class ClientConnections:
         self._correlation_id = 0
         self._metadata_in_progress = False
         self._answering: NodeConnection | None = None
-        """Whose answer is being handed over."""
+        """The connection whose response is being handled."""
 
     def name(self, node_id: int) -> str:
-        """A broker's name in traces; a bootstrap address goes by its host."""
+        """Return a broker's name in traces, which for a bootstrap address is its host."""
         if node_id in self.metadata.group_coordinators:
             return self._names(group_coordinator(node_id))
         state = self._nodes.get(node_id)
@@ -97,9 +96,9 @@ class ClientConnections:
     # ---------------------------------------------------------------------------------------------------- requests
 
     def ready(self, node_id: int, now_us: int) -> bool:
-        """Whether a request can be sent there now; if not, a connection is begun where possible.
+        """Return True if a request can be sent to a node now; otherwise connect to the node if possible.
 
-        Metadata goes first: while a refresh is due, no node is ready (NetworkClient.isReady).
+        While a metadata refresh is due, no node is ready, so that the refresh comes first (NetworkClient.isReady).
         """
         state = self._state(node_id)
         if state is None:
@@ -109,12 +108,15 @@ class ClientConnections:
         return state.can_send(self._max_in_flight, now_us) and not self._metadata_due(now_us)
 
     def is_unavailable(self, node_id: int, now_us: int) -> bool:
-        """The last attempt has failed, and it is too early for the next. source: NetworkClientUtils.isUnavailable"""
+        """Return True if the last attempt to connect failed and the backoff is not over.
+
+        Source: NetworkClientUtils.isUnavailable
+        """
         state = self._state(node_id)
         return state is not None and state.connection is None and now_us < state.retry_at_us
 
     def retry_at_us(self, node_id: int, now_us: int) -> int | None:
-        """When `ready` may turn true by the passing of time alone; None if something else has to happen first."""
+        """Return when time alone may make `ready` return True, None if another event is needed first."""
         state = self._state(node_id)
         if state is None:
             return None
@@ -123,10 +125,7 @@ class ClientConnections:
         return max(state.retry_at_us, now_us)
 
     def send(self, node_id: int, request: ClientRequest, now_us: int) -> None:
-        """Send one request to a node that is ready.
-
-        If there is no version that both ends know, nothing is sent, and the answer is UNSUPPORTED_VERSION.
-        """
+        """Send a request to a ready node; the outcome is UNSUPPORTED_VERSION if they share no version of the API."""
         state = self._nodes[node_id]
         assert state.is_ready, "send only to a node that is ready"
         api_key, on_answer = request.api_key, request.on_answer
@@ -142,7 +141,8 @@ class ClientConnections:
             on_answer(NO_ANSWER_EXPECTED, now_us)
             return
         timeout_us = self._request_timeout_us if request.timeout_us is None else request.timeout_us
-        self._await(state, correlation_id, version, on_answer, now_us + timeout_us)
+        timer = self._answer_timer(state, api_key, timeout_us, now_us)
+        state.in_flight.append(InFlight(correlation_id, version, on_answer, timer))
 
     def _dispatch(
         self, state: NodeConnection, api_key: int, encode: Callable[[int], bytes], now_us: int, cause: int | None = None
@@ -154,11 +154,20 @@ class ClientConnections:
         self._outbox.request(state.connection, encode(correlation_id), api_key, cause)
         return correlation_id
 
-    def _await(
-        self, state: NodeConnection, correlation_id: int, version: int, on_answer: OnAnswer, until_us: int
-    ) -> None:
-        timer = self._timers.at(until_us, lambda now: self._request_timed_out(state, now))
-        state.in_flight.append(InFlight(correlation_id, version, on_answer, timer))
+    def _answer_timer(self, state: NodeConnection, api_key: int, timeout_us: int, now_us: int) -> Timer:
+        def timed_out(now_us: int) -> None:
+            # One late response closes the connection and fails all its requests (NetworkClient.handleTimedOutRequests).
+            failure = Failure(FailureCause.REQUEST_TIMEOUT, self.name(state.node.node_id))
+            self._state_timeout(failure, timeout_us, api_name(api_key))
+            self._close(state, ErrorCode.REQUEST_TIMED_OUT, failure, now_us)
+
+        return self._timers.at(now_us + timeout_us, timed_out)
+
+    def _state_timeout(self, failure: Failure, waited_us: int, api: str | None = None) -> None:
+        peer = failure.peer or ""
+        self._recorder.aside(
+            ClientTimedOut(client=self.client_id, peer=peer, cause=failure.cause, api=api, waited_us=waited_us)
+        )
 
     def ask(
         self,
@@ -171,7 +180,11 @@ class ClientConnections:
         timeout_us: int | None = None,
         allowed: Allowed | None = None,
     ) -> None:
-        """`send` one request of any API but Produce and Fetch. Fields that its version lacks are left out."""
+        """Send one request of any API but Produce and Fetch.
+
+        Args:
+            values: fields of the request; those that its version lacks are left out.
+        """
 
         def encode(version: int, correlation_id: int) -> bytes:
             entity = request(api_key, version, **values)
@@ -191,9 +204,10 @@ class ClientConnections:
         self.send(node_id, wanted, now_us)
 
     def least_loaded(self, now_us: int) -> int | None:
-        """The target of a request that any broker can answer; None while none can be reached. Begins no connection.
+        """Return a node for a request that any broker can answer, None while none can be reached; open no connection.
 
-        Prefers a ready connection with little in flight, then one being set up, then the one tried longest ago.
+        Ready connections with few requests in flight are preferred, then connections being set up, then the node whose
+        last attempt to connect is longest ago.
         """
         nodes = list(self.metadata.nodes)
         start = self._rng.randrange(len(nodes)) if len(nodes) > 1 else 0
@@ -207,10 +221,7 @@ class ClientConnections:
         return None if best is None else nodes[(start + best[2]) % len(nodes)]
 
     def throttled(self, api_key: int, version: int, throttle_ms: int, now_us: int) -> None:
-        """The answer that is being handed over says that its broker wants to hear nothing for so long.
-
-        source: NetworkClient.maybeThrottle
-        """
+        """Obey the throttle time in the response that is being handled. Source: NetworkClient.maybeThrottle"""
         if not is_throttled_by(api_key, version):
             return
         state = self._answering
@@ -224,14 +235,14 @@ class ClientConnections:
         state = self._nodes.get(node_id)
         if state is None:
             state = self._nodes[node_id] = NodeConnection(node)
-        elif state.connection is None and state.node != node:  # it came back at another address
+        elif state.connection is None and state.node != node:  # The broker has a new address.
             state.node, state.retry_at_us, state.failures = node, 0, 0
         return state
 
     # ---------------------------------------------------------------------------------------------------- metadata
 
     def poll(self, now_us: int) -> bool:
-        """Refresh the metadata if that is due and a node can be asked. returns: whether anything was begun"""
+        """Refresh the metadata if that is due and a node can be asked; return True if anything was begun."""
         if not self._metadata_due(now_us):
             return False
         node_id = self.least_loaded(now_us)
@@ -248,7 +259,7 @@ class ClientConnections:
         return True
 
     def next_poll_us(self, now_us: int) -> int | None:
-        """When `poll` may have something to do by the passing of time alone."""
+        """Return when time alone may give `poll` something to do, None if another event is needed first."""
         if self._metadata_in_progress:
             return None
         due_us = self.metadata.update_due_us
@@ -269,7 +280,7 @@ class ClientConnections:
         return not self._metadata_in_progress and self.metadata.update_due_us <= now_us
 
     def _ask_metadata(self, node_id: int, now_us: int) -> None:
-        """source: ConsumerMetadata.newMetadataRequestBuilder"""
+        """Send a Metadata request. Source: ConsumerMetadata.newMetadataRequestBuilder"""
         # Differs from Kafka: a producer there always lets a broker make the topic (ProducerMetadata), a consumer unless
         # allow.auto.create.topics is false.
         self._metadata_in_progress = True
@@ -303,7 +314,7 @@ class ClientConnections:
             self._became_ready(state, UNDISCOVERED)
 
     def _ask_versions(self, state: NodeConnection, exchange: VersionExchange, now_us: int) -> None:
-        """source: handleInitiateApiVersionRequests, handleApiVersionsResponse"""
+        """Send an ApiVersions request. Source: handleInitiateApiVersionRequests, handleApiVersionsResponse"""
         version = exchange.version
 
         def on_answer(answer: ClientResponse, answered_us: int) -> None:
@@ -320,7 +331,8 @@ class ClientConnections:
         correlation_id = self._dispatch(
             state, API_VERSIONS, lambda number: exchange.request(number, self.client_id), now_us
         )
-        self._await(state, correlation_id, version, on_answer, now_us + self._request_timeout_us)
+        timer = self._answer_timer(state, API_VERSIONS, self._request_timeout_us, now_us)
+        state.in_flight.append(InFlight(correlation_id, version, on_answer, timer))
 
     def _became_ready(self, state: NodeConnection, versions: NodeApiVersions) -> None:
         state.state = ConnectionState.READY
@@ -328,14 +340,14 @@ class ClientConnections:
         self.versions.update(state.node.node_id, versions)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
-        """Hand a response to the request it answers; an unexpected response ends the connection."""
+        """Pass a response to its request; an unexpected response ends the connection."""
         state = self._by_connection.get(connection)
         if state is None:
             return
         state.last_active_us = now_us
         try:
             if not state.in_flight or response_correlation_id(frame) != state.in_flight[0].correlation_id:
-                raise PeerViolation("a response to a request that was never sent")
+                raise PeerViolation("the correlation id of a response is not that of the oldest open request")
             oldest = state.in_flight[0]
             self._answering = state
             oldest.on_answer(ClientResponse(frame, ErrorCode.NONE, oldest.version), now_us)
@@ -345,29 +357,29 @@ class ClientConnections:
         except PeerViolation as violation:
             self._drop(state, str(violation), now_us)
             return
-        # The callback may have sent more, but only behind this request; it cannot have closed the connection.
+        # The callback may have added requests behind this one, but it cannot have closed the connection.
         state.in_flight.popleft()
         oldest.timer.cancel()
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> None:
-        """The connection ended without our doing: every request in flight has failed (NETWORK_EXCEPTION)."""
+        """Fail all requests in flight with NETWORK_EXCEPTION after the connection was lost."""
         state = self._by_connection.get(connection)
         if state is not None:
             failure = Failure(FailureCause.CONNECTION_LOST, message=reason)
             self._forget(state, ErrorCode.NETWORK_EXCEPTION, failure, now_us)
 
     def _drop(self, state: NodeConnection, message: str, now_us: int) -> None:
-        """Close a connection of our own accord, with the same consequences as losing it."""
+        """Close a connection after an invalid response; its requests fail as if the connection was lost."""
         failure = Failure(FailureCause.BAD_ANSWER, self.name(state.node.node_id), message=message)
         self._close(state, ErrorCode.NETWORK_EXCEPTION, failure, now_us)
 
     @property
     def has_in_flight(self) -> bool:
-        """Some request waits for its answer. source: NetworkClient.inFlightRequestCount"""
+        """True if a request waits for its response. Source: NetworkClient.inFlightRequestCount"""
         return any(state.in_flight for state in self._nodes.values())
 
     def close(self) -> None:
-        """Close everything and forget what is in flight: the client goes away."""
+        """Close all connections and drop the requests in flight, because the client exits."""
         for state in self._nodes.values():
             if state.connection is not None:
                 self._outbox.close(state.connection)
@@ -387,14 +399,12 @@ class ClientConnections:
         self._by_connection[connection] = state
         timeout_us = self._setup.after_us(state.failed_attempts_to_connect)
         failure = Failure(FailureCause.SETUP_TIMEOUT, self.name(state.node.node_id))
-        state.setup_timer = self._timers.at(
-            now_us + timeout_us, lambda now: self._close(state, ErrorCode.NETWORK_EXCEPTION, failure, now)
-        )
 
-    def _request_timed_out(self, state: NodeConnection, now_us: int) -> None:
-        # NetworkClient.handleTimedOutRequests: one late answer condemns the connection and all that waits on it.
-        failure = Failure(FailureCause.REQUEST_TIMEOUT, self.name(state.node.node_id))
-        self._close(state, ErrorCode.REQUEST_TIMED_OUT, failure, now_us)
+        def timed_out(now_us: int) -> None:
+            self._state_timeout(failure, timeout_us)
+            self._close(state, ErrorCode.NETWORK_EXCEPTION, failure, now_us)
+
+        state.setup_timer = self._timers.at(now_us + timeout_us, timed_out)
 
     def _idle_check(self, state: NodeConnection, now_us: int) -> None:
         idle_until_us = state.last_active_us + self._max_idle_us
@@ -424,7 +434,8 @@ class ClientConnections:
         for in_flight in lost:
             in_flight.timer.cancel()
             in_flight.on_answer(ClientResponse(None, error, failure=failure), now_us)
-        # handleServerDisconnect: perhaps it is no leader any more, or gone; and a refresh that was due has failed.
+        # The broker may no longer lead or exist, so metadata are refreshed; a refresh that was due has failed
+        # (handleServerDisconnect).
         if self._metadata_due(now_us):
             self.metadata.update_failed(now_us)
         self.metadata.request_update()

@@ -1,6 +1,6 @@
-"""A client's requests to the coordinators of its group and its transactions: one at a time, each found first.
+"""A client's requests to its group and transaction coordinators, sent one at a time after finding the coordinator.
 
-source: AbstractCoordinator.java (ensureCoordinatorReady), TransactionManager.java (lookupCoordinator), Sender.java
+Source: AbstractCoordinator.java (ensureCoordinatorReady), TransactionManager.java (lookupCoordinator), Sender.java
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from replica.ids import NO_BROKER
 
 GROUP: Literal[0] = 0
 TRANSACTION: Literal[1] = 1
-"""FindCoordinatorRequest.CoordinatorType"""
+"""Values of FindCoordinatorRequest.CoordinatorType."""
 LOOK_AGAIN = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.REQUEST_TIMED_OUT,
 )
-"""Errors of a coordinator that may be another one by now."""
+"""Errors after which the coordinator has to be found again."""
 
 
 @dataclass(slots=True)
 class Coordinator:
-    """node_id: None while it has to be found     key: the group's or the transactional id
+    """The coordinator of a group or a transactional id.
 
-    is_apart: it has a connection of its own, so that its answers wait for no fetch (a consumer's, not a producer's)
+    Attributes:
+        key: the group id or transactional id.
+        node_id: None until it is found.
+        is_apart: True if it has a separate connection, so that its responses never wait for a fetch (consumers only).
     """
 
     key: str
@@ -42,9 +45,14 @@ class Coordinator:
 
 
 class CoordinatorRequests:
-    """in_flight: a request waits for its answer     next_deadline_us: when one may be sent by the passing of time alone
+    """The requests of a client to its coordinator, sent one at a time.
 
-    on_not_found: hears why FindCoordinator was refused; it is asked again after retry.backoff.ms
+    Args:
+        on_not_found: called with the error of FindCoordinator, which is repeated after retry.backoff.ms.
+
+    Attributes:
+        in_flight: True while a request waits for its response.
+        next_deadline_us: time of the next request if no other event is needed first.
     """
 
     def __init__(
@@ -65,11 +73,11 @@ class CoordinatorRequests:
             self.next_deadline_us = at_us
 
     def again(self, now_us: int) -> None:
-        """The next request waits for retry.backoff.ms."""
+        """Delay the next request by retry.backoff.ms."""
         self._not_before_us = now_us + self._retry_us
 
     def run_once(self, coordinator: Coordinator, ask: Callable[[int, int], None], now_us: int) -> bool:
-        """Call `ask` with the coordinator's id, or do what has to come first. returns: whether a request was sent"""
+        """Call `ask` with the coordinator's id, or first find or connect to it; return True if a request was sent."""
         if self.in_flight:
             return False
         if now_us < self._not_before_us:
@@ -79,7 +87,7 @@ class CoordinatorRequests:
         if node_id is None or self._connections.metadata.address(node_id) is None:
             return self._find(coordinator, now_us)
         if coordinator.is_apart and self._connections.is_unavailable(node_id, now_us):
-            # It was found and cannot be reached: it may be another one by now (AbstractCoordinator).
+            # The coordinator may have changed, since it cannot be reached: find it again (AbstractCoordinator).
             coordinator.node_id = None
             self.again(now_us)
             self.wake_at(self._not_before_us)
@@ -130,7 +138,7 @@ class CoordinatorRequests:
         timeout_us: int | None = None,
         allowed: Allowed | None = None,
     ) -> None:
-        """Send one request to a coordinator that `run_once` has named."""
+        """Send one request to the coordinator that `run_once` has passed to its callback."""
 
         def on_answer(answer: Any, error: ErrorCode, answered_us: int) -> None:
             self.in_flight = False

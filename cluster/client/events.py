@@ -9,14 +9,17 @@ from replica.trace import events as trace
 from replica.trace.events import Recorder
 
 NAME_HEADER = "name"
-"""A record without a value carries its name, by which the trace knows it, in this header."""
+"""The header with the name of a record without a value; the trace refers to records by their names."""
 NAMED_APART_HEADER = "highwater.name"
-"""So does one whose value is no text; applications have no header of this name."""
+"""The header with the name of a record whose value is not text; applications do not use this header."""
 
 
 def record_name(record: Record) -> str:
-    """The first word of the value. A tombstone has its name in a header, and so has a value that is no text; a
-    tombstone of another client goes by its key."""
+    """Return the name of a record: the first word of its value.
+
+    A record without a value, or whose value is not text, has its name in a header. A tombstone of a client outside this
+    project has its key as name.
+    """
     text = record.value
     if record.headers and text is not None:
         text = dict(record.headers).get(NAMED_APART_HEADER) or text
@@ -26,13 +29,13 @@ def record_name(record: Record) -> str:
 
 
 class CausalRecorder(Recorder, Protocol):
-    """A recorder that also knows what led to the step in progress (`TraceLog` does)."""
+    """A recorder that also knows the cause of the current step (`TraceLog` does)."""
 
     cause: int | None
 
 
 class ClientEvents:
-    """Events of one client; call `begin_step` first in every step. Events of one step share its cause."""
+    """The events of one client; call `begin_step` first in every step, since the events of a step share its cause."""
 
     def __init__(self, client: str, recorder: CausalRecorder) -> None:
         self.client = client
@@ -40,16 +43,17 @@ class ClientEvents:
         self._step_cause: int | None = None
 
     def begin_step(self, *, from_outside: bool) -> None:
-        """Settle what the events of the step that begins now follow from, besides their own causes.
+        """Set the shared cause of the events in the step that begins.
 
-        from_outside: a message or the end of a connection: what the shell says led here. Otherwise the application or
-        the clock began the step, and what happens to be the latest event has nothing to do with it.
+        Args:
+            from_outside: True if a message or a closed connection began the step; the recorder has set its cause. False
+                if the application or a timer began the step, which has no cause then.
         """
         if not from_outside:
             self._recorder.cause = None
         self._step_cause = self._recorder.cause
 
     def emit(self, event: trace.TraceEvent, *own_causes: int | None) -> int:
-        """own_causes: numbers of events; None or a negative number stands for none"""
+        """Emit an event; `own_causes` are event numbers, of which None and negative numbers are ignored."""
         causes = {seq for seq in (*own_causes, self._step_cause) if seq is not None and seq >= 0}
         return self._recorder.emit(event, *sorted(causes))

@@ -1,8 +1,7 @@
-"""What both clients share of their interceptors: the chain, its counts, and the time of the application's thread.
+"""The interceptors of producers and consumers: their chain, the number of calls, and the time that they take.
 
-An interceptor that throws stops nothing: the client logs the exception and goes on with the next one.
-
-Source: ProducerInterceptors.java, ConsumerInterceptors.java.
+An interceptor that raises an exception stops nothing: the client logs the exception and calls the next interceptor.
+Source: ProducerInterceptors.java, ConsumerInterceptors.java
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ UNCHANGED, CHANGED, THREW = "unchanged", "changed", "threw"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCpuTimes:
-    """Microseconds of the application's thread for each record: of each interceptor, of the serializers of key and
-    value together, of the deserializers.
+    """The application thread's times in microseconds per record: per interceptor, and for key and value together.
 
-    Simplified: onAcknowledgement and onCommit take no time; in Java the first one holds up the sender's thread.
+    Simplified: onAcknowledgement and onCommit take no time; in Java onAcknowledgement delays the sender's thread.
     """
 
     interceptor_us: int = 0
@@ -34,7 +32,7 @@ NO_TIME = ClientCpuTimes()
 
 
 class Interception(NamedTuple):
-    """One call of one interceptor, as its trace events state it. calls: of the same hook so far, with this one"""
+    """One call of one interceptor, with the fields of its trace event; `calls` counts the calls of the hook so far."""
 
     interceptor: str
     hook: str
@@ -44,7 +42,7 @@ class Interception(NamedTuple):
 
 
 class InterceptorChain:
-    """names: in the order of interceptor.classes"""
+    """The interceptors of a client, in the order of interceptor.classes."""
 
     def __init__(self, interceptor_classes: str) -> None:
         self.names = items_of(interceptor_classes) if interceptor_classes else ()

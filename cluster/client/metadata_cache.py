@@ -1,7 +1,8 @@
-"""A client's knowledge of the cluster, and when to refresh it. Source: Metadata.java, MetadataSnapshot.java.
+"""A client's metadata of the cluster, and when to refresh them.
 
-Pure bookkeeping: `client.connections` sends the requests. Leader epochs order what is learned: an answer with an older
-epoch than one already seen never replaces it (KIP-320), so a lagging broker cannot send a client back in time.
+No I/O happens here; `client.connections` sends the requests. A response with an older leader epoch than one already
+seen never replaces a leader (KIP-320), so a lagging broker cannot bring back old metadata.
+Source: Metadata.java, MetadataSnapshot.java
 """
 
 from __future__ import annotations
@@ -18,18 +19,20 @@ from replica.errors import INVALID_METADATA, ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 
 FIRST_WITH_RELIABLE_EPOCHS = 9
-"""Before 2.4 a broker could answer with an epoch that it had from elsewhere: such epochs count as unknown.
-source: MetadataResponse.hasReliableLeaderEpochs"""
+"""The first version of Metadata whose epochs are used: before 2.4 a broker could send a stale epoch.
+
+Source: MetadataResponse.hasReliableLeaderEpochs
+"""
 INT32_MAX = 2**31 - 1
 
 
 def group_coordinator(node_id: int) -> int:
-    """The number of a broker's other connection, and back again."""
+    """Convert a broker's id to the node number of the client's second connection to it, or back."""
     return INT32_MAX - node_id
 
 
 class BrokerAddress(NamedTuple):
-    """A broker's address; bootstrap addresses have ids below NO_BROKER until the cluster has told the real ones."""
+    """A broker's address; bootstrap addresses have ids below NO_BROKER until a response has the real ids."""
 
     node_id: int
     host: str
@@ -37,7 +40,7 @@ class BrokerAddress(NamedTuple):
 
 
 class LeaderAndEpoch(NamedTuple):
-    """`leader` is NO_BROKER while there is none, or none with an address."""
+    """A partition's leader and its epoch; the leader is NO_BROKER if there is none with a known address."""
 
     leader: BrokerId
     epoch: LeaderEpoch
@@ -47,7 +50,7 @@ NO_LEADER = LeaderAndEpoch(NO_BROKER, UNDEFINED_EPOCH)
 
 
 class ClientMetadata:
-    """Nodes, partitions and leaders; `version` grows with everything learned."""
+    """Nodes, partitions and leaders; `version` grows with every change."""
 
     def __init__(
         self,
@@ -65,21 +68,22 @@ class ClientMetadata:
             )
         }
         self.group_coordinators: dict[int, BrokerAddress] = {}
-        """By numbers of their own, so that each has a connection of its own, beside that of the broker that it is."""
+        """Group coordinators by their own node numbers (`group_coordinator`), for a second connection to the broker."""
         self.topics: list[str] = []
         self.topic_ids: tuple[UUID, ...] = ()
-        """Those that a broker has found by a pattern: the client has no other name for them (KIP-516)."""
+        """Topics that match a pattern at a broker, and that the client knows only by id (KIP-516)."""
         self.wants_all = False
-        """Of all topics, whatever `topics` are: a pattern is to be compared with them."""
+        """True to request all topics, because the client has to match them with a pattern."""
         self.version = 0
         self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
+        self._online: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
         self._topic_names: dict[UUID, str] = {}
         self._topic_ids: dict[str, UUID] = {}
         self._internal: dict[str, None] = {}
         self._led_by: dict[int, list[TopicPartition]] = {}
         self._led_by_version = 0
-        """The version that they were found in."""
+        """The metadata version at which `_led_by` was computed."""
         self._available: dict[str, list[int]] = {}
         self._available_version = 0
         self._max_age_us = min(max_age_ms * 1000, NEVER)
@@ -92,33 +96,41 @@ class ClientMetadata:
         self._failure_wait_us = 0
         self._equivalent_wait_us = 0
         self.update_due_us = 0
-        """When the next refresh may be sent."""
+        """The time from which the next refresh may be sent."""
 
     # ------------------------------------------------------------------------------------------------ what is known
 
     def leader(self, tp: TopicPartition) -> LeaderAndEpoch:
-        """The current leader; NO_BROKER when there is none or its address is unknown."""
+        """Return the current leader, NO_BROKER if there is none or its address is unknown."""
         known = self._leaders.get(tp, NO_LEADER)
         return known if known.leader in self.nodes else LeaderAndEpoch(NO_BROKER, known.epoch)
 
+    def is_online(self, tp: TopicPartition, node_id: BrokerId) -> bool:
+        """Return True if a broker has a replica whose log directory works. Source: Cluster.nodeIfOnline"""
+        return node_id in self.nodes and node_id in self._online.get(tp, ())
+
     def is_known(self, tp: TopicPartition) -> bool:
-        """Whether an answer has named this partition."""
+        """Return True if a response has had this partition."""
         return tp in self._leaders
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """All partitions of a topic in order; empty while the topic is unknown."""
+        """Return all partitions of a topic in order; none while the topic is unknown."""
         return list(self._of_topic.get(topic, ()))
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """None while an answer has not named it, or where the brokers' answers have no ids (before 2.8)."""
+        """Return a topic's name, None if no response has had it, or if responses have no ids (before 2.8)."""
         return self._topic_names.get(topic_id)
 
+    def topic_id(self, topic: str) -> UUID | None:
+        """Return a topic's id, None if no response has had it."""
+        return self._topic_ids.get(topic)
+
     def topic_names(self, *, internal: bool) -> list[str]:
-        """All that answers have named, in ascending order. internal: with Kafka's own ones"""
+        """Return the names of all known topics in ascending order, with Kafka's internal topics if `internal`."""
         return sorted(name for name in self._of_topic if internal or name not in self._internal)
 
     def available(self, topic: str) -> list[int]:
-        """Partitions of a topic that have a leader, in order. source: Cluster.availablePartitionsForTopic"""
+        """Return a topic's partitions that have a leader, in order. Source: Cluster.availablePartitionsForTopic"""
         if self._available_version != self.version:
             self._available, self._available_version = {}, self.version
         known = self._available.get(topic)
@@ -138,7 +150,7 @@ class ClientMetadata:
     # ------------------------------------------------------------------------------------------------ when to ask
 
     def add_topic(self, topic: str) -> None:
-        """Want a topic from now on; a new one is asked for at once."""
+        """Request a topic with each refresh; a new topic is requested immediately."""
         if topic not in self.topics:
             self.topics.append(topic)
             self._update_requested = True
@@ -146,19 +158,17 @@ class ClientMetadata:
             self._equivalent_responses = 0
             self._reschedule()
 
-    def request_update(self, *, reset_backoff: bool = False) -> None:
+    def request_update(self) -> None:
         """Refresh as soon as the refresh backoff allows. Source: Metadata.requestUpdate"""
         self._update_requested = True
-        if reset_backoff:
-            self._equivalent_responses = 0
         self._reschedule()
 
     def is_stale(self, now_us: int) -> bool:
-        """An update is wanted, or it is time for one. source: ConsumerNetworkClient.ensureFreshMetadata"""
+        """Return True if a refresh was requested or is due. Source: ConsumerNetworkClient.ensureFreshMetadata"""
         return self._update_requested or now_us >= self._last_success_us + self._max_age_us
 
     def may_update(self, now_us: int) -> bool:
-        """The refresh backoff has passed. source: Metadata.timeToAllowUpdate"""
+        """Return True if the refresh backoff has passed. Source: Metadata.timeToAllowUpdate"""
         return self._last_refresh_us is None or now_us >= self._last_refresh_us + self._refresh_wait_us
 
     @property
@@ -167,14 +177,14 @@ class ClientMetadata:
         return max(self._failure_wait_us, self._equivalent_wait_us) if is_equal else self._failure_wait_us
 
     def _reschedule(self) -> None:
-        """Source: Metadata.timeToNextUpdate"""
+        """Compute when the next refresh is due. Source: Metadata.timeToNextUpdate"""
         due_us = 0 if self._update_requested else self._last_success_us + self._max_age_us
         if self._last_refresh_us is not None:
             due_us = max(due_us, self._last_refresh_us + self._refresh_wait_us)
         self.update_due_us = due_us
 
     def update_failed(self, now_us: int) -> None:
-        """No answer, or an empty one: back off, more each time."""
+        """Increase the backoff after a missing or empty response."""
         self._last_refresh_us = now_us
         self._failures += 1
         self._failure_wait_us = self._backoff.after_us(self._failures - 1)
@@ -183,7 +193,7 @@ class ClientMetadata:
     # ------------------------------------------------------------------------------------------------ what is learned
 
     def update(self, response: Any, now_us: int) -> None:
-        """Take over a MetadataResponse (kio entity)."""
+        """Apply a Metadata response."""
         if not response.brokers:  # from a broker that is still starting (NetworkClient.handleSuccessfulResponse)
             self.update_failed(now_us)
             return
@@ -220,9 +230,11 @@ class ClientMetadata:
             known = self._leaders.get(tp)
             epoch = int(partition.leader_epoch) if has_epochs else UNDEFINED_EPOCH
             has_epoch = epoch != UNDEFINED_EPOCH
-            # The epochs of a topic that is made again begin anew (Metadata.updateLatestMetadata, KAFKA-12257).
+            # The epochs of a recreated topic begin at 0 (Metadata.updateLatestMetadata, KAFKA-12257).
             if known is None or epoch >= known.epoch or is_another or not has_epoch:
                 self._leaders[tp] = LeaderAndEpoch(int(partition.leader_id), epoch)
+                offline = getattr(partition, "offline_replicas", ())
+                self._online[tp] = tuple(int(node) for node in partition.replica_nodes if node not in offline)
                 self._of_topic.setdefault(tp.topic, {})[tp] = None
             if known is None or epoch > known.epoch or is_another or not has_epoch:
                 self._equivalent_responses = 0
@@ -230,7 +242,7 @@ class ClientMetadata:
                 self.request_update()
 
     def update_leader(self, tp: TopicPartition, hint: LeaderIdAndEpoch, endpoints: Sequence[NodeEndpoint]) -> bool:
-        """A broker told the new leader with its refusal (KIP-951). returns: whether that was news"""
+        """Apply the new leader from an error response (KIP-951), and return True if it was unknown."""
         known = self._leaders.get(tp)
         if known is None or hint.leader_id == NO_BROKER or hint.leader_epoch <= known.epoch:
             return False
@@ -244,27 +256,30 @@ class ClientMetadata:
         return True
 
     def address(self, node_id: int) -> BrokerAddress | None:
-        """None: an answer has not named it, or a later one no more."""
+        """Return a node's address, None if the node is unknown or no longer in the metadata."""
         return self.nodes.get(node_id) or self.group_coordinators.get(node_id)
 
     def group_coordinator_is(self, broker_id: int, host: str, port: int) -> int:
-        """Returns its number: requests to it wait for no fetch. source: FindCoordinatorResponseHandler"""
+        """Set the address of a group's coordinator, and return the node number of its separate connection.
+
+        Source: FindCoordinatorResponseHandler
+        """
         node_id = group_coordinator(broker_id)
         self.group_coordinators[node_id] = BrokerAddress(node_id, host, port)
         return node_id
 
     def coordinator_is(self, node_id: int, host: str, port: int) -> None:
-        """The answer to FindCoordinator names a broker with its address; the metadata may not have it, or not any more.
+        """Set the address of a coordinator from a FindCoordinator response, since the metadata may lack the broker.
 
-        source: TransactionManager.FindCoordinatorHandler
+        Source: TransactionManager.FindCoordinatorHandler
         """
         self.nodes[node_id] = BrokerAddress(node_id, host, port)
         self._available = {}
 
     def epoch_seen(self, tp: TopicPartition, epoch: LeaderEpoch) -> None:
-        """An answer carried a leader epoch; a newer one than known means the leader is not known any more.
+        """Compare the known leader epoch with one in a response; if that is newer, the leader becomes unknown.
 
-        Where the metadata has no epochs, there is none to compare with. source: updateLastSeenEpochIfNewer
+        Metadata without epochs is not compared. Source: updateLastSeenEpochIfNewer
         """
         known = self._leaders.get(tp)
         if known is not None and UNDEFINED_EPOCH < known.epoch < epoch:

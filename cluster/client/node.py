@@ -1,4 +1,4 @@
-"""Every client handles the shell's events alike: it passes them on, then works until it has to wait."""
+"""The event handling that all clients share: each event is handled, then the client works until it has to wait."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientBase:
-    """What a client's process begins with, made before its parts; each of them is built from it.
+    """The objects from which a client's parts are built.
 
-    name: client id, and the name in the trace     rng: this client's own
-    cpu: what its interceptors and serializers take
-    discovers_versions: asks each broker for its versions; without, its newest ones are sent to all
+    Attributes:
+        name: client id, and the name in the trace.
+        rng: this client's own random stream.
+        cpu: times of its interceptors and serializers.
+        discovers_versions: True to ask each broker for its versions; False to send requests in the newest versions.
     """
 
     name: str
@@ -36,21 +38,8 @@ class ClientBase:
     outbox: Outbox = field(default_factory=Outbox)
 
 
-class ClientNode(ABC):
-    """A cluster.node.NodeCore that only opens connections; a subclass sets the four attributes and says what to do."""
-
-    _events: ClientEvents
-    _connections: ClientConnections
-    _outbox: Outbox
-    _running: bool
-
-    @abstractmethod
-    def _run(self, now_us: int) -> list[Action]:
-        """Do all that can be done without waiting."""
-
-    @property
-    def next_deadline_us(self) -> int | None:
-        return self._outbox.timers.next_deadline_us
+class OpensConnections:
+    """The part of cluster.node.NodeCore that a node which only opens connections does not need."""
 
     @property
     def accepts(self) -> bool:
@@ -60,16 +49,33 @@ class ClientNode(ABC):
     def max_request_bytes(self) -> int:
         return 0  # no node connects to a client
 
-    def start(self, now_us: int) -> list[Action]:
-        self._events.begin_step(from_outside=False)
-        self._running = True
-        return self._run(now_us)
-
     def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
         raise AssertionError("a client accepts no connections")
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
         raise AssertionError("a client accepts no connections")
+
+
+class ClientNode(OpensConnections, ABC):
+    """A cluster.node.NodeCore of one client; subclasses set the four attributes and implement `_run`."""
+
+    _events: ClientEvents
+    _connections: ClientConnections
+    _outbox: Outbox
+    _running: bool
+
+    @abstractmethod
+    def _run(self, now_us: int) -> list[Action]:
+        """Do all work that is possible without waiting."""
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        return self._outbox.timers.next_deadline_us
+
+    def start(self, now_us: int) -> list[Action]:
+        self._events.begin_step(from_outside=False)
+        self._running = True
+        return self._run(now_us)
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         self._events.begin_step(from_outside=True)
@@ -94,15 +100,15 @@ class ClientNode(ABC):
 
 # -------------------------------------------------------------------------------------------------------------- backoff
 #
-# Exponential backoff with jitter, as every retry of a Kafka client uses it. Source: ExponentialBackoff.java.
+# Exponential backoff with jitter, which all retries of a Kafka client use. Source: ExponentialBackoff.java.
 
 RETRY_EXP_BASE = 2
 JITTER = 0.2
-"""CommonClientConfigs: the same factor and jitter for retries, reconnects and connection set-up."""
+"""The factor and the jitter of all backoffs: retries, reconnects and connection set-up (CommonClientConfigs)."""
 
 
 class ExponentialBackoff:
-    """initial * 2^attempts, at most `max_ms`, spread by 20 % either way; milliseconds in, microseconds out."""
+    """A delay of initial * 2^attempts, at most the maximum, with 20 % jitter."""
 
     __slots__ = ("_initial_us", "_max_us", "_rng")
 
@@ -112,7 +118,7 @@ class ExponentialBackoff:
         self._rng = rng
 
     def after_us(self, attempts: int) -> int:
-        """How long to wait when `attempts` earlier ones have failed, microseconds."""
+        """Return the delay in microseconds after `attempts` failed attempts."""
         if self._initial_us >= self._max_us:
             return self._initial_us
         doublings = min(attempts, 40)

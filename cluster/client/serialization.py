@@ -1,9 +1,9 @@
-"""Serializers and deserializers: a closed set, so that no file names code to load.
+"""Serializers and deserializers, which are built in, so that a scenario cannot name code to load.
 
-The application hands over text (`r5 xxxx`), whose first word is the record's name. With IntegerSerializer it hands over
-the record's number: 5.
+The application passes text (`r5 xxxx`), whose first word is the record's name. IntegerSerializer serializes the number
+in that name: 5.
 
-Source: org.apache.kafka.common.serialization, KafkaProducer.doSend, CompletedFetch.parseRecord.
+Source: org.apache.kafka.common.serialization, KafkaProducer.doSend, CompletedFetch.parseRecord
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBER = re.compile(rb"[+-]?[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True)
 class Serializers:
-    """failing: names of the records that FailingSerializer fails for"""
+    """The serializers of a producer; `failing` are the names of records for which FailingSerializer fails."""
 
     key: str
     value: str
@@ -30,11 +30,15 @@ class Serializers:
 
     @property
     def names_apart(self) -> bool:
-        """The bytes of a value do not begin with the record's name."""
+        """True if a serialized value does not begin with the record's name."""
         return self.value == f"{INTEGER}Serializer"
 
     def key_bytes(self, key: bytes | None, record: str) -> bytes | None:
-        """raises: NotConvertible"""
+        """Serialize a key.
+
+        Raises:
+            NotConvertible: if the serializer fails.
+        """
         if key is None:
             return None
         self._maybe_fail(self.key, record, "key.serializer")
@@ -42,13 +46,16 @@ class Serializers:
             return key
         number = int(key) if _NUMBER.fullmatch(key) else _HIGHEST + 1
         if not _LOWEST <= number <= _HIGHEST:
-            raise NotConvertible(
-                f"{self.key}, key.serializer, takes no key that is text: {key.decode(errors='replace')}"
-            )
+            text = key.decode(errors="replace")
+            raise NotConvertible(f"{self.key} (key.serializer) cannot serialize `{text}`: not a 32-bit integer")
         return _integer(number)
 
     def value_bytes(self, value: bytes | None, record: str) -> bytes | None:
-        """raises: NotConvertible"""
+        """Serialize a value.
+
+        Raises:
+            NotConvertible: if the serializer fails.
+        """
         if value is None:
             return None
         self._maybe_fail(self.value, record, "value.serializer")
@@ -58,19 +65,23 @@ class Serializers:
 
     def _maybe_fail(self, serializer: str, record: str, key: str) -> None:
         if serializer == f"{FAILING}Serializer" and record in self.failing:
-            raise NotConvertible(f"{serializer}, {key}, fails for {record}")
+            raise NotConvertible(f"{serializer} ({key}) failed for the record {record}")
 
 
 @dataclass(frozen=True, slots=True)
 class Deserializers:
-    """failing: names of the records that FailingDeserializer fails for"""
+    """The deserializers of a consumer; `failing` are the names of records for which FailingDeserializer fails."""
 
     key: str
     value: str
     failing: tuple[str, ...]
 
     def read(self, key: bytes | None, value: bytes | None, record: str) -> None:
-        """The key first, then the value; what is null is not read. raises: NotConvertible"""
+        """Deserialize the key, then the value; null is skipped.
+
+        Raises:
+            NotConvertible: if a deserializer fails.
+        """
         if key is not None:
             self._read(self.key, key, record, "key")
         if value is not None:
@@ -78,21 +89,21 @@ class Deserializers:
 
     def _read(self, deserializer: str, data: bytes, record: str, what: str) -> None:
         if deserializer == f"{INTEGER}Deserializer" and len(data) != INTEGER_BYTES:
-            found = f"{what} of {len(data)} bytes" if len(data) != 1 else f"{what} of 1 byte"
-            raise NotConvertible(f"{deserializer} wants {INTEGER_BYTES} bytes and finds a {found}")
+            found = f"{len(data)} bytes" if len(data) != 1 else "1 byte"
+            raise NotConvertible(f"{deserializer} expects {INTEGER_BYTES} bytes, but the {what} has {found}")
         if deserializer == f"{FAILING}Deserializer" and record in self.failing:
-            raise NotConvertible(f"{deserializer} fails for the {what} of {record}")
+            raise NotConvertible(f"{deserializer} failed for the {what} of the record {record}")
 
 
 def serializers_of(config: ProducerConfig) -> Serializers | None:
-    """None: bytes go as they are, and nothing is said about it."""
+    """Return a producer's serializers, None for the default StringSerializer, which emits no events."""
     if config.key_serializer == config.value_serializer == SERIALIZERS[0]:
         return None
     return Serializers(config.key_serializer, config.value_serializer, items_of(config.failing_records))
 
 
 def deserializers_of(config: ConsumerConfig) -> Deserializers | None:
-    """None, as for serializers: a string can be made of any bytes."""
+    """Return a consumer's deserializers, None for the default StringDeserializer, which emits no events."""
     if config.key_deserializer == config.value_deserializer == DESERIALIZERS[0]:
         return None
     return Deserializers(config.key_deserializer, config.value_deserializer, items_of(config.failing_records))

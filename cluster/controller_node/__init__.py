@@ -1,7 +1,6 @@
-"""A controller as a node: a voter of the quorum with its log and snapshots, and what it answers; and the
-registry as a node.
+"""The nodes that control a cluster: a KRaft controller, and the registry, which stands for ZooKeeper.
 
 May import: cluster, cluster.authorization, cluster.messages, cluster.messages.admin, cluster.protocol,
-    cluster.quotas, cluster.server.
+ cluster.quotas, cluster.server.
 Open first: node.py.
 """

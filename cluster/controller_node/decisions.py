@@ -1,6 +1,6 @@
-"""Decisions of the active controller on their way: written to the metadata log, told and answered once committed.
+"""Decisions of the active controller: written to the metadata log, then reported and answered once committed.
 
-source: QuorumController.ControllerWriteEvent, DeferredEventQueue
+Source: QuorumController.ControllerWriteEvent, DeferredEventQueue
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from replica.trace.events import Recorder
 class Decision:
     """The results of one input, complete once everything below `required_offset` is committed.
 
-    epoch: of the controller that decided     led_here: the trace event that led to the input
+    Attributes:
+        epoch: epoch of the controller that decided.
+        led_here: numbers of the trace events that caused the input.
     """
 
     epoch: ControllerEpoch
@@ -34,10 +36,10 @@ class Decision:
 
 
 class Chronicle:
-    """Decisions that are in the metadata log of a quorum but not in the trace yet.
+    """The decisions of a quorum whose events are not in the trace yet, shared by all its controllers.
 
-    A controller may die after a majority has its record and before it hears so. The next one
-    then commits what the first has decided, and only then do its events follow: one trace, as there is one log.
+    A controller may die after a majority has stored a decision and before the controller knows. The next leader then
+    commits the decision and emits its events.
     """
 
     def __init__(self) -> None:
@@ -47,7 +49,13 @@ class Chronicle:
         self._written.append(decision)
 
     def tell(self, high_watermark: Offset, epoch_at: Callable[[Offset], int | None], recorder: Recorder) -> None:
-        """All below `high_watermark` is committed in the log of epochs `epoch_at`; decisions not in it are void."""
+        """Emit the events of all decisions below `high_watermark`.
+
+        Decisions that the committed log lacks, because a later leader overwrote them, are dropped.
+
+        Args:
+            epoch_at: returns the epoch of the committed log's record at an offset.
+        """
         due = [decision for decision in self._written if decision.required_offset <= high_watermark]
         if due:
             self._written = [decision for decision in self._written if decision.required_offset > high_watermark]
@@ -57,7 +65,10 @@ class Chronicle:
 
 
 class DecisionQueue:
-    """Decisions in the order they were made. One without records waits for those before it: it may build on them."""
+    """The decisions that await a commit, in order.
+
+    A decision without records waits for earlier decisions, on which it may depend.
+    """
 
     def __init__(self, recorder: Recorder, chronicle: Chronicle) -> None:
         self._recorder = recorder
@@ -65,13 +76,13 @@ class DecisionQueue:
         self._waiting: deque[tuple[Decision, bool]] = deque()
 
     def add(self, decision: Decision, *, written: bool) -> None:
-        """written: it has records in the log"""
+        """Add a decision. `written` is True if the decision has records in the log."""
         self._waiting.append((decision, written))
         if written:
             self._chronicle.wrote(decision)
 
     def take_committed(self, high_watermark: Offset, epoch_at: Callable[[Offset], int | None]) -> list[Decision]:
-        """The decisions that are committed now, in order; all events up to there are emitted."""
+        """Remove the committed decisions, emit their events, and return them in order."""
         committed = []
         while self._waiting and self._waiting[0][0].required_offset <= high_watermark:
             decision, written = self._waiting.popleft()
@@ -83,18 +94,18 @@ class DecisionQueue:
         return committed
 
     def revert(self) -> None:
-        """No request is answered; the next controller states which of the decisions were committed after all."""
+        """Answer waiting requests with None; the next leader emits the events of decisions that get committed."""
         reverted, self._waiting = self._waiting, deque()
         for decision, _ in reverted:
             decision.answer(None)
 
 
 def tell(decision: Decision, recorder: Recorder) -> None:
-    """Put a decision's events into the trace, each with what led to it."""
-    told: dict[int, int] = {}
+    """Emit a decision's events with their causes."""
+    numbers: dict[int, int] = {}
     for event in decision.events:
-        causes = decision.led_here if event.cause is None else (told[event.cause],)
-        told[event.number] = recorder.emit(event.event, *causes)
+        causes = decision.led_here if event.cause is None else (numbers[event.cause],)
+        numbers[event.number] = recorder.emit(event.event, *causes)
 
 
 # --------------------------------------------------------------------------------------------------------- quorum peers
@@ -102,11 +113,11 @@ def tell(decision: Decision, recorder: Recorder) -> None:
 # A controller's connections to the other voters of its quorum. source: KafkaNetworkChannel.java
 
 OnAnswered = Callable[[BrokerId, Request, AnyAnswer | None, int], None]
-"""(peer, what it was asked, its answer or None, now_us)"""
+"""Called with the peer, the request, its response (None if it failed) and the current time."""
 
 
 class QuorumPeers:
-    """One channel per voter, one request in flight on each."""
+    """One channel per voter, with one request in flight on each."""
 
     def __init__(
         self,
@@ -123,7 +134,7 @@ class QuorumPeers:
         self._channels = {peer: Channel(outbox, *address) for peer, address in addresses.items()}
 
     def send(self, peer_id: BrokerId, request: Request, now_us: int) -> None:
-        def answered(frame: bytearray | None, reason: str, now_us: int) -> None:
+        def answered(frame: bytearray | None, now_us: int) -> None:
             answer = None if frame is None else decode_answer(request, frame)
             self._on_answered(peer_id, request, answer, now_us)
 

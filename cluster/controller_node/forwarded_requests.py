@@ -1,43 +1,57 @@
-"""Requests of admin clients that brokers forward to the controller, each in an envelope: whether the client may do
-that, whether its quota lets it, and what it is answered.
+"""Admin clients' requests that brokers forward to the controller in envelopes: authorization, quota and response.
 
-source: ControllerApis.handleEnvelopeRequest, EnvelopeUtils.handleEnvelopeRequest
+Source: ControllerApis.handleEnvelopeRequest, EnvelopeUtils.handleEnvelopeRequest
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from cluster.authorization.authorizer import Authorizer, Client
 from cluster.authorization.guard import Passed, Verdict
 from cluster.authorization.guards import verdict_of
 from cluster.config import BrokerConfig
-from cluster.controller_node.admin import READERS
-from cluster.messages.admin.requests import AdminRequest
+from cluster.messages.admin.cluster_requests import unregister_broker, update_features
+from cluster.messages.admin.config_requests import alter_configs, incremental_alter_configs
+from cluster.messages.admin.partition_requests import (
+    alter_partition_reassignments,
+    elect_leaders,
+    list_partition_reassignments,
+)
+from cluster.messages.admin.quota_requests import alter_client_quotas
+from cluster.messages.admin.requests import AdminRequest, RequestEntries
+from cluster.messages.admin.security_requests import alter_user_scram_credentials, create_acls, delete_acls
+from cluster.messages.admin.topic_requests import create_partitions, create_topics, delete_topics
 from cluster.messages.controller_requests import encoded
 from cluster.messages.envelopes import NODE, enclosed_answer, opened
+from cluster.messages.quorum import VOTER_CHANGES
 from cluster.node import ConnectionId, Outbox
+from cluster.protocol import versions
 from cluster.protocol.cold import decode_request
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.quotas.mutation_quotas import MUTATIONS, MutationQuota, MutationQuotas
 from cluster.slices import Slices, undivided
-from controller.features import ALL_FEATURES_OR_NONE, is_elr_enabled
+from controller.features import FEATURES_SINCE, is_elr_enabled
 from controller.image import MetadataImage
 from controller.inputs import ControllerInput, OnReply, Reply, SeveralReply
 from controller.state import ControllerState
 from replica.errors import ErrorCode, PeerViolation
 from replica.rules import Rules
 
+QUORUM_REQUESTS = (versions.DESCRIBE_QUORUM, *VOTER_CHANGES)
+
 
 class ForwardedRequests:
-    """To one controller.     super_users: None: all may do everything
+    """The forwarded requests at one controller.
 
-    active: the state of the active controller, None while this one is not
-    decide: the answer comes once what it decides is committed
-    describe: the values of an answer to DescribeQuorum
-    slices: in which long ones are read and answered
+    Args:
+        slices: scheduler of the slices in which long requests are read and answered.
+        super_users: None if all users may do everything.
+        active: returns the controller's state, None if this controller is not active.
+        decide: decides an input and answers once the decision is committed.
+        ask_quorum: answers a request of QUORUM_REQUESTS with the fields of its response.
     """
 
     def __init__(
@@ -50,7 +64,7 @@ class ForwardedRequests:
         outbox: Outbox,
         active: Callable[[], ControllerState | None],
         decide: Callable[[ControllerInput, OnReply, int], None],
-        describe: Callable[[Entity, int], dict[str, object]],
+        ask_quorum: Callable[[RequestHeader, Entity, Callable[[dict[str, object]], None], int], None],
     ) -> None:
         self._slices = slices
         self._config = config
@@ -59,17 +73,17 @@ class ForwardedRequests:
         self._outbox = outbox
         self._active = active
         self._decide = decide
-        self._describe = describe
+        self._ask_quorum = ask_quorum
         self._quotas = MutationQuotas(config.controller_quota_window_num, config.controller_quota_window_size_seconds)
 
     def received(self, connection: ConnectionId, envelope: RequestHeader, frame: bytearray, now_us: int) -> None:
         self._slices.begin(partial(self._received, connection, envelope, frame, now_us))
 
     def _received(self, connection: ConnectionId, envelope: RequestHeader, frame: bytearray, now_us: int) -> None:
-        """Errors in what a client sent do not close the broker's connection."""
+        """Handle a request. Errors in a client's request do not close the broker's connection."""
 
         def respond(response: bytes | ErrorCode) -> None:
-            self._outbox.respond(connection, (enclosed_answer(envelope, response),), ENVELOPE)
+            self._outbox.respond(connection, (enclosed_answer(envelope, response),), versions.ENVELOPE)
 
         try:
             header, inner, principal, host = opened(envelope, frame)
@@ -86,8 +100,8 @@ class ForwardedRequests:
             respond(encoded(header, passed))
             return
         request, amend = passed
-        if header.api_key == DESCRIBE_QUORUM:
-            respond(encoded(header, self._describe(request, now_us)))
+        if header.api_key in QUORUM_REQUESTS:
+            self._ask_quorum(header, request, lambda fields: respond(encoded(header, fields)), now_us)
         elif state is None:
             respond(ErrorCode.NOT_CONTROLLER)
         else:
@@ -100,7 +114,7 @@ class ForwardedRequests:
                     self._config,
                     now_us,
                     elr=is_elr_enabled(self._rules, state.image.feature_levels),
-                    all_features_or_none=self._rules.release in ALL_FEATURES_OR_NONE,
+                    all_features_or_none=self._rules.release >= FEATURES_SINCE,
                     quota=quota,
                 )
             )
@@ -111,7 +125,7 @@ class ForwardedRequests:
             def answer_with(reply: Reply | None) -> None:
                 try:
                     respond(answer_of(reply))
-                except Exception as bug:  # The broker does not wait for an answer that does not come.
+                except Exception as bug:  # The broker must not wait for a response that never comes.
                     respond(ErrorCode.UNKNOWN_SERVER_ERROR)
                     self._outbox.raise_soon(bug)
 
@@ -123,7 +137,7 @@ class ForwardedRequests:
                 return encoded(header, {**(values if amend is None else amend(values)), **throttled})
 
             decided = asked.as_input(now_us)
-            if self._active() is not state:  # It was deposed while the request was read.
+            if self._active() is not state:  # Deposed while the request was read.
                 respond(ErrorCode.NOT_CONTROLLER)
                 return
             undivided(lambda: self._decide(decided, answer, now_us))
@@ -131,7 +145,7 @@ class ForwardedRequests:
     def _passed(
         self, header: RequestHeader, request: Entity, client: Client, state: ControllerState | None
     ) -> Verdict | None:
-        """None: this is not the active controller, and does not know the rules."""
+        """Return the result of the authorization; None if this controller is not active and knows no ACLs."""
         if self._super_users is None or client.principal.startswith(NODE):
             return Passed(request)
         if state is None:
@@ -147,3 +161,28 @@ class ForwardedRequests:
         self._quotas.follow(image.client_quotas)
         user, client_id = principal.partition(":")[2], header.client_id or ""
         return self._quotas.of(user, client_id, now_us, is_strict=header.api_version >= strict_since)
+
+
+# -------------------------------------------------------------------------------------------------------------- readers
+#
+# The APIs of admin clients: each request is read, decided as one input, and answered once the decision is committed.
+#
+# source: ControllerApis.scala
+
+
+READERS: Mapping[int, Callable[[AdminRequest], RequestEntries]] = {
+    versions.CREATE_TOPICS: create_topics,
+    versions.DELETE_TOPICS: delete_topics,
+    versions.CREATE_PARTITIONS: create_partitions,
+    versions.ALTER_CONFIGS: alter_configs,
+    versions.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
+    versions.ELECT_LEADERS: elect_leaders,
+    versions.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
+    versions.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
+    versions.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
+    versions.ALTER_CLIENT_QUOTAS: alter_client_quotas,
+    versions.CREATE_ACLS: create_acls,
+    versions.DELETE_ACLS: delete_acls,
+    versions.UNREGISTER_BROKER: unregister_broker,
+    versions.UPDATE_FEATURES: update_features,
+}

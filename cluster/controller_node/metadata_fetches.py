@@ -1,7 +1,9 @@
 """Fetches of the metadata log: the leader answers them, other controllers refuse and name the leader.
 
-A voter gets all records, and its fetch counts for the quorum. A broker is an observer: it gets committed records. A
-fetcher that has everything waits for more. source: KafkaRaftClient.handleFetchRequest
+A voter gets all records, and its fetch counts for the quorum. A broker is an observer and gets committed records. A
+fetch at the end of the log waits for more records.
+
+Source: KafkaRaftClient.handleFetchRequest
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from cluster.clocks import Timer, WallClock
 from cluster.controller_node.metadata_log import MetadataLog
+from cluster.messages.quorum import CONTROLLER_LISTENER, METADATA_TOPIC_ID
 from cluster.node import ConnectionId, Outbox
 from cluster.protocol.api_01_fetch import (
     FIRST_VERSION_WITH_TOPIC_IDS,
@@ -22,8 +25,10 @@ from cluster.protocol.entities import Entity
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.versions import FETCH, RequestHeader
-from controller.quorum.messages import ControllerEpoch, FetchLog, OffsetAndEpoch
+from controller.quorum.messages import FetchLog, OffsetAndEpoch, Voter
 from controller.quorum.quorum import Quorum
+from controller.quorum.roles import Leader
+from controller.quorum.voters import NEVER_SEEN, Progress
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import METADATA_TOPIC, NO_BROKER, UNKNOWN_OFFSET, BrokerId, Offset
 
@@ -34,54 +39,23 @@ from replica.ids import METADATA_TOPIC, NO_BROKER, UNKNOWN_OFFSET, BrokerId, Off
 # source: LeaderState.ReplicaState, KafkaRaftClient.handleDescribeQuorumRequest
 
 OBSERVER_SESSION_US = 300_000_000
-"""An observer that has not fetched for so long is forgotten."""
-NEVER_SEEN = -1
-
-
-@dataclass(slots=True)
-class _Progress:
-    """last_caught_up_us: when it last had all that the leader had"""
-
-    end_offset: Offset = UNKNOWN_OFFSET
-    last_fetch_us: int = NEVER_SEEN
-    last_caught_up_us: int = NEVER_SEEN
-    leader_end_then: Offset = UNKNOWN_OFFSET
-
-    def fetched(self, fetch_offset: Offset, leader_end: Offset, now_us: int) -> None:
-        if fetch_offset >= leader_end:
-            self.last_caught_up_us = now_us
-        elif 0 < self.leader_end_then <= fetch_offset:
-            self.last_caught_up_us = self.last_fetch_us
-        self.end_offset, self.leader_end_then, self.last_fetch_us = fetch_offset, leader_end, now_us
+"""The time after which an observer that no longer fetches is forgotten."""
 
 
 class QuorumDescription:
-    """Covers one epoch of one leader: it begins anew with the next."""
+    """Describes how far all replicas of the metadata log have fetched in the current leader epoch."""
 
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
-        self._epoch: ControllerEpoch = -1
-        self._replicas: dict[BrokerId, _Progress] = {}
-
-    def fetched(self, replica_id: BrokerId, fetch_offset: Offset, leader_end: Offset, now_us: int) -> None:
-        if self._quorum.is_leader and replica_id >= 0:
-            self._of_this_epoch().setdefault(replica_id, _Progress()).fetched(fetch_offset, leader_end, now_us)
-
-    def _of_this_epoch(self) -> dict[BrokerId, _Progress]:
-        if self._epoch != self._quorum.epoch:
-            self._epoch = self._quorum.epoch
-            self._replicas.clear()
-        return self._replicas
 
     def describe(
         self,
         request: Entity,
         addresses: dict[BrokerId, tuple[str, int]],
-        leader_end: Offset,
         clock: WallClock,
         now_us: int,
     ) -> dict[str, object]:
-        """Fields of the answer; its times are those of the leader's wall clock."""
+        """Return the fields of a DescribeQuorum response, with times of the leader's wall clock."""
         asked = [
             (str(topic.topic_name), int(one.partition_index)) for topic in request.topics for one in topic.partitions
         ]
@@ -93,23 +67,27 @@ class QuorumDescription:
                 ]
             }
         if self._quorum.is_leader:
-            partition = self._partition(leader_end, clock, now_us)
+            partition = self._partition(clock, now_us)
         else:
             partition = _refused(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         nodes = [
-            {"node_id": voter, "listeners": [{"name": "CONTROLLER", "host": host, "port": port}]}
+            {"node_id": voter, "listeners": [{"name": CONTROLLER_LISTENER, "host": host, "port": port}]}
             for voter, (host, port) in sorted(addresses.items())
+            if voter in self._quorum.voters
         ]
         return {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}], "nodes": nodes}
 
-    def _partition(self, leader_end: Offset, clock: WallClock, now_us: int) -> dict[str, object]:
+    def _partition(self, clock: WallClock, now_us: int) -> dict[str, object]:
         quorum = self._quorum
-        replicas = dict(self._of_this_epoch())
-        replicas[quorum.local_id] = _Progress(leader_end, now_us, now_us)
+        assert isinstance(quorum.role, Leader), "only a leader describes"
+        own = quorum.voter_set.find(quorum.local) or quorum.local
+        leader_end = quorum.role.progress(own).end_offset
+        replicas = {**quorum.role.replicas, own: Progress(leader_end, now_us, now_us)}
+        voters = quorum.voter_set.voters
         observers = [
-            replica_id
-            for replica_id, progress in sorted(replicas.items())
-            if replica_id not in quorum.voters and now_us - progress.last_fetch_us < OBSERVER_SESSION_US
+            replica
+            for replica, progress in sorted(replicas.items(), key=lambda item: item[0].voter_id)
+            if replica not in voters and now_us - progress.last_fetch_us < OBSERVER_SESSION_US
         ]
         return {
             "partition_index": 0,
@@ -117,8 +95,8 @@ class QuorumDescription:
             "leader_id": quorum.local_id,
             "leader_epoch": quorum.epoch,
             "high_watermark": quorum.high_watermark,
-            "current_voters": [_state(voter, replicas.get(voter, _Progress()), clock) for voter in quorum.voters],
-            "observers": [_state(replica_id, replicas[replica_id], clock) for replica_id in observers],
+            "current_voters": [_state(voter, replicas.get(voter, Progress()), clock) for voter in voters],
+            "observers": [_state(replica, replicas[replica], clock) for replica in observers],
         }
 
 
@@ -132,9 +110,10 @@ def _refused(number: int, error: ErrorCode) -> dict[str, object]:
     }
 
 
-def _state(replica_id: BrokerId, progress: _Progress, clock: WallClock) -> dict[str, object]:
+def _state(replica: Voter, progress: Progress, clock: WallClock) -> dict[str, object]:
     return {
-        "replica_id": replica_id,
+        "replica_id": replica.voter_id,
+        "replica_directory_id": replica.directory_id,
         "log_end_offset": progress.end_offset,
         "last_fetch_timestamp": _ms(progress.last_fetch_us, clock),
         "last_caught_up_timestamp": _ms(progress.last_caught_up_us, clock),
@@ -147,7 +126,7 @@ def _ms(at_us: int, clock: WallClock) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Fetch:
-    """One request; `timer` while it waits."""
+    """One fetch, with a `timer` while it waits."""
 
     connection: ConnectionId
     header: RequestHeader
@@ -157,7 +136,7 @@ class _Fetch:
 
 
 class MetadataFetches:
-    """`wake` when the log has grown, its high watermark has moved, or the quorum's leader has changed."""
+    """Answers the fetches at one controller. Call `wake` when the log, high watermark or leader has changed."""
 
     def __init__(self, outbox: Outbox, quorum: Quorum, log: MetadataLog) -> None:
         self.description = QuorumDescription(quorum)
@@ -167,15 +146,20 @@ class MetadataFetches:
         self._waiting: list[_Fetch] = []
 
     def fetch(self, connection: ConnectionId, header: RequestHeader, frame: bytearray, now_us: int) -> None:
-        """raises: PeerViolation"""
-        if header.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            raise PeerViolation("the metadata log is fetched by its name")
+        """Answer a fetch of the metadata log, or let it wait for new records.
+
+        Raises:
+            PeerViolation: if the request is malformed or not for the metadata log.
+        """
         request = decode_fetch_request(header, frame)
         if [len(partitions) for _, partitions in request.topics] != [1]:
-            raise PeerViolation("the controller has one partition, the metadata log")
-        ((_, (wanted,)),) = request.topics
+            raise PeerViolation("a Fetch request from a controller does not have exactly one partition")
+        ((topic, (wanted,)),) = request.topics
+        if topic not in (METADATA_TOPIC, METADATA_TOPIC_ID):
+            raise PeerViolation("a Fetch request from a controller is not for the metadata log")
         fetch = _Fetch(connection, header, request, wanted)
-        self.description.fetched(request.replica_id, wanted.fetch_offset, self._log.end_offset, now_us)
+        if request.replica_id >= 0 and request.replica_id not in self._quorum.controllers:
+            self._quorum.note_progress(Voter(request.replica_id), wanted.fetch_offset, now_us)
         answer = self._answer_of(fetch, now_us)
         if answer is None and request.max_wait_ms > 0:
             fetch.timer = self._outbox.timers.at(
@@ -194,7 +178,7 @@ class MetadataFetches:
                 self._send(fetch, answer)
 
     def gone(self, connection: ConnectionId) -> None:
-        """The connection is gone: drop its waiting fetches."""
+        """Drop the waiting fetches of a closed connection."""
         for fetch in [fetch for fetch in self._waiting if fetch.connection == connection]:
             self._forget(fetch)
 
@@ -210,12 +194,13 @@ class MetadataFetches:
     # ------------------------------------------------------------------------------------------------------- answers
 
     def _answer_of(self, fetch: _Fetch, now_us: int) -> FetchPartitionResponse | None:
-        """None: nothing to send yet."""
-        if fetch.request.replica_id in self._quorum.voters:
+        """Return the response, or None if the fetch has to wait."""
+        if fetch.request.replica_id in self._quorum.controllers:
             return self._answer_of_voter(fetch, now_us)
-        # Simplified: a broker keeps no metadata log that could diverge, so its fetch names no epoch, and it is given
-        # committed records only; Kafka's observers fetch like voters and apply what is below the high watermark.
-        # Differs from Kafka: they hear of a commit at once (KIP-1166, 4.1), not with the next record or after 0.5 s.
+        # Simplified: a broker keeps no metadata log that could diverge, so its fetch names no epoch, and it gets only
+        # committed records; Kafka's observers fetch like voters and apply what is below the high watermark.
+        # Differs from Kafka: brokers learn of a commit immediately (KIP-1166, 4.1), not with the next record or after
+        # 0.5 s.
         if not self._quorum.is_leader:
             return self._refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if fetch.wanted.fetch_offset < self._log.start_offset:
@@ -230,7 +215,11 @@ class MetadataFetches:
     def _answer_of_voter(self, fetch: _Fetch, now_us: int) -> FetchPartitionResponse | None:
         wanted = fetch.wanted
         asked = FetchLog(
-            fetch.request.replica_id, wanted.current_leader_epoch, wanted.fetch_offset, wanted.last_fetched_epoch
+            fetch.request.replica_id,
+            wanted.current_leader_epoch,
+            wanted.fetch_offset,
+            wanted.last_fetched_epoch,
+            wanted.directory_id,
         )
         answer = self._quorum.fetched(asked, now_us)
         if answer.error is not ErrorCode.NONE:
@@ -257,7 +246,7 @@ class MetadataFetches:
         wanted = fetch.wanted
         try:
             found = self._log.log.read(wanted.fetch_offset, wanted.max_bytes, end, True)
-        except KafkaError as error:  # A controller alone that lost its disk: there is no metadata quorum any more.
+        except KafkaError as error:  # The only controller lost its disk, and with it the metadata quorum.
             return self._refusal(error.code)
         return replace(self._nothing_new(), slice=found)
 
@@ -267,7 +256,8 @@ class MetadataFetches:
 
     def _send(self, fetch: _Fetch, answer: FetchPartitionResponse) -> None:
         header = fetch.header
+        topic = METADATA_TOPIC if header.api_version < FIRST_VERSION_WITH_TOPIC_IDS else METADATA_TOPIC_ID
         segments = fetch_response_segments(
-            header.api_version, header.correlation_id, [(METADATA_TOPIC, [answer])], ErrorCode.NONE
+            header.api_version, header.correlation_id, [(topic, [answer])], ErrorCode.NONE
         )
         self._outbox.respond(fetch.connection, segments, FETCH)

@@ -1,4 +1,4 @@
-"""The metadata log of one controller on its disk, with its snapshots and the quorum-state file: what is written stays.
+"""The metadata log of one controller on its disk, with its snapshots and the quorum-state file, all durable.
 
 Source: KafkaMetadataLog.scala, FileQuorumStateStore.java
 """
@@ -6,15 +6,16 @@ Source: KafkaMetadataLog.scala, FileQuorumStateStore.java
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from cluster.messages.quorum import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot
+from cluster.messages.quorum import METADATA_TOPIC_ID, SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot
 from controller.image import MetadataImage
-from controller.metadata import LeaderChangeMessage, MetadataRecord, decode_record, encode_record
-from controller.quorum.messages import ControllerEpoch, ElectionState, OffsetAndEpoch, leader_or_none
+from controller.metadata import LeaderChangeMessage, MetadataRecord, VotersRecord, decode_record, encode_record
+from controller.quorum.messages import ControllerEpoch, ElectionState, OffsetAndEpoch, Voter, leader_or_none
+from controller.quorum.voters import VoterSet
 from replica.config import TopicConfig
 from replica.ids import METADATA_TOPIC, NO_BROKER, BrokerId, Offset, TopicPartition
 from replica.log.batches.records import build_batch
@@ -29,24 +30,23 @@ if TYPE_CHECKING:
     from controller.snapshot import Snapshot
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
-METADATA_TOPIC_ID = UUID(int=1)
-"""Uuid.METADATA_TOPIC_ID"""
 QUORUM_STATE = "quorum-state"
 MAX_RECORDS_PER_BATCH = 10_000
 """QuorumController.MAX_RECORDS_PER_BATCH"""
 MAX_BATCH_BYTES = 32 << 20
-"""KafkaRaftClient.MAX_BATCH_SIZE_BYTES is 8 MiB; as JSON a record takes four times the bytes."""
+"""Four times KafkaRaftClient.MAX_BATCH_SIZE_BYTES, because records are JSON here, which takes more bytes."""
 
 
 class MetadataLog:
-    """Implements `controller.quorum.messages.ReplicatedLog`. Every append is fsynced: a voter's word must hold."""
+    """The metadata log of a controller (a ReplicatedLog), fsynced on every append because votes rely on it."""
 
     def __init__(self, log_dir: Path, disk: Disk, controller_id: BrokerId, now_us: int) -> None:
-        """Opens the log that an earlier process left, or a new one."""
+        """Open the log that an earlier process left, or create a log."""
         config = TopicConfig(max_message_bytes=MAX_BATCH_BYTES)
         self._logs = LogManager.open(log_dir, disk, controller_id, config, now_us)
         found = self._logs.logs.get(METADATA_PARTITION)
         self.log: Log = found or self._logs.create(METADATA_PARTITION, config, METADATA_TOPIC_ID)
+        self.directory_id = self._logs.directory_id
         self._path = self.log.directory / QUORUM_STATE
         self._sync = disk.sync
         self.snapshots = SnapshotFiles(self.log.directory, sync=disk.sync)
@@ -54,12 +54,15 @@ class MetadataLog:
         if latest is not None and latest.offset > self.log.log_end_offset:
             self._start_at(latest.offset)  # The process ended before the log was emptied.
         self._cut()
+        self._voter_sets: list[VoterSet] = []
+        """Voter sets in the latest snapshot and in the log after it, in order."""
+        self._read_voters()
 
     def close_clean(self) -> None:
         self._logs.close_clean(-1, {METADATA_PARTITION: self.log.log_end_offset})
 
     def abandon(self) -> None:
-        """The process is gone: nothing more is written."""
+        """Close all files without writing, because the process was killed."""
         self._logs.abandon()
 
     # ------------------------------------------------------------------------------------------------------- records
@@ -91,16 +94,19 @@ class MetadataLog:
         return self.end if offset < 0 else OffsetAndEpoch(found, offset)
 
     def epoch_at(self, offset: Offset) -> ControllerEpoch | None:
-        """The epoch in which the record at `offset` was written."""
+        """Return the epoch in which the record at `offset` was written, None if unknown."""
         return self.log.leader_epochs.epoch_for_offset(offset)
 
     def records(self, start: Offset) -> Iterator[MetadataRecord]:
-        """All records in order, from offset `start` on."""
+        """Return all records from offset `start` on, in order."""
         return (decode_record(record.value) for _, record in self.log.records(start) if record.value is not None)
 
     def append(self, records: Sequence[MetadataRecord], epoch: ControllerEpoch, now_us: int) -> None:
-        """One batch, of which all records are there or none (RaftClient.scheduleAtomicAppend), of an input with more
-        than MAX_RECORDS_PER_BATCH several: a broker that fell silent is taken out of so many partitions.
+        """Append records as one atomic batch, or as several if they exceed MAX_RECORDS_PER_BATCH.
+
+        Only the removal of a failed broker from very many partitions has that many records.
+
+        Source: RaftClient.scheduleAtomicAppend
         """
         for first in range(0, len(records), MAX_RECORDS_PER_BATCH):
             values = [encode_record(record) for record in records[first : first + MAX_RECORDS_PER_BATCH]]
@@ -108,20 +114,40 @@ class MetadataLog:
             self.log.append_as_leader(batch, epoch, now_us)
         self.log.flush()
 
+    @property
+    def voters(self) -> VoterSet | None:
+        return self._voter_sets[-1] if self._voter_sets else None
+
+    def _read_voters(self) -> None:
+        """Read the voter sets from the latest snapshot and the log. Source: KRaftControlRecordStateMachine"""
+        snapshot = self.snapshots.load()
+        start = 0 if snapshot is None else snapshot.end.offset
+        in_snapshot = [] if snapshot is None else [(start - 1, record) for record in snapshot.records]
+        self._voter_sets = _voter_sets([*in_snapshot, *enumerate(self.records(start), start)])
+
+    def append_voters(self, epoch: ControllerEpoch, voters: tuple[Voter, ...], now_us: int) -> None:
+        record = VotersRecord(voters=tuple((voter.voter_id, str(voter.directory_id)) for voter in voters))
+        self._voter_sets.append(VoterSet(voters, self.end_offset))
+        self.append([record], epoch, now_us)
+
     def append_leader_change(self, epoch: ControllerEpoch, leader_id: BrokerId, now_us: int) -> None:
         self.append([LeaderChangeMessage(leader_id=leader_id, controller_epoch=epoch)], epoch, now_us)
 
     def append_fetched(self, records: bytes | memoryview, now_us: int) -> None:
+        start = self.end_offset
         self.log.append_as_follower(records, now_us)
         self.log.flush()
+        if _VOTERS in bytes(records):
+            self._voter_sets += _voter_sets(enumerate(self.records(start), start))
 
     def truncate_to(self, offset: Offset) -> None:
         self._logs.truncate_to(METADATA_PARTITION, offset)
+        self._voter_sets = [voters for voters in self._voter_sets if voters.offset < offset]
 
     # ----------------------------------------------------------------------------------------------------- snapshots
 
     def image_at(self, end_offset: Offset) -> tuple[MetadataImage, int]:
-        """The image of all records below `end_offset`, and when (ms) the last of them was written."""
+        """Return the image of all records below `end_offset`, and the time (ms) of the last record."""
         snapshot = self.snapshots.load()
         image = MetadataImage() if snapshot is None else snapshot.image()
         last_timestamp_ms = 0
@@ -132,7 +158,7 @@ class MetadataLog:
         return image, last_timestamp_ms
 
     def write_snapshot(self, snapshot: Snapshot, timestamp_ms: int) -> int:
-        """Returns its size in bytes. Records before the oldest remaining snapshot are cut off the log."""
+        """Write a snapshot, delete older snapshots and records, and return the snapshot's size in bytes."""
         data = encode_snapshot(snapshot, timestamp_ms)
         self.snapshots.write(snapshot.end, data)
         self.snapshots.keep_last(SNAPSHOTS_KEPT)
@@ -146,11 +172,12 @@ class MetadataLog:
         self.snapshots.write(end, data)
         self.snapshots.keep_last(1)
         self._start_at(end.offset)
+        self._read_voters()
 
     def _cut(self) -> None:
-        """Source: KafkaMetadataLog.deleteBeforeSnapshot"""
-        # Simplified: the first snapshot cuts nothing, each later one cuts the log up to the one before it, so that who
-        # is a little behind need not fetch a snapshot. In Kafka it is metadata.max.retention.bytes that decides.
+        """Delete the records before the oldest remaining snapshot. Source: KafkaMetadataLog.deleteBeforeSnapshot"""
+        # Simplified: the log keeps the records since the oldest snapshot of the last SNAPSHOTS_KEPT, so that a replica
+        # slightly behind need not fetch a snapshot. In Kafka metadata.max.retention.bytes decides.
         if len(self.snapshots.ids) >= SNAPSHOTS_KEPT:
             assert self.snapshots.earliest is not None
             self.log.set_log_start_offset(self.snapshots.earliest.offset)
@@ -180,16 +207,31 @@ class MetadataLog:
         write_atomically(self._path, json.dumps(fields).encode(), sync=self._sync)
 
 
+_VOTERS = b'"type":"Voters"'
+
+
+def _voter_sets(records: Iterable[tuple[Offset, MetadataRecord]]) -> list[VoterSet]:
+    return [
+        VoterSet(tuple(Voter(voter_id, UUID(directory_id)) for voter_id, directory_id in record.voters), offset)
+        for offset, record in records
+        if isinstance(record, VotersRecord)
+    ]
+
+
 # ------------------------------------------------------------------------------------------------------ snapshot writer
 #
 # When a controller writes a snapshot of the metadata. source: SnapshotGenerator.java
 #
 # Simplified: only the amount of metadata decides, not the hours (metadata.log.max.snapshot.interval.ms).
-# Differs from Kafka: it is made of the last snapshot and the log when it is due; no image is kept up all the time.
+# Differs from Kafka: a snapshot is built from the last snapshot and the log when due; no current image is kept.
 
 
 class SnapshotWriter:
-    """max_bytes: metadata.log.max.record.bytes.between.snapshots"""
+    """Writes metadata snapshots when enough records are committed.
+
+    Args:
+        max_bytes: metadata.log.max.record.bytes.between.snapshots.
+    """
 
     def __init__(self, node: str, log: MetadataLog, max_bytes: int, recorder: Recorder) -> None:
         self._node = node
@@ -198,7 +240,10 @@ class SnapshotWriter:
         self._recorder = recorder
 
     def committed(self, high_watermark: Offset) -> None:
-        """Everything below is committed, and its events are in the trace."""
+        """Write a snapshot if `max_bytes` of records were committed since the last snapshot.
+
+        The events of these records must be in the trace already.
+        """
         log = self._log
         since = log.log.log_start_offset if log.snapshots.latest is None else log.snapshots.latest.offset
         size_bytes = log.log.bytes_available(since, high_watermark)

@@ -1,15 +1,18 @@
 """A controller as a node: one voter of the quorum, and, while it is active, the decision maker.
 
-The active controller turns the requests of brokers into inputs of its state, writes what that decides to the metadata
-log, and answers when a majority of controllers has it; brokers fetch the log like any other. A controller that is
-deposed forgets its state: the next one rebuilds it from the log. source: QuorumController.java, ControllerApis.scala
+The active controller turns the requests of brokers into inputs of its state, writes the decisions to the metadata log,
+and responds when a majority of controllers has them; brokers fetch the log. A deposed controller forgets
+its state: the next one rebuilds it from the log.
+
+Source: QuorumController.java, ControllerApis.scala
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,19 +25,33 @@ from cluster.dynamic_settings import DynamicSettings
 from cluster.messages.controller_requests import (
     BrokerRequest,
     broker_request,
+    encoded,
     error_response,
     is_request_of_brokers,
 )
 from cluster.messages.quorum import (
+    VOTER_CHANGES,
     VOTER_REQUESTS,
     decode_fetch_snapshot,
-    decode_request,
+    decode_voter_change,
     encode_answer,
     encode_snapshot_answer,
+    plain_fields,
 )
+from cluster.messages.quorum import decode_request as decode_quorum_request
 from cluster.node import Action, ConnectionId, Outbox
+from cluster.protocol.api_18_api_versions import encode_api_versions_response
+from cluster.protocol.cold import decode_request
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import ENVELOPE, FETCH, FETCH_SNAPSHOT, RequestHeader, read_request_header
+from cluster.protocol.versions import (
+    API_VERSIONS,
+    ENVELOPE,
+    FETCH,
+    FETCH_SNAPSHOT,
+    VERSIONS,
+    RequestHeader,
+    read_request_header,
+)
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.slices import Slices
@@ -42,22 +59,35 @@ from controller.inputs import Action as Decided
 from controller.inputs import (
     AppendRecord,
     Bootstrap,
+    ChangeVoters,
     ControllerInput,
-    CreateTopic,
-    ElectLeader,
     EmitNumbered,
     OnReply,
+    PlainReply,
     Reply,
 )
-from controller.quorum.messages import AnyAnswer, LeadershipChanged, LogCommitted, Request, SendTo
+from controller.quorum.messages import (
+    AddVoter,
+    AnyAnswer,
+    LeadershipChanged,
+    LogCommitted,
+    PlainAnswer,
+    RemoveVoter,
+    Request,
+    SendTo,
+    Voter,
+    VoterChangeEnded,
+    VotersAppended,
+)
 from controller.quorum.quorum import Quorum
-from controller.quorum.roles import QuorumTimeouts
+from controller.quorum.roles import QuorumConfig
 from controller.state import ControllerLimits, ControllerState
 from replica.causes import ActivationCause, CloseCause, LoadingCause
 from replica.errors import ErrorCode, PeerViolation
-from replica.ids import BrokerId, Names, TopicPartition
+from replica.ids import CLUSTER_ID, UNDEFINED_EPOCH, BrokerId, Names, Offset
 from replica.log.files.disk import Disk
-from replica.rules import Rules
+from replica.log.manager import new_directory_id
+from replica.rules import KafkaRelease, Rules
 from replica.trace import events as trace
 from replica.trace.events import Emit, Recorder
 
@@ -65,13 +95,24 @@ if TYPE_CHECKING:
     from cluster.controller_node.forwarded_requests import ForwardedRequests
 
 
+DIRECTORIES_SINCE = KafkaRelease(3, 9)
+"""The release from which a controller names the directory of its log when it fetches (KIP-853)."""
+SERVED = {
+    key: VERSIONS[key] for key in (FETCH, API_VERSIONS, *VOTER_REQUESTS, ENVELOPE, FETCH_SNAPSHOT, *VOTER_CHANGES)
+}
+"""The APIs of a controller, which the leader of the quorum requests before it adds a voter."""
 MAX_SHUTDOWN_US = 5_000_000
 """How long a leader that shuts down waits for a successor (KafkaRaftManager.shutdown)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerBase:
-    """What a controller's process begins with."""
+    """The objects from which a controller is built.
+
+    Attributes:
+        initial_controllers: ids of the voters with which the disks of the quorum were formatted (kraft.version 1);
+            empty if all controllers are voters for good (controller.quorum.voters).
+    """
 
     controller_id: BrokerId
     names: Names
@@ -81,14 +122,22 @@ class ControllerBase:
     disk: Disk
     clock: WallClock
     recorder: Recorder
+    initial_controllers: Sequence[BrokerId] = ()
 
 
 class ControllerCore:
-    """One incarnation of a controller; it takes over the metadata log and the vote that its predecessor left on disk.
+    """One process of a controller, which continues with the metadata log and the vote on its disk.
 
-    voters: address of every controller of the quorum, this one included     draw(n): a random integer in [0, n)
-    chronicle: shared by the controllers of a quorum
-    state: what the active controller knows and decides, None while this one is not active
+    Args:
+        voters: address of every controller, including this one, whether it is a voter or not.
+        draw: returns a random integer in [0, n).
+        chronicle: shared by the controllers of a quorum.
+        security: authentication required of outside clients, and initial credentials of a new cluster.
+        session_check_phase_us: phase of the checks for expired sessions, see PeriodicCheck.
+        now, slicing: as in BrokerTimes.
+
+    Attributes:
+        state: state of the active controller, None while this controller is not active.
     """
 
     def __init__(
@@ -103,13 +152,10 @@ class ControllerCore:
         now: Callable[[], int] = lambda: 0,
         slicing: Callable[[], int] | None = None,
     ) -> None:
-        """security: what it asks of clients from outside, and leaves in a new cluster's metadata
-        session_check_phase_us: where in their interval its checks for ended sessions fall, see PeriodicCheck
-        now, slicing: as of a broker
-        """
         controller_id, config, recorder = base.controller_id, base.config, base.recorder
         self.controller_id = controller_id
         self.state: ControllerState | None = None
+        self._active_epoch = UNDEFINED_EPOCH  # The epoch in which `state` decides.
         self.is_open = False
         self.was_opened = False
         self.log: MetadataLog
@@ -141,20 +187,27 @@ class ControllerCore:
             on_answered=self._peer_answered,
         )
         self._addresses = dict(voters)
+        self._initial_controllers = base.initial_controllers
+        self._end_voter_change: Callable[[PlainAnswer], None] | None = None
 
     def start(self, now_us: int) -> list[Action]:
         self.log = MetadataLog(self._log_dir, self._disk, self.controller_id, now_us)
+        has_directories = self._rules.release >= DIRECTORIES_SINCE
+        local = Voter(self.controller_id, self.log.directory_id if has_directories else None)
         self.quorum = Quorum(
-            local_id=self.controller_id,
-            voters=tuple(self._addresses),
+            local=local,
+            voters=self._first_voters(local),
+            controllers=tuple(self._addresses),
             names=self._names,
             log=self.log,
-            timeouts=QuorumTimeouts(
+            config=QuorumConfig(
                 election_ms=self._config.controller_quorum_election_timeout_ms,
                 fetch_ms=self._config.controller_quorum_fetch_timeout_ms,
                 election_backoff_max_ms=self._config.controller_quorum_election_backoff_max_ms,
+                request_ms=self._config.controller_quorum_request_timeout_ms,
             ),
             draw=self._draw,
+            asks_first=self._rules.quorum_vote == "pre-vote",
         )
         self._fetches = MetadataFetches(self._outbox, self.quorum, self.log)
         threshold = self._config.metadata_log_max_record_bytes_between_snapshots
@@ -164,9 +217,20 @@ class ControllerCore:
         self.quorum.start(now_us)
         return self._actions(now_us)
 
+    def _first_voters(self, local: Voter) -> list[Voter]:
+        """Return the voters to use until the log names voters.
+
+        With kraft.version 1 only the disks of the first voters are formatted with their list (kafka-storage format
+        --initial-controllers); any other controller, and one with a new disk, learns the voters from the log.
+        """
+        if not self._initial_controllers:
+            return [Voter(controller) for controller in self._addresses]
+        voters = [Voter(voter, new_directory_id(CLUSTER_ID, voter)) for voter in self._initial_controllers]
+        return voters if local in voters else []
+
     def begin_shutdown(self, now_us: int) -> list[Action]:
-        """SIGTERM: a leader with peers first gives up and waits for a successor."""
-        if self.quorum.is_leader and len(self._addresses) > 1:
+        """Shut down (SIGTERM). A leader with peers first resigns and waits for a successor."""
+        if self.quorum.is_leader and len(self.quorum.voters) > 1:
             self._leaving = True
             self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self._stop)
             self.quorum.resign_for_good(now_us)
@@ -182,7 +246,7 @@ class ControllerCore:
             self._outbox.exit()
 
     def crash(self) -> None:
-        """The process is gone: its file descriptors close, nothing is written."""
+        """Close all files without writing, because the process was killed."""
         if self.is_open:
             self.is_open = False
             self.log.abandon()
@@ -190,60 +254,57 @@ class ControllerCore:
     # ------------------------------------------------------------------------------------- the operator's console
 
     # Simplified: an operator's commands (kafka-topics, kafka-leader-election) reach the controller directly and not
-    # over an admin client's connection; what the controller does with them is Kafka's.
-
-    def create_topic(
-        self,
-        name: str,
-        assignment: tuple[tuple[BrokerId, ...], ...] | None,
-        partitions: int | None,
-        replication_factor: int | None,
-        config: dict[str, str],
-        answer: OnReply,
-        now_us: int,
-    ) -> list[Action]:
-        creation = CreateTopic(
-            now_us=now_us,
-            name=name,
-            assignment=assignment,
-            partitions=None if assignment is not None else partitions,
-            replication_factor=None if assignment is not None else replication_factor,
-            config=config,
-        )
-        self._decide(creation, answer, now_us)
-        return self._actions(now_us)
-
-    def elect_leader(
-        self,
-        topic_partition: TopicPartition,
-        desired: BrokerId | None,
-        unclean: bool,
-        answer: OnReply,
-        now_us: int,
-    ) -> list[Action]:
-        election = ElectLeader(
-            now_us=now_us,
-            topic=topic_partition.topic,
-            partition=topic_partition.partition,
-            kind="unclean" if unclean else "preferred",
-            desired=desired,
-        )
-        self._decide(election, answer, now_us)
-        return self._actions(now_us)
+    # over an admin client's connection; the controller handles them as in Kafka.
 
     @property
     def answers_operator(self) -> bool:
         return self.state is not None
 
     def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:
-        """A topic's own settings; none if this controller is not active."""
+        """Answer with a topic's own settings; an empty mapping if this controller is not active."""
         answer({} if self.state is None else dict(self.state.image.topics[topic].config))
         return []
 
-    def operate(self, make_input: Callable[[int], ControllerInput], answer: OnReply, now_us: int) -> list[Action]:
-        """Any other request of an operator; `make_input` receives the time."""
-        self._decide(make_input(now_us), answer, now_us)
+    def operate(
+        self, make_input: Callable[[int], ControllerInput | ChangeVoters], answer: OnReply, now_us: int
+    ) -> list[Action]:
+        """Decide an operator's input, which `make_input` creates from the current time."""
+        asked = make_input(now_us)
+        if isinstance(asked, ChangeVoters):
+            self._change_voters(self._voter_change(asked), partial(_reply_with, answer), now_us)
+        else:
+            self._decide(asked, answer, now_us)
         return self._actions(now_us)
+
+    def _voter_change(self, asked: ChangeVoters) -> AddVoter | RemoveVoter:
+        # Simplified: the directory of a new voter is that from which it last fetched; Kafka's tool reads it from the
+        # disk of the controller on which it runs.
+        voter = self.quorum.known_replica(asked.controller_id, is_voter=not asked.is_addition)
+        return AddVoter(voter) if asked.is_addition else RemoveVoter(voter)
+
+    # ------------------------------------------------------------------------------------------------ changes of voters
+
+    def _change_voters(
+        self, change: AddVoter | RemoveVoter, answer: Callable[[PlainAnswer], None], now_us: int
+    ) -> None:
+        refused = self.quorum.change_voters(change, now_us)
+        if refused is None:
+            self._end_voter_change = answer
+        else:
+            answer(refused)
+
+    def _asked_for_change(
+        self, header: RequestHeader, request: Entity, answer: Callable[[PlainAnswer], None], now_us: int
+    ) -> None:
+        """Carry out AddRaftVoter or RemoveRaftVoter of a client or an observer. Source: ControllerApis"""
+        change = decode_voter_change(header, request)
+        if not self.quorum.is_leader:
+            answer(PlainAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        elif isinstance(change, PlainAnswer):
+            answer(change)
+        else:
+            self._change_voters(change, answer, now_us)
+            self._perform(now_us)
 
     # ----------------------------------------------------------------------------------------------------- NodeCore
 
@@ -301,7 +362,7 @@ class ControllerCore:
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
         channel = self._outbox.callers.get(connection)
         if channel is not None:
-            channel.disconnected(reason, now_us)
+            channel.disconnected(now_us)
         self._connections.gone(connection)
         if self.is_open:
             self._fetches.gone(connection)
@@ -315,17 +376,26 @@ class ControllerCore:
             piece = encode_snapshot_answer(header, wanted, self.quorum.snapshot_fetched(wanted, now_us))
             self._outbox.respond(connection, (piece,), header.api_key)
         elif header.api_key in VOTER_REQUESTS:
-            answer = self.quorum.asked(decode_request(header, frame), now_us)
+            answer = self.quorum.asked(decode_quorum_request(header, frame), now_us)
             self._outbox.respond(connection, (encode_answer(header, answer),), header.api_key)
+        elif header.api_key in VOTER_CHANGES:
+            respond = partial(self._respond_plainly, connection, header)
+            self._asked_for_change(header, decode_request(header, frame), respond, now_us)
+        elif header.api_key == API_VERSIONS:
+            versions = encode_api_versions_response(header.api_version, header.correlation_id, SERVED)
+            self._outbox.respond(connection, (versions,), API_VERSIONS)
         elif header.api_key == ENVELOPE:
             self._forwarded.received(connection, header, frame, now_us)
         elif not is_request_of_brokers(header):
-            raise PeerViolation(f"api {header.api_key} is not served by the controller")
+            raise PeerViolation(f"the controller does not support API key {header.api_key}")
         elif self.state is None:
             self._outbox.respond(connection, (error_response(header, ErrorCode.NOT_CONTROLLER),), header.api_key)
         else:
             asked = broker_request(header, frame, self.state.image, now_us)
             self._decide(asked.input, lambda reply: self._reply(connection, asked, reply), now_us)
+
+    def _respond_plainly(self, connection: ConnectionId, header: RequestHeader, answer: PlainAnswer) -> None:
+        self._outbox.respond(connection, (encoded(header, plain_fields(answer)),), header.api_key)
 
     @cached_property
     def _forwarded(self) -> ForwardedRequests:
@@ -339,12 +409,16 @@ class ControllerCore:
             outbox=self._outbox,
             active=lambda: self.state,
             decide=self._decide,
-            describe=self._describe,
+            ask_quorum=self._ask_quorum,
         )
 
-    def _describe(self, request: Entity, now_us: int) -> dict[str, object]:
-        description = self._fetches.description
-        return description.describe(request, self._addresses, self.log.end_offset, self._clock, now_us)
+    def _ask_quorum(
+        self, header: RequestHeader, request: Entity, answer: Callable[[dict[str, object]], None], now_us: int
+    ) -> None:
+        if header.api_key in VOTER_CHANGES:
+            self._asked_for_change(header, request, lambda ended: answer(plain_fields(ended)), now_us)
+        else:
+            answer(self._fetches.description.describe(request, self._addresses, self._clock, now_us))
 
     def _reply(self, connection: ConnectionId, asked: BrokerRequest, reply: Reply | None) -> None:
         if reply is None or self.state is None:
@@ -363,7 +437,7 @@ class ControllerCore:
         led_here = () if self._recorder.cause is None else (self._recorder.cause,)
         records = [action.record for action in decided if isinstance(action, AppendRecord)]
         if records:
-            # KRaft fsyncs its log before a record counts as held.
+            # KRaft fsyncs its log before it counts a record as replicated.
             self.log.append(records, self.quorum.epoch, now_us)
         decision = Decision(self.quorum.epoch, self._next_offset(), led_here, answer)
         for action in decided:
@@ -373,7 +447,7 @@ class ControllerCore:
                 decision.replies.append(action)
         self._decisions.add(decision, written=bool(records))
         if records:
-            self.quorum.appended()
+            self.quorum.appended(now_us)
             self._perform(now_us)
             self._fetches.wake(now_us)
         else:
@@ -385,7 +459,7 @@ class ControllerCore:
         return self.state.next_offset
 
     def _complete(self, now_us: int) -> None:
-        """Handle committed decisions: first their events, then the news for brokers, then the answers to requests."""
+        """Handle committed decisions: first their events, then the changes for brokers, then the responses."""
         committed = self._decisions.take_committed(self.quorum.high_watermark, self.log.epoch_at)
         self._fetches.wake(now_us)
         for decision in committed:
@@ -397,7 +471,7 @@ class ControllerCore:
     def _peer_answered(self, peer_id: BrokerId, request: Request, answer: AnyAnswer | None, now_us: int) -> None:
         if self.is_open:
             self.quorum.answered(peer_id, request, answer, now_us)
-            # At once: a leader that has just resigned must not decide anything in the same step.
+            # Immediately: a leader that has just resigned must not decide anything in the same step.
             self._perform(now_us)
 
     def _actions(self, now_us: int) -> list[Action]:
@@ -406,7 +480,7 @@ class ControllerCore:
         return self._connections.answered(self._outbox.take(), now_us)
 
     def _perform(self, now_us: int) -> None:
-        """Do what the quorum wants done, and take up or lay down the active controller's office."""
+        """Perform the quorum's actions, and start or stop being the active controller."""
         while self.is_open and (actions := self.quorum.take()):
             for action in actions:
                 match action:
@@ -421,20 +495,33 @@ class ControllerCore:
                             self._snapshots.committed(self.quorum.high_watermark)
                     case LeadershipChanged():
                         self._leadership_changed(now_us)
+                    case VotersAppended():
+                        self._voters_appended(action.offset, now_us)
+                    case VoterChangeEnded():
+                        assert self._end_voter_change is not None, "a change that has begun is answered once"
+                        end, self._end_voter_change = self._end_voter_change, None
+                        end(action.answer)
 
     def _leadership_changed(self, now_us: int) -> None:
-        if self.state is not None and not self.quorum.is_leader:
+        # A quorum of one voter can lose an epoch and lead the next one in the same step.
+        if self.state is not None and (not self.quorum.is_leader or self.quorum.epoch != self._active_epoch):
             self.state = None
             self._decisions.revert()
         self._fetches.wake(now_us)
         if self._leaving and not self.quorum.is_resigned:
             self._stop(now_us)
 
+    def _voters_appended(self, offset: Offset, now_us: int) -> None:
+        if self.state is not None and self.state.next_offset == offset:
+            (record,) = islice(self.log.records(offset), 1)
+            self.state.image.apply(record, offset)
+        self._fetches.wake(now_us)
+
     def _maybe_activate(self, now_us: int) -> None:
-        """The log is committed up to a record of our own epoch, so it holds everything that was ever decided."""
+        """Become active once a record of this epoch is committed, and with it all earlier decisions."""
         if self.state is not None or not self.quorum.has_committed_its_epoch:
             return
-        self.state = self._new_state()
+        self.state, self._active_epoch = self._new_state(), self.quorum.epoch
         self._load(self.state, now_us)
         cause = ActivationCause.COMMITTED
         self._recorder.emit(trace.ControllerActivated(node=self._name, controller_epoch=self.quorum.epoch, cause=cause))
@@ -474,5 +561,9 @@ class ControllerCore:
         )
 
 
+def _reply_with(answer: OnReply, ended: PlainAnswer) -> None:
+    answer(PlainReply(error=ended.error, message=ended.message or ""))
+
+
 def _ignore(reply: Reply | None) -> None:
-    """A decision of the controller's own timers answers no request."""
+    """Do nothing, because a decision that a timer caused has no request to answer."""

@@ -1,6 +1,6 @@
-"""The registry as a node of the network: one session per client, requests answered in turn, watches pushed.
+"""The registry, which stands for ZooKeeper, as a node: sessions, requests answered in order, and watches.
 
-source: ZooKeeper's ZooKeeperServer, SessionTrackerImpl, FileTxnLog
+Source: ZooKeeper's ZooKeeperServer, SessionTrackerImpl, FileTxnLog
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from controller import topics
 from controller.image import BrokerRegistration, MetadataImage, TopicImage
-from controller.inputs import ChangeConfig, ControllerInput, CreateTopic, CreateTopicReply, OnReply, TopicReply
+from controller.inputs import (
+    ChangeConfig,
+    ChangeVoters,
+    ControllerInput,
+    CreateTopic,
+    CreateTopicReply,
+    OnReply,
+    PlainReply,
+)
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import NO_SESSION, Registry, SessionId, SetData
 from controller.zookeeper.registry_events import RegistryTeller
@@ -46,7 +54,7 @@ REGISTRY_LOG_ID = uuid5(UUID(int=0), REGISTRY_LOG.topic)
 
 
 class RegistryCore:
-    """One incarnation of the registry; it takes over the log, and the sessions, of the one before it."""
+    """One process of the registry, which continues with the log and sessions of the previous process."""
 
     def __init__(
         self,
@@ -98,7 +106,7 @@ class RegistryCore:
         return self._outbox.take()
 
     def crash(self) -> None:
-        """The process is gone: its file descriptors close, nothing is written."""
+        """Close all files without writing, because the process was killed."""
         if self.is_open:
             self.is_open = False
             self._logs.abandon()
@@ -141,7 +149,7 @@ class RegistryCore:
         return []
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        """The session lives on: its client may come back over another connection."""
+        """Keep the session of a closed connection, since its client may reconnect."""
         self._connections.gone(connection)
         self._sessions.pop(connection, None)
         return []
@@ -165,7 +173,7 @@ class RegistryCore:
             return
         session = self._sessions.get(connection, NO_SESSION)
         if session not in self.registry.sessions:
-            raise PeerViolation("a request outside of a session")
+            raise PeerViolation("a request arrived on a connection without an open session")
         self.registry.touch(session, now_us)
         if kind == "ping":
             self._answer(connection, message)
@@ -179,7 +187,7 @@ class RegistryCore:
             self._answer(connection, message, results=[result_fields(result) for result in results])
 
     def _connect(self, connection: ConnectionId, peer: str, message: Mapping[str, Any], now_us: int) -> None:
-        """A new session, or the one the client had before its connection broke; 0 if that has expired."""
+        """Open a session, or resume the client's session on a new connection; answer session 0 if it has expired."""
         session = int(message["session"])
         if session == NO_SESSION:
             session = self.registry.open_session(peer, int(message["timeout_us"]), now_us)
@@ -192,7 +200,7 @@ class RegistryCore:
             self._answer(connection, message, session=NO_SESSION, timeout_us=0)
             return
         for other, known in list(self._sessions.items()):
-            if known == session:  # The connection that the client has given up.
+            if known == session:  # The client has given up this connection.
                 del self._sessions[other]
                 self._connections.close(other)
         self._sessions[connection] = session
@@ -204,7 +212,7 @@ class RegistryCore:
         self._outbox.respond(connection, (frame,), ZOOKEEPER)
 
     def _changed(self, writer: str, now_us: int) -> None:
-        """Log the changes, emit their events and notify the watchers: all before the answer to the writer."""
+        """Log the changes, emit their events and notify the watchers, before the response to the writer."""
         for transaction in self.registry.take_transactions():
             batch = build_batch([(None, encode_transaction(transaction))], timestamp_ms=now_us // 1000)
             self._log.append_as_leader(batch, 0, now_us)
@@ -214,7 +222,7 @@ class RegistryCore:
         self._tell_watchers()
 
     def _tell_watchers(self) -> None:
-        """A watcher without a connection reads again what it watched when it comes back."""
+        """Notify watchers. A client without a connection reads its watched nodes again after reconnecting."""
         connections = {session: connection for connection, session in self._sessions.items()}
         for event in self.registry.take_events():
             connection = connections.get(event.session)
@@ -225,64 +233,52 @@ class RegistryCore:
 
     # ------------------------------------------------------------------------------------------- the operator's tools
 
-    def create_topic(
-        self,
-        name: str,
-        assignment: tuple[tuple[BrokerId, ...], ...] | None,
-        partitions: int | None,
-        replication_factor: int | None,
-        config: dict[str, str],
-        answer: OnReply,
-        now_us: int,
-    ) -> list[Action]:
-        """kafka-topics --zookeeper: the tool places the replicas and writes the topic; the controller sees it."""
-        topic_id = uuid5(NAMESPACE_OID, f"{name}/{self.registry.zxid}")
-        wanted = CreateTopic(
-            now_us=now_us,
-            name=name,
-            assignment=assignment,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            config=config,
-        )
+    def _create_topic(self, wanted: CreateTopic, answer: OnReply) -> None:
+        """Create a topic as kafka-topics --zookeeper does: assign the replicas, and let the controller react."""
+        topic_id = uuid5(NAMESPACE_OID, f"{wanted.name}/{self.registry.zxid}")
         try:
             files = creation(self._image(), wanted, topic_id=topic_id, broker_config=self._config, names=self._names)
         except KafkaError as error:
             answer(CreateTopicReply(error=error.code, message=error.message))
-            return []
+            return
         self.registry.apply(NO_SESSION, files)
-        self._changed(self._node, now_us)
+        self._changed(self._node, wanted.now_us)
         answer(CreateTopicReply(error=ErrorCode.NONE, topic_id=topic_id))
+
+    def operate(
+        self, make_input: Callable[[int], ControllerInput | ChangeVoters], answer: OnReply, now_us: int
+    ) -> list[Action]:
+        match asked := make_input(now_us):
+            case CreateTopic():
+                self._create_topic(asked, answer)
+            case ChangeConfig():
+                answer(self._change_config(asked))
+            case _:
+                message = f"{type(asked).__name__} is not played in the ZooKeeper era"
+                answer(PlainReply(error=ErrorCode.UNSUPPORTED_VERSION, message=message))
         return self._connections.answered(self._outbox.take(), now_us)
 
-    def operate(self, make_input: Callable[[int], ControllerInput], answer: OnReply, now_us: int) -> list[Action]:
-        """Any other request of an operator: kafka-configs --zookeeper writes a topic's file; the rest is not played."""
-        asked = make_input(now_us)
-        if not isinstance(asked, ChangeConfig):
-            message = f"{type(asked).__name__} is not played in the ZooKeeper era"
-            answer(TopicReply(error=ErrorCode.UNSUPPORTED_VERSION, message=message))
-            return []
+    def _change_config(self, asked: ChangeConfig) -> PlainReply:
+        """Change a topic's settings as kafka-configs --zookeeper does."""
         path = znodes.config_path(asked.topic)
         node = self.registry.nodes.get(path)
         if node is None:
-            answer(TopicReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=f"there is no topic {asked.topic}"))
-            return []
+            message = f"there is no topic {asked.topic}"
+            return PlainReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message)
         try:
             stored = topics.checked_config(asked.config)
         except KafkaError as error:
-            answer(TopicReply(error=error.code, message=error.message))
-            return []
+            return PlainReply(error=error.code, message=error.message)
         otherwise = brokers_settings(self._config)
         changes = {key: otherwise.get(key) if value is None else value for key, value in stored.items()}
         config = {**znodes.config_of(node.data), **changes}
         data = znodes.config_data({key: value for key, value in config.items() if value is not None})
         self.registry.apply(NO_SESSION, SetData(path=path, data=data))
-        self._changed(self._node, now_us)
-        answer(TopicReply(error=ErrorCode.NONE))
-        return self._connections.answered(self._outbox.take(), now_us)
+        self._changed(self._node, asked.now_us)
+        return PlainReply(error=ErrorCode.NONE)
 
     def _image(self) -> MetadataImage:
-        """Brokers and topics as the checks of a new topic want them."""
+        """Return the metadata against which a new topic is checked: brokers and topics."""
         image = MetadataImage()
         for number in self.registry.children(znodes.BROKER_IDS):
             node = self.registry.nodes[znodes.broker_path(int(number))]

@@ -1,8 +1,9 @@
-"""The acceptor of one machine's server socket.
+"""Accepts connections on a server socket of one machine.
 
-A connection that may be a node's begins with a proof (peers.py); any other client is known by the client.id of its
-first request.
-source: SocketServer.Acceptor
+A connection from a machine of the cluster begins with a proof (peers.py). Any other client is identified by the
+client.id of its first request.
+
+Source: SocketServer.Acceptor
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ if TYPE_CHECKING:
     from cluster.security import ServerListener
 
 ACCEPTED_PER_TURN = 20
-"""Then other tasks have their turn (Processor.ConnectionQueueSize)."""
+"""The number of connections that are accepted before other tasks get their turn (Processor.ConnectionQueueSize)."""
 PROVES_WITHIN_S = 5.0
-"""A node sends its proof as soon as it is connected."""
+"""The seconds within which a node must send its proof after it has connected."""
 UNPROVEN_MAX = 64
-"""So many connections that may be of nodes wait for their proofs; of more, the oldest are closed."""
+"""The maximum number of connections that wait for a node's proof. One more closes the oldest."""
 PAUSE_S = 0.1
-"""Pause in accepting when the process has no file descriptor left, or as many connections as it may."""
+"""The pause in seconds when the process has no free file descriptor or has reached its connection limit."""
 
 
 class SocketAcceptor:
-    """Accepts for one incarnation of a machine's process; the kernel goes on accepting while that is paused.
+    """Accepts connections for one process of a machine. While the process is paused, the kernel still accepts them.
 
-    listener: None: the first, which all nodes use
+    Args:
+        listener: listener of the socket; None for the first listener, which all nodes use.
     """
 
     def __init__(self, fabric: TcpFabric, host: Host, server: socket.socket, listener: ServerListener | None) -> None:
@@ -91,7 +93,7 @@ class SocketAcceptor:
             return
         prepare(sock)
         server: Address = sock.getsockname()[:2]
-        # Clients come by other listeners.
+        # Clients use other listeners.
         node = self._fabric.expected(caller, server) if self._listener is None else None
         if node is None:
             self._admit(sock, caller, None)
@@ -99,7 +101,7 @@ class SocketAcceptor:
             self._fabric.nursery.start_soon(self._meet, sock, caller, server, node)
 
     async def _meet(self, sock: socket.socket, caller: Address, server: Address, node: str) -> None:
-        """Admit a node once it has proved that it is one; close everything else that comes from its address."""
+        """Admit a node after it has proved that it belongs to the run; close other connections from its address."""
         if len(self._unproven) == UNPROVEN_MAX:
             next(iter(self._unproven.values())).cancel()
         proof, secret = b"", self._fabric.secret
@@ -123,7 +125,7 @@ class SocketAcceptor:
         self._fabric.time.enter()
         try:
             end = self._fabric.accepted(self._host, sock, caller, node, self._listener)
-        except OSError:  # It was over before TLS could begin.
+        except OSError:  # The connection ended before TLS could begin.
             sock.close()
             return
         self._offer(end)
@@ -142,7 +144,7 @@ class SocketAcceptor:
 
 
 async def _first_bytes(sock: socket.socket) -> bytes:
-    """As many as a proof has; fewer if the connection ends, or if it is not a node that begins."""
+    """Read the bytes of a proof. Return fewer bytes if the connection ends or the bytes cannot be a proof."""
     data = b""
     while len(data) < RunSecret.PROOF_BYTES and RunSecret.BEGINNING.startswith(data[: len(RunSecret.BEGINNING)]):
         try:
@@ -159,7 +161,7 @@ async def _first_bytes(sock: socket.socket) -> bytes:
 
 
 def _send(sock: socket.socket, data: bytes) -> bool:
-    """A few bytes, which a new connection has room for. False if it is over."""
+    """Send a few bytes, which always fit into a new socket's buffer. Return False if the connection has ended."""
     try:
         return sock.send(data) == len(data)
     except OSError:

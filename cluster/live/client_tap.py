@@ -1,10 +1,10 @@
-"""Actions of clients from outside, as events: derived from the observed data on their connections.
+"""Events of outside clients, derived from the observed traffic on their connections.
 
-Our own producers and consumers state what they send, learn and read; an unmodified client states nothing, so its
-connection is read along, at the broker's end. It is the same story from the other side: a record counts as sent when
-its request has arrived, and as acked when the answer leaves for a client that is still there. Its latency is the
-broker's: from the arrival of the request that was answered to its answer with the kernel; with acks=0 it is unknown.
-Nothing is changed.
+Highwater's producers and consumers emit events about what they send, learn and read. Other clients emit none, so
+its connection is observed at the broker's end. A record counts as sent when its request has arrived, and as acked when
+the response leaves for a client that is still connected. Its latency is the broker's, as TotalTimeMs in Kafka's
+RequestMetrics: from the arrival of the request until the kernel has the response; with acks=0 it is unknown. The events
+have the times of their handling, whose distance differs from the latency on a busy machine. The traffic is not changed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple, Protocol
 
 from cluster.live.observations import (
@@ -24,30 +25,28 @@ from cluster.live.observations import (
     ProduceArrived,
     Topic,
 )
-from cluster.live.producer_names import ProducerNames
-from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believable
-from cluster.live.sequenced_batches import SequencedBatches
+from cluster.live.record_names import NamedBatch, Names, RecordNames, SequencedBatches, is_believable
 from cluster.server.accepted_connections import EventLimit
 from cluster.slices import paced
 from replica.causes import FailureCause, LeftOut, ResetCause
 from replica.errors import INDEFINITE, RETRIABLE, ErrorCode
-from replica.ids import Offset, TopicPartition
+from replica.ids import SAME_CLIENT_MARK, Offset, TopicPartition
 from replica.log.batches.records import BatchHeader
 from replica.trace import events as trace
 from replica.trace.events import TraceLog
 
 POSITIONS_MAX = 100_000
-"""Of all clients in all partitions; a client that has not read one for longest begins anew there."""
+"""The maximum number of positions over all clients and partitions. The least recently used position is dropped."""
 REPEATED_AT_ONCE, REPEATED_PER_SECOND = 200_000, 500
-"""Events of one client's reading without anything new: records it has read before, refusals, moves."""
+"""The limits of events about one client's reads that have no new information: repeated records, errors, seeks."""
 REFUSED_PER_ANSWER = 100
-"""Events of partitions that one Fetch names and does not get."""
+"""The maximum number of events about partitions with errors in one Fetch response."""
 ANSWERS_IN_FLIGHT = 5
-"""max.in.flight.requests.per.connection of most clients."""
+"""The default max.in.flight.requests.per.connection of most clients."""
 
 
 class SentBatch(NamedTuple):
-    """One batch of a Produce request in progress. producer: its name"""
+    """A batch of a Produce request in progress, and the name of its producer."""
 
     batch: NamedBatch
     producer: str
@@ -61,7 +60,9 @@ class SentBatch(NamedTuple):
 class Position:
     """The offsets of a partition that one client has requested and read.
 
-    highest: ever read     is_left_out: its reads emit no events, for it has read so much before
+    Attributes:
+        highest: the highest offset ever read.
+        is_left_out: True if reads emit no events, because the client has repeated so many.
     """
 
     asked: Offset = -1
@@ -72,28 +73,27 @@ class Position:
 
 
 class SentRecords(Protocol):
-    """Known batches, sent ones and those in the logs, as derived from the events emitted here."""
+    """An index of the batches that were sent and that logs hold, derived from the events emitted here."""
 
     def number(self, partition: TopicPartition, crc: int) -> int:
-        """Of the batch that was sent last with this CRC."""
-        ...
+        """Return the number of the batch that was last sent with this CRC."""
 
     def records_of(self, number: int) -> Names: ...
 
     def records(self, partition: TopicPartition, base_offset: Offset, crc: int) -> Names:
-        """Of the batch at that offset; () if it was never sent."""
-        ...
+        """Return the names of the records in the batch at an offset; () if it was never sent."""
 
     def gone(self, partition: TopicPartition, base_offset: Offset, crc: int) -> frozenset[Offset]:
-        """Offsets of its records that compaction has taken."""
-        ...
+        """Return the offsets of the batch's records that compaction has removed."""
 
 
 class ClientTap:
-    """Everything that the taps of single connections share.
+    """The state shared by the observers of all client connections.
 
-    names_in: names of the records of the batch that begins at an offset in a node's log, () if none is known
-    is_taken: whether a record has a name already     topic_name: of a topic id, None if it is unknown
+    Args:
+        names_in: returns the names of the records in the batch that begins at an offset of a node's log, or ().
+        is_taken: returns True if a record already has this name.
+        topic_name: returns the name of a topic id, or None if it is unknown.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ClientTap:
         return ClientStory(self, client, node).observe
 
     def topic_deleted(self, topic: str) -> None:
-        """A new topic of the same name begins at offset 0, and with no producer known."""
+        """Forget a deleted topic. A new topic of the same name begins at offset 0 and without producers."""
         self.sequenced.topic_deleted(topic)
         for key in [key for key in self.positions if key[1].topic == topic]:
             del self.positions[key]
@@ -131,16 +131,16 @@ class ClientTap:
 
 
 class Tap(Protocol):
-    """The observer of connections."""
+    """An observer of client connections."""
 
     def topic_name(self, topic: Topic) -> str | None: ...
 
     def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
-        """A client has connected to a node. Returns what takes the observations, each with its time."""
+        """Observe a client's new connection to a node. Return a function that takes each observation and its time."""
 
 
 class ClientStory:
-    """The events of one connection."""
+    """Translates the observations on one connection into trace events."""
 
     __slots__ = ("_connection", "_latest", "_produced", "_producer", "client", "node", "shared")
 
@@ -150,11 +150,14 @@ class ClientStory:
         self.node = node
         self._connection = shared.names.connected(node)
         self._producer: tuple[int, int, str] | None = None
-        """The producer id that came last, its key among the client's producers, and its name."""
+        """The latest producer id, its key among the client's producers, and the producer's name."""
         self._produced: deque[dict[TopicPartition, SentBatch]] = deque()
-        """By request that has no answer yet, in their order."""
+        """The batches of each unanswered request, in the order of the requests."""
         self._latest: deque[list[NamedBatch]] = deque(maxlen=ANSWERS_IN_FLIGHT)
-        """By answer, what it acked: it may still have been on its way when the connection ended."""
+        """The batches acked by each of the latest responses.
+
+        The client may miss these responses if the connection ends.
+        """
 
     def observe(self, observation: Observation, now_us: int) -> None:
         match observation:
@@ -268,16 +271,16 @@ class ClientStory:
         shared, named = self.shared, sent.batch
         names = named.names
         if named.header.producer_id >= 0:
-            # Of a retry whose first sending was forgotten, the answer shows which batch it is.
+            # If a retry's first sending was forgotten, the answer shows which batch it is.
             names = shared.names_in(named.topic_partition, self.node, base_offset) or names
-        for place, name in enumerate(paced(names)):
+        for index, name in enumerate(paced(names)):
             shared.recorder.emit(
                 trace.RecordAcked(
                     sent.producer,
                     *named.topic_partition,
                     peer=self.node,
                     record=name,
-                    offset=base_offset + place if base_offset >= 0 else base_offset,
+                    offset=base_offset + index if base_offset >= 0 else base_offset,
                     acks=sent.acks,
                     latency_us=left_us - sent.sent_us,
                 ),
@@ -287,9 +290,10 @@ class ClientStory:
         self._latest[-1].append(named)
 
     def _failed(self, sent: SentBatch, part: PartitionAnswered, left_us: int) -> None:
-        """An error that a producer does not retry is the end of these records; what others lead to, is seen later.
+        """Record that a batch failed, and forget it if a producer does not retry the error.
 
-        Their names are kept: a producer splits a batch that is too large, and numbers one anew that is out of order.
+        The names of its records are kept, since a producer splits a batch that is too large and renumbers a batch that
+        is out of order.
         """
         message = part.message or None
         seq = self._refused(sent, part.error, FailureCause.ERROR, message)
@@ -337,7 +341,7 @@ class ClientStory:
     # --------------------------------------------------------------------------------------------------------- fetch
 
     def _moved(self, partition: TopicPartition, offset: Offset) -> None:
-        """A fetch that does not go on where the last one ended: the client has started, sought, or was sent away."""
+        """Record that a client fetches from another offset than the next: it started, sought or was redirected."""
         position = self.shared.position(self.client, partition)
         asked, position.asked = position.asked, offset
         if asked < 0 or offset in (asked, position.read + 1) or position.is_left_out:
@@ -371,14 +375,18 @@ class ClientStory:
         )
 
     def _may_repeat(self, count: int) -> bool:
-        """Whether so many events without anything new may be emitted for this client."""
+        """Return True if this client may have that many more events without new information."""
         recorder = self.shared.recorder
         return self.shared.limit.may_emit(recorder, self.node, self.client, recorder.at_us, LeftOut.READS, count)
 
     def _partition_handed(
         self, partition: TopicPartition, error: ErrorCode, headers: Sequence[BatchHeader], *, is_stated: bool
     ) -> None:
-        """is_stated: whether an error is worth an event"""
+        """Record what a Fetch response holds for one partition.
+
+        Args:
+            is_stated: True if an error gets an event.
+        """
         position = self.shared.position(self.client, partition)
         if error is not ErrorCode.NONE:
             position.error = error.name
@@ -396,7 +404,10 @@ class ClientStory:
             self._read(partition, position, header)
 
     def _read(self, partition: TopicPartition, position: Position, header: BatchHeader) -> None:
-        """Whole batches are sent; a client drops what lies before the offset it has asked for."""
+        """Emit events for the records of a batch from the requested offset on.
+
+        Brokers send whole batches; clients drop the rest.
+        """
         if header.is_control:
             return
         first = max(header.base_offset, position.asked)
@@ -421,14 +432,64 @@ class ClientStory:
         for offset in paced(range(first, header.base_offset + (len(names) or header.record_count))):
             if offset in gone:
                 continue
-            place = offset - header.base_offset
+            index = offset - header.base_offset
             self.shared.recorder.emit(
                 trace.RecordRead(
                     self.client,
                     *partition,
                     peer=self.node,
                     offset=offset,
-                    record=names[place] if names else f"?{offset}",
+                    record=names[index] if names else f"?{offset}",
                     leader_epoch=header.leader_epoch,
                 )
             )
+
+
+# --------------------------------------------------------------------------------------------------- names of producers
+#
+# Many applications keep the default client.id of their library, so several producers may share one client.id.
+#
+# Each producer has its own name while it is connected: the first has the client's, the others add `#2`, `#3` and so on.
+# An idempotent producer is known by its producer id. Producers without one are distinguished by their connections: two
+# open connections to one broker that both carried records belong to two producers. The second producer at one broker
+# is taken to be the second producer at every other broker.
+
+
+class ProducerNames:
+    """The names of connected producers."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, dict[int, int]] = {}
+        """For each client and producer key, its producer id, or -1, -2 and so on if it has none."""
+        self._connections: dict[tuple[str, int], int] = {}
+        self._anonymous: dict[tuple[str, str], set[int]] = {}
+        """For each client and broker, the negative keys in use."""
+
+    def enter(self, client: str, node: str, producer_id: int) -> int:
+        """Assign a key to a producer that sends its first records over a connection."""
+        key = producer_id
+        if key < 0:
+            taken = self._anonymous.setdefault((client, node), set())
+            key = next(one for one in count(-1, -1) if one not in taken)
+            taken.add(key)
+        numbers = self._numbers.setdefault(client, {})
+        if key not in numbers:
+            numbers[key] = next(number for number in count(1) if number not in numbers.values())
+        self._connections[client, key] = self._connections.get((client, key), 0) + 1
+        return key
+
+    def name(self, client: str, key: int) -> str:
+        number = self._numbers[client][key]
+        return client if number == 1 else f"{client}{SAME_CLIENT_MARK}{number}"
+
+    def leave(self, client: str, node: str, key: int) -> None:
+        """Release a key, because the connection has ended or another producer sends over it."""
+        if key < 0:
+            self._anonymous[client, node].discard(key)
+            if not self._anonymous[client, node]:
+                del self._anonymous[client, node]
+        self._connections[client, key] -= 1
+        if not self._connections[client, key]:
+            del self._connections[client, key], self._numbers[client][key]
+            if not self._numbers[client]:
+                del self._numbers[client]

@@ -1,8 +1,8 @@
-"""The messages between the process that runs a cluster and the processes of its nodes, over a socket pair each.
+"""The messages between the process that runs a cluster and its node processes, over one socket pair each.
 
 Messages are pickled: both ends belong to this run, the pair is inherited, and no other process can reach it. A message
-is one packet (SOCK_SEQPACKET), or several if it is too large: clients decide how much there is to report. Of a message
-whose sender is killed before its last part, nothing is taken.
+is one packet (SOCK_SEQPACKET), or several if it is too large. If a sender is killed before the last part of a message,
+the message is dropped.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from typing import NamedTuple
 from cluster.live.observations import Observation
 from cluster.network.links import HoldRule, Latency, Link, Network
 from cluster.network.passage import ByteCounts
+from cluster.request_faults import RequestFault
 from replica.log.files.disk import Disk, ServiceTime
 from replica.trace.events import TraceEvent
 
 PACKET_BYTES = 1 << 20
-"""The largest packet that is read."""
+"""The maximum size of a packet that is read."""
 TOLD_BYTES = 1 << 17
-"""The largest packet that a node sends. A system caps socket buffers, at 212,992 bytes unless it is set up otherwise
-(net.core.wmem_max), and refuses with EMSGSIZE what does not fit into one."""
+"""The maximum size of a packet that a node sends.
+
+Linux limits socket buffers (net.core.wmem_max, 212,992 bytes by default) and refuses packets that do not fit into one
+with EMSGSIZE.
+"""
 PART_BYTES = TOLD_BYTES - 1024
-"""Size of one packet's part of a message that is too large for it."""
+"""The size of one packet's part of a message that is too large for one packet."""
 BUFFER_BYTES = 4 << 20
 
 
@@ -33,7 +37,7 @@ BUFFER_BYTES = 4 << 20
 
 
 class NumberedEvent(NamedTuple):
-    """Its own number and those of its causes count from 0 in each life of a node."""
+    """An event with its number and those of its causes. Numbers count from 0 in each process of a node."""
 
     number: int
     causes: tuple[int, ...]
@@ -42,7 +46,7 @@ class NumberedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventsTold:
-    """All events of one step: whole, because what holds after a step need not hold within it."""
+    """All events of one step. A message has a whole step, because invariants need not hold within a step."""
 
     at_us: int
     events: tuple[NumberedEvent, ...]
@@ -50,7 +54,10 @@ class EventsTold:
 
 @dataclass(frozen=True, slots=True)
 class FileTold:
-    """The part of a segment file that a disk keeps. how: opened, flushed, truncated or forgotten, at `size` bytes"""
+    """An operation on a segment file, which determines the part of the file that survives a power loss.
+
+    `how` is the operation: opened, flushed, truncated or forgotten. `size` is the file's size in bytes at that time.
+    """
 
     log_dir: str
     how: str
@@ -65,7 +72,7 @@ class BytesTold:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTold:
-    """To the question of this number; in its place among the events."""
+    """The answer to a numbered request, sent in order with the events."""
 
     at_us: int
     number: int
@@ -74,7 +81,7 @@ class AnswerTold:
 
 @dataclass(frozen=True, slots=True)
 class ObservationTold:
-    """Data on a connection of an outside client; connections are numbered in each life."""
+    """Data observed on a connection of an outside client. Connection numbers begin again in each process of a node."""
 
     at_us: int
     connection: int
@@ -84,21 +91,21 @@ class ObservationTold:
 
 @dataclass(frozen=True, slots=True)
 class OutsiderTold:
-    """An outside client has connected for the first time."""
+    """The first connection of an outside client."""
 
     client: str
 
 
 @dataclass(frozen=True, slots=True)
 class SettledTold:
-    """The state of this number is in force."""
+    """The report that the node state with this number is in force."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class ExitTold:
-    """The process ends by itself. how, why: as of Exit"""
+    """The end of a process by itself. `how` and `why` are as in Exit."""
 
     at_us: int
     how: str
@@ -107,7 +114,7 @@ class ExitTold:
 
 @dataclass(frozen=True, slots=True)
 class PartTold:
-    """A stretch of a message that is too large for a packet."""
+    """One part of a message that is too large for a packet."""
 
     data: bytes
     is_last: bool
@@ -121,7 +128,7 @@ Told = EventsTold | FileTold | BytesTold | AnswerTold | ObservationTold | Outsid
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """The state of one link after faults and the scenario's settings."""
+    """The state of one link, with the scenario's settings and all active faults."""
 
     source: str
     target: str
@@ -169,11 +176,15 @@ class DiskState:
 class NodeState:
     """The environment of one node, as set by the timeline.
 
-    links: that begin or end there     dark: machines without power     clock_offset_us: of its wall clock
+    Attributes:
+        links: links that begin or end at the node.
+        dark: machines without power.
+        clock_offset_us: offset of the node's wall clock.
     """
 
     links: tuple[LinkState, ...] = ()
     holds: tuple[HoldRule, ...] = ()
+    request_faults: tuple[RequestFault, ...] = ()
     dark: tuple[str, ...] = ()
     disks: Mapping[str, DiskState] = field(default_factory=dict)
     clock_offset_us: int = 0
@@ -187,7 +198,10 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """An operator's request to the node's core, by the name of its method. answered: its answer is waited for"""
+    """An operator's request to the node's core, which calls a method by its name.
+
+    If `answered` is True, the caller waits for the answer.
+    """
 
     number: int
     method: str
@@ -197,7 +211,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """RST on every connection to a peer."""
+    """The order to reset (RST) every connection to a peer."""
 
     peer: str
 
@@ -209,16 +223,19 @@ Order = Settle | Ask | Reset
 
 
 def control_pair() -> tuple[socket.socket, socket.socket]:
-    """(ours, not blocking; the node's, blocking: a process whose messages are not read stands still)"""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for end in (ours, theirs):
+    """Return the main process's non-blocking end and the node's blocking end.
+
+    A node whose messages are not read blocks.
+    """
+    own, node = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (own, node):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
-    ours.setblocking(False)
-    return ours, theirs
+    own.setblocking(False)
+    return own, node
 
 
 def packets(told: Told) -> Iterator[bytes]:
-    """The message as one packet, or as several."""
+    """Yield a message as one packet, or as several parts if it is too large."""
     data = pickle.dumps(told, pickle.HIGHEST_PROTOCOL)
     if len(data) <= TOLD_BYTES:
         yield data
@@ -229,13 +246,13 @@ def packets(told: Told) -> Iterator[bytes]:
 
 
 class ToldParts:
-    """Messages again out of packets."""
+    """A buffer that assembles messages from packets."""
 
     def __init__(self) -> None:
         self._begun = bytearray()
 
     def take(self, packet: memoryview) -> Told | None:
-        """None: the rest of the message is still to come."""
+        """Add a packet to the message. Return the message if it is complete, None if more parts follow."""
         message: Told | PartTold = pickle.loads(packet)  # noqa: S301  # from a process of this run
         if not isinstance(message, PartTold):
             return message

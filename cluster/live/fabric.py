@@ -1,7 +1,7 @@
-"""The live world: machines of this process, and TCP connections between them and from any outside client.
+"""The fabric of live runs: machines of this process, and TCP connections between them and from outside clients.
 
-A world needs to know only this of others: which node is reached at an address (`name_of`), and the state of the
-links that begin at its own machines.
+A fabric needs to know only two things about other processes: which node has an address (`name_of`), and the state of
+the links that begin at its own machines.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ from replica.trace.events import ConnectionClosed, ConnectionLost, RequestCrashe
 
 SYN_BYTES = 60
 WORKERS = 2
-"""Threads for long work; their number also bounds their memory."""
+"""The number of threads for long jobs, which also bounds the memory of such jobs."""
 
 __all__ = ["PortTaken", "TcpFabric"]
 
 
 class LiveNetworkEvents(NetworkEvents):
-    """Leaves out what any client can cause without end. Every end of a connection that carried a request is an event:
-    it separates what was sent over one connection from what came over the next."""
+    """Network events of a live run, without those that an outside client could cause without limit.
+
+    There is an event for every end of a connection that carried a request, because it separates what was sent over one
+    connection from what was sent over the next.
+    """
 
     def __init__(self, trace: TraceLog, api_name: Callable[[int], str]) -> None:
         super().__init__(trace, api_name)
@@ -61,12 +64,14 @@ class LiveNetworkEvents(NetworkEvents):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDoors:
-    """How the servers of one process are reached.
+    """The addresses, ports and security of the servers of one process.
 
-    bind_host: the address that servers with a port of their own listen on, and are reached at; 0.0.0.0: all of this
-    machine's, and nodes reach each other at the loopback     ports: of those; others get a free one of the loopback
-    security: what its servers ask of clients from outside
-    secret: of the run that another process has begun; None: this one begins it
+    Attributes:
+        bind_host: address on which servers with a fixed port listen and are reached; 0.0.0.0 for all addresses of this
+            machine, in which case nodes use the loopback interface.
+        ports: fixed ports by server; other servers get a free port of the loopback interface.
+        security: security protocol that servers require of outside clients.
+        secret: secret of a run that another process has started; None if this process starts it.
     """
 
     bind_host: str = LOOPBACK
@@ -76,13 +81,17 @@ class ServerDoors:
 
 
 class TcpFabric:
-    """All machines of one process and their connections. raises: TlsFilesInvalid"""
+    """All machines of one process and their connections.
+
+    Raises:
+        TlsFilesInvalid: if the certificate or key cannot be used.
+    """
 
     is_live = True
     tells_acks_first = False
-    """Whether an ack counts before the kernel has it: a SIGKILL may come in between."""
+    """True if an ack is recorded before the kernel has it, because a SIGKILL may come in between."""
     end_kind: type[TcpConnection] = TcpConnection
-    """Of an end that this process opens."""
+    """The class of connections that this process opens."""
 
     def __init__(
         self,
@@ -104,18 +113,18 @@ class TcpFabric:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.nursery: trio.Nursery
         self.tap: Tap | None = None
-        """Observes the connections of clients from outside; None: they are not observed."""
+        """The observer of outside clients' connections; None if they are not observed."""
         self.slices = Slices(
             now=lambda: time.now_us,
             clock=time.slicing,
             at=lambda at_us, go_on: time.at(at_us, lambda: go_on(time.now_us)),
         )
-        """In which it does: a request may hold very many records."""
+        """The slices in which connections are observed, because one request may have very many records."""
         self._bind_host = doors.bind_host
         self._wanted_ports = doors.ports
         self._ports: dict[str, ServerPort] = {}
         self._more_ports: dict[str, list[tuple[ServerPort, ServerListener]]] = {}
-        """Of each machine, beside the first."""
+        """Server ports of each machine besides its first."""
         self._acceptors: dict[str, list[SocketAcceptor]] = {}
         self._ends: dict[TcpConnection, None] = {}
         self._dark: dict[TcpConnection, None] = {}
@@ -125,7 +134,7 @@ class TcpFabric:
         self._trace = trace
         self._outsiders: dict[str, None] = {}
         self._callers: dict[tuple[Address, Address], TcpConnection] = {}
-        """Ends that were opened here and are not yet accepted, by both addresses."""
+        """Connections opened by this process and not accepted yet, by the addresses of both ends."""
 
     # ------------------------------------------------------------------------------------------------------ machines
 
@@ -135,7 +144,11 @@ class TcpFabric:
         return host
 
     def address(self, name: str, port: int) -> Address:
-        """raises: PortTaken, for a port that was asked for"""
+        """Return the address of a server, after opening its ports if necessary.
+
+        Raises:
+            PortTaken: if the requested port is in use.
+        """
         if name not in self._ports:
             host = self._bind_host if name in self._wanted_ports else LOOPBACK
             self._ports[name] = ServerPort(host, self._wanted_ports.get(name, 0))
@@ -145,7 +158,7 @@ class TcpFabric:
         return self._ports[name].address
 
     def name_of(self, address: Address) -> str:
-        """The machine whose server is reached at an address, else the address itself."""
+        """Return the machine whose server has this address, or else the address as text."""
         for name, port in self._ports.items():
             if address == port.address:
                 return name
@@ -174,7 +187,10 @@ class TcpFabric:
             self.nursery.start_soon(acceptor.run)
 
     def deaf(self, host: Host) -> None:
-        """A dead process's server socket refuses. Of a machine without power nothing is heard: it stays, unattended."""
+        """Close the server socket of a dead process, so that the kernel refuses connections.
+
+        A machine without power keeps its socket open, but does not answer.
+        """
         if host.powered:
             self._close_acceptors(host.name)
 
@@ -183,18 +199,21 @@ class TcpFabric:
             acceptor.close()
 
     def expected(self, caller: Address, server: Address) -> str | None:
-        """The machine that a connection with these addresses claims to come from; None: it comes from outside."""
+        """Return the machine that a connection with these addresses claims to come from; None for an outside client."""
         near = self._callers.get((caller, server))
         return None if near is None else near.host.name
 
     def accepted(
         self, host: Host, sock: socket.socket, caller: Address, node: str | None, listener: ServerListener | None
     ) -> TcpConnection:
-        """Our end of an accepted connection.
+        """Create the server's end of an accepted connection.
 
-        node: which has proved that it is at the other end; None: a client from outside
-        listener: None: the first, which all nodes use
-        raises: OSError, if it is over already
+        Args:
+            node: the node that has proved to be at the other end; None for an outside client.
+            listener: None for the first listener, which all nodes use.
+
+        Raises:
+            OSError: if the connection has already ended.
         """
         has_tls = listener is None or listener.has_tls
         if node is None and has_tls and self._tls is not None:
@@ -210,30 +229,30 @@ class TcpFabric:
         self._ends[end] = None
         return end
 
-    # What a world must know that is not the only one of its cluster: see `neighbours`.
+    # Subclasses for several processes in one cluster override these methods: see `neighbours`.
 
     def proves_itself(self, name: str) -> bool:
-        """The server on this machine belongs to this run, wherever it runs."""
+        """Return True if the machine's server belongs to this run, in whatever process."""
         return self.is_here(name)
 
     def is_here(self, name: str) -> bool:
-        """The server on this machine is in this process."""
+        """Return True if the machine's server is in this process."""
         return name in self._ports
 
     def is_dark(self, name: str) -> bool:
-        """A machine without power."""
+        """Return True if the machine has no power."""
         host = self.hosts.get(name)
         return host is not None and not host.powered
 
     def hides_end(self, node: str, peer: str) -> bool:
-        """The kernel knows that the connection has ended, and on a real network `node` would not know."""
+        """Return True if a real network would hide from `node` that the connection has ended."""
         return peer.startswith(OUTSIDE) and self.network.link(peer, node).is_cut
 
     def bind(self, sock: socket.socket, source: str) -> None:
-        """Before a machine connects."""
+        """Bind a socket before its machine connects."""
 
     def outsider(self, name: str) -> str:
-        """The name of a client from outside this process: its own, as long as there are not too many."""
+        """Register an outside client and return its name. Clients beyond the maximum share one name."""
         if name not in self._outsiders and len(self._outsiders) >= OUTSIDERS_MAX:
             name = OTHERS
         self._outsiders[name] = None
@@ -249,7 +268,7 @@ class TcpFabric:
         self.time.enter(cause)
 
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
-        """If a client's request hits a bug, the cluster stays up for all others; the bug is reported and counted."""
+        """Report a bug in Highwater that a client's request has triggered; return True, so that the run continues."""
         last = traceback.extract_tb(failure.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
         bug = type(failure).__name__
@@ -259,7 +278,11 @@ class TcpFabric:
     # ----------------------------------------------------------------------------------------------- connections
 
     async def connect(self, source: Host, target: str, port: int) -> TcpConnection:
-        """raises: ConnectionGone when refused; waits for as long as the network is silent"""
+        """Open a connection, waiting while the network gives no answer.
+
+        Raises:
+            ConnectionGone: if the connection is refused.
+        """
         cause = self.time.cause
         name = self.name_of((target, port))
         await self._syn_and_answer(source.name, name)
@@ -276,9 +299,9 @@ class TcpFabric:
         return end
 
     async def _syn_and_answer(self, source: str, target: str) -> None:
-        """Effects of faults on connecting; the kernel's own part comes after them.
+        """Wait as long as faults delay the connection request and its answer.
 
-        Simplified: TCP would repeat the connection request with growing pauses; here it goes on as soon as it can.
+        Simplified: TCP would repeat the connection request with growing pauses; here it continues as soon as it can.
         """
         there, back = self.network.link(source, target), self.network.link(target, source)
         while self._is_silent(source, target):
@@ -304,7 +327,7 @@ class TcpFabric:
         try:
             self.bind(sock, source.name)
             error = sock.connect_ex(address) if can_be_dialed(address) else errno.EINVAL
-            # Known before any task can accept it: no other task has run since.
+            # The entry exists before any task can accept the connection, because no other task has run since.
             key = sock.getsockname()[:2], address
             if self.is_here(name):
                 end.tells_causes()
@@ -333,7 +356,10 @@ class TcpFabric:
         self._dark.pop(end, None)
 
     def went_dark(self, end: TcpConnection) -> None:
-        """Its machine has no power; the other end must not learn that from the kernel, which has."""
+        """Mark a connection whose machine has lost power.
+
+        The kernel still knows the connection, but the other end must not learn from it that the machine is off.
+        """
         self._dark[end] = None
 
     # --------------------------------------------------------------------------------------------------- faults
@@ -351,10 +377,15 @@ class TcpFabric:
             self.time.resume(parking)
 
     async def settle(self) -> None:
-        pass  # Everything is here.
+        pass  # In one process, faults are in force immediately.
 
     async def stand_still(self) -> None:
-        pass  # Nothing happens while the driver of time does nothing.
+        """Observe what clients have sent and received so far. Nothing else runs until the caller advances the time."""
+        self.finish_reading()
+
+    def finish_reading(self) -> None:
+        """Observe the remaining data that clients have sent and received so far."""
+        self.slices.finish()
 
     async def reset(self, one: str, two: str) -> int:
         ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]

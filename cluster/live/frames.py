@@ -1,4 +1,7 @@
-"""Frames out of a stream of bytes: a size of four bytes, then as many bytes. source: NetworkReceive"""
+"""Splits a stream of bytes into frames. A frame is preceded by its size in four bytes.
+
+Source: NetworkReceive
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,36 @@ from collections.abc import Callable
 SIZE_BYTES = 4
 LIMITS = "socket.request.max.bytes; before a login sasl.server.max.receive.size"
 SCRATCH_BYTES = 64 * 1024
-"""Limit of one read of small frames; one buffer serves all connections, because nothing waits while it is in use."""
+"""The maximum size of one read of small frames.
+
+All connections share one buffer, because no task waits while it uses it.
+"""
 LEAST_STEP_BYTES, STEP_BYTES = 16 * 1024, 1 << 20
-"""A large frame gets memory as its bytes come, not for what its size promises: at most as much again as it has."""
+"""The steps in which a large frame gets memory: as its bytes arrive, and at most twice as much as has arrived."""
 
 
 HTTP_BEGINNINGS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI ")
 TLS_HANDSHAKE = b"\x16\x03"
-"""A record with the handshake of any version from SSL 3.0 to TLS 1.3. source: RFC 8446 5.1"""
+"""The first bytes of a TLS handshake record of any version from SSL 3.0 to TLS 1.3 (RFC 8446 5.1)."""
 
 
 class FrameTooLarge(Exception):
-    """A size that is negative or above the limit: the connection cannot be read any further."""
+    """A frame size is negative or above the limit, so that nothing more can be read from the connection."""
 
 
 class LargeFrame(bytearray):
-    """A frame with memory of its own; a weak reference shows when it is no longer used."""
+    """A frame with its own memory. A weak reference shows when it is no longer in use."""
 
     __slots__ = ("__weakref__",)
 
 
 class SocketFrameReader:
-    """max_bytes: of a frame; None: no limit (a client trusts its brokers, as Kafka's does)"""
+    """A reader of frames from a socket.
+
+    Args:
+        max_bytes: maximum size of a frame; None for no limit, because a client trusts its brokers, as Kafka's clients
+            do.
+    """
 
     __slots__ = ("_announced", "_buffer", "_filled", "_large", "_large_bytes", "_scratch", "_sock", "max_bytes")
 
@@ -40,13 +51,19 @@ class SocketFrameReader:
         self.max_bytes = max_bytes
         self._buffer = bytearray()
         self._announced: int | None = None
-        """Bytes of the frame that `_buffer` begins with; None while that was not looked at."""
+        """The size of the first frame in `_buffer`, None if it is not known yet."""
         self._large: LargeFrame | None = None
         self._large_bytes = 0
         self._filled = 0
 
     def fill(self) -> int:
-        """One read; 0 at the end of the stream. raises: BlockingIOError, OSError, FrameTooLarge"""
+        """Read once from the socket. Return the number of bytes, 0 at the end of the stream.
+
+        Raises:
+            BlockingIOError: if no data is there.
+            OSError: if the connection failed.
+            FrameTooLarge: if the announced size is not allowed.
+        """
         if self._large is not None:
             return self._fill_large(self._large)
         count = self._sock.recv_into(self._scratch)
@@ -57,12 +74,16 @@ class SocketFrameReader:
         return count
 
     def _size(self) -> int | None:
-        """Of the frame that comes first, None while that is not known. raises: FrameTooLarge"""
+        """Return the size of the first frame, None if it is not known yet.
+
+        Raises:
+            FrameTooLarge: if the size is not allowed.
+        """
         if self._announced is None and len(self._buffer) >= SIZE_BYTES:
             size = int.from_bytes(self._buffer[:SIZE_BYTES], "big", signed=True)
             if size < 0 or (self.max_bytes is not None and size > self.max_bytes):
-                why = _no_length(self._buffer) or f", {self.max_bytes} are allowed ({LIMITS})"
-                raise FrameTooLarge(f"a frame of {size} bytes was announced{why}")
+                why = _no_length(self._buffer) or f"; at most {self.max_bytes} are allowed ({LIMITS})"
+                raise FrameTooLarge(f"a frame claims {size} bytes{why}")
             self._announced = size
         return self._announced
 
@@ -73,7 +94,7 @@ class SocketFrameReader:
 
     def _fill_large(self, frame: bytearray) -> int:
         if self._filled == self._large_bytes:
-            raise BlockingIOError  # the next frame is read once this one was taken
+            raise BlockingIOError  # The next frame is read after this one is taken.
         if self._filled == len(frame):
             step = min(STEP_BYTES, max(LEAST_STEP_BYTES, self._filled))
             frame += bytes(min(step, self._large_bytes - self._filled))
@@ -84,7 +105,7 @@ class SocketFrameReader:
 
     @property
     def large_bytes(self) -> int:
-        """The memory that a frame has which is coming in and is too large for what all share; else 0."""
+        """The memory in bytes of an incomplete frame that is too large for the shared buffer, or 0."""
         return 0 if self._large is None else len(self._large)
 
     @property
@@ -95,7 +116,11 @@ class SocketFrameReader:
         return size is not None and len(self._buffer) >= SIZE_BYTES + size
 
     def take(self) -> bytearray | None:
-        """The next frame, if it is whole, without its size prefix. raises: FrameTooLarge"""
+        """Remove the next whole frame, and return it without its size prefix; None if none is complete.
+
+        Raises:
+            FrameTooLarge: if the announced size is not allowed.
+        """
         if not (self._buffer or self._large) or not self.has_frame:
             return None
         if self._large is not None:
@@ -111,30 +136,30 @@ class SocketFrameReader:
         return frame
 
     def fill_up(self) -> None:
-        """Read what has come so far, up to the kernel's own limit of what it keeps."""
+        """Read all data that the kernel has received so far."""
         with contextlib.suppress(OSError, FrameTooLarge):
             while self.fill():
                 pass
 
     def keep_while(self, is_kept: Callable[[bytearray], bool]) -> None:
-        """Forget the first frame that is not kept, and all behind it; also what is not whole."""
+        """Drop the first frame that `is_kept` rejects, everything after it, and incomplete frames."""
         if self._large is not None:
             if not is_kept(self._large):
                 self.clear()
             return
-        place = 0
+        position = 0
         while True:
-            start = place + SIZE_BYTES
-            end = start + int.from_bytes(self._buffer[place:start], "big", signed=True)
+            start = position + SIZE_BYTES
+            end = start + int.from_bytes(self._buffer[position:start], "big", signed=True)
             if not start <= end <= len(self._buffer) or not is_kept(self._buffer[start:end]):
                 break
-            place = end
-        kept = self._buffer[:place]
+            position = end
+        kept = self._buffer[:position]
         self.clear()
         self._buffer = kept
 
     def discard(self) -> bool:
-        """Read and forget what has come so far; whether there may be more one day."""
+        """Read and drop all received data. Return True if more data may come."""
         try:
             while self._sock.recv_into(self._scratch):
                 pass
@@ -149,9 +174,9 @@ class SocketFrameReader:
 
 
 def _no_length(beginning: bytearray) -> str:
-    """What the first bytes are, if they are not the length of a frame."""
+    """Return a note on what the bytes of a frame with an invalid length look like."""
     if beginning.startswith(TLS_HANDSHAKE):
-        return " (this looks like TLS, and this listener expects none)"
+        return " (this looks like TLS, but this listener is not encrypted)"
     if beginning.startswith(HTTP_BEGINNINGS):
         return " (this looks like HTTP)"
     return " (a negative length)" if beginning[0] >= 0x80 else ""

@@ -1,9 +1,9 @@
-"""The events of several processes in one order, in which no effect precedes its cause.
+"""Merges the events of several processes so that no effect precedes its cause.
 
-A node writes the events of each step to its control pair before anything else can follow from them. They are stamped
-with a clock that all processes of the machine share. So if a step was read in one round over all pairs, all that led to
-it was read in that round or is in the next, and sorting both rounds by time puts causes first. So nothing has
-to be waited for, and a process that is stopped or dead delays no other.
+A node writes the events of each step to its control pair before anything else can follow from them. Events carry the
+time of a clock that all processes of the machine share. If a step was read in one round over all pairs, then all its
+causes were read in that round or are read in the next, so sorting both rounds by time puts causes first. The merge
+waits for no process, and one that is stopped or dead delays no other.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from cluster.live.time import LiveTime
 from replica.trace.events import TraceLog
 
 InPlace = EventsTold | AnswerTold | ObservationTold | ExitTold
-"""The kinds of message that have a place in the order."""
+"""The kinds of message that are ordered by time."""
 
 
 class EventSource:
-    """One life of one node.
+    """The messages of one process of a node.
 
-    read: takes what there is to read now, and returns the part of it that has a place in the order
-    told: called for each item that is no event, when its turn has come
+    Args:
+        read: returns the ordered messages that can be read now, and handles all others.
+        told: called in order for each message that is not an event.
     """
 
     def __init__(
@@ -34,17 +35,17 @@ class EventSource:
         self.read = read
         self.told = told
         self.numbers = array("q")
-        """The number of each of its events in the trace, by its own number."""
+        """For each event of the node, its number in the trace."""
 
 
 class GatheringTime(LiveTime):
-    """Wall time of the process that runs the cluster: every step begins with what the nodes have told before it."""
+    """Wall time of the process that runs the cluster. Every step begins with the messages that nodes sent before it."""
 
     def __init__(self, trace: TraceLog) -> None:
         super().__init__(trace)
         self._sources: list[EventSource] = []
         self._unripe: list[tuple[int, int, InPlace, EventSource]] = []
-        """Read in the latest round only: (time, place of the source, what, source)."""
+        """Messages of the latest round as (time, index of the source, message, source); older ones are in the trace."""
         self._gathering = False
         self._latest_us = 0
 
@@ -52,7 +53,7 @@ class GatheringTime(LiveTime):
         self._sources.append(source)
 
     def leave(self, source: EventSource) -> None:
-        """It has told everything."""
+        """Remove a source that has sent everything."""
         self._sources.remove(source)
 
     def begin(self, cause: int | None) -> None:
@@ -61,7 +62,7 @@ class GatheringTime(LiveTime):
         self._latest_us = self.now_us
 
     def gather(self) -> bool:
-        """Put what is ripe into the trace; false if nothing new was read and nothing waits."""
+        """Write the messages into the trace that no other message can precede. Return False if there were none."""
         if self._gathering:
             return False
         read = self._round()
@@ -80,22 +81,22 @@ class GatheringTime(LiveTime):
         finally:
             self._gathering = False
         if self._unripe:
-            self.at(self.now_us, _nothing)  # So that another step comes soon.
+            self.at(self.now_us, _nothing)  # This causes another step soon.
         return True
 
     def gather_all(self) -> None:
-        """Until everything that was reported before now has been taken."""
+        """Take all messages that have been sent so far."""
         while self.gather():
             pass
 
     def _round(self) -> list[tuple[int, int, InPlace, EventSource]]:
         return [
-            (what.at_us, place, what, source) for place, source in enumerate(self._sources) for what in source.read()
+            (what.at_us, number, what, source) for number, source in enumerate(self._sources) for what in source.read()
         ]
 
     def _put(self, what: InPlace, source: EventSource) -> None:
         log = self._trace
-        # What had to wait for its turn gets the time of now: the trace does not go back in time.
+        # A late message gets the latest time, because times in the trace never decrease.
         self._latest_us = self.now_us = log.at_us = max(self._latest_us, what.at_us)
         if not isinstance(what, EventsTold):
             log.cause = None

@@ -1,8 +1,8 @@
-"""The live world of one process among several that are one cluster together.
+"""The fabric (machines and connections) of one process among several that form one cluster.
 
-Each machine of the cluster connects from a loopback address of its own, which says who claims to be at the other end,
-and proves it (peers.py); the kernel's word that a connection has ended is not believed while the network between the
-two is cut or the other machine has no power, for then it would not have come.
+Each machine of the cluster connects from its own loopback address, which states its identity, and proves it (peers.py).
+While a network cut or a power loss separates two machines, the kernel's report that a connection has ended is ignored,
+because a real network would not have delivered it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,21 @@ from cluster.network.links import Network
 from replica.trace.events import TraceLog
 
 SOURCE_NETWORK = "127.77"
-"""All of 127.0.0.0/8 is this machine, on Linux."""
+"""A loopback network. Linux assigns all of 127.0.0.0/8 to the local machine."""
 
 
-def source_of(place: int) -> str:
-    """The address that the machine with this number (from 0) connects from."""
-    return f"{SOURCE_NETWORK}.{place // 250}.{place % 250 + 1}"
+def source_of(index: int) -> str:
+    """Return the address from which the machine with this index (from 0) connects."""
+    return f"{SOURCE_NETWORK}.{index // 250}.{index % 250 + 1}"
 
 
 class NeighbourFabric(TcpFabric):
-    """servers: where each server of the cluster is reached     sources: which address each machine connects from"""
+    """The machines and connections of one process, where some of the machines are in other processes.
+
+    Args:
+        servers: address of each server of the cluster.
+        sources: address from which each machine connects.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""One life of a node in an operating system process of its own: the known state of the process, and signals to it."""
+"""One process of a node, from start to end: the state of the process, and signals to it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from cluster.network.world import SETTLE_S
 from replica.trace.events import MessageDropped, MessageHeld, MessageReleased, TraceEvent
 
 STOPPED = frozenset("TtZXx")
-"""States in /proc of a process that does nothing any more."""
+"""The states in /proc of a process that does not run any more."""
 
 SENT_BY_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
-"""Signals that end a process without any fault of its own."""
+"""Signals from outside that end a process, so that the process has not failed by itself."""
 
 Observer = Callable[[Observation, int], None]
 
 
 class OwnProcess(Protocol):
-    """The used part of multiprocessing.Process, and the process's last output."""
+    """The methods of multiprocessing.Process that are used, and the last output of the process."""
 
     @property
     def pid(self) -> int | None: ...
@@ -41,15 +41,19 @@ class OwnProcess(Protocol):
     def join(self, timeout: float | None = None) -> None: ...
 
     def last_words(self) -> str:
-        """The last line on its standard error, "" if there was none."""
+        """Return the last line of the process's standard error, or "" if there was none."""
 
     def close(self) -> None:
-        """Close the descriptors of an ended process. raises: ValueError if it still runs"""
+        """Close the descriptors of an ended process.
+
+        Raises:
+            ValueError: if the process still runs.
+        """
 
 
 @dataclass(slots=True)
 class Life:
-    """One process of a node, from its start to the last thing that it has told."""
+    """One process of a node, from its start to its last message."""
 
     own: OwnProcess
     control: socket.socket
@@ -64,13 +68,13 @@ class Life:
     observers: dict[int, Observer] = field(default_factory=dict)
     parts: ToldParts = field(default_factory=ToldParts)
     held: list[MessageHeld] = field(default_factory=list)
-    """Messages that a fault keeps in its memory."""
+    """Messages that a fault holds in the memory of the process."""
     said_why: bool = False
     seized: bool = False
     at_end: bool = False
 
     def end(self) -> None:
-        """Its process is gone or about to be. Its resources here are released: there may be many lives in a run."""
+        """Join the process, which has ended or is about to end, and release its resources."""
         if self.finished.is_set():
             return
         self.own.join(SETTLE_S)
@@ -85,9 +89,9 @@ class Life:
                 self.held.append(event)
             case MessageReleased() | MessageDropped():
                 label = (event.node, event.peer, event.api, event.part)
-                for place, held in enumerate(self.held):
+                for index, held in enumerate(self.held):
                     if (held.node, held.peer, held.api, held.part) == label:
-                        del self.held[place]
+                        del self.held[index]
                         return
 
     def signal(self, number: int) -> None:
@@ -97,7 +101,7 @@ class Life:
 
     @property
     def is_stopped(self) -> bool:
-        """source: proc(5), field 3 of /proc/pid/stat"""
+        """Return True if the process does not run any more (proc(5), field 3 of /proc/pid/stat)."""
         if self.finished.is_set():
             return True
         try:
@@ -108,7 +112,7 @@ class Life:
 
     @property
     def death(self) -> tuple[str, str]:
-        """(how, why) it came about, as of Exit, once it has ended without a word."""
+        """Return how and why the process ended without an ExitTold, in the terms of Exit."""
         code = self.exit_code
         if code is None:
             return "crash", "its process closed its control pair and lives on"

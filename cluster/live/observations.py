@@ -1,7 +1,7 @@
-"""The traffic of one connection of an outside client, decoded at the broker's end as well.
+"""Decodes the traffic of one outside client's connection at the broker's end, without changing it.
 
-The observer only decodes. Its observations are small and can be sent to another process: of records it keeps possible
-names and the values that identify them. Nothing is changed.
+The observations are small and can be sent to another process: they have only a possible name and a digest of each
+record.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ Topic = str | UUID
 SIZE_PREFIX_BYTES = 4
 IDENTITY_BYTES = 16
 SEEN_RECORDS_MAX, SEEN_BYTES_MAX, SEEN_HEADERS_MAX = 10_000, 2 << 20, 10_000
-"""Of one batch; the records of a larger one are counted and not read: their names are numbers."""
+"""The limits within one batch. The records of a larger batch are counted but not read; their names are numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchArrived:
-    """records: () where they cannot be read"""
+    """A batch in a Produce request. `records` is () if the records cannot be read."""
 
     topic_partition: TopicPartition
     header: BatchHeader
@@ -71,7 +71,7 @@ class PartitionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class ProduceAnswered:
-    """left_us: when the answer was with the kernel, which is later than the step that gave it"""
+    """A Produce response. `left_us` is the time at which all its bytes were in the kernel's send buffer."""
 
     partitions: tuple[PartitionAnswered, ...]
     left_us: int
@@ -79,14 +79,14 @@ class ProduceAnswered:
 
 @dataclass(frozen=True, slots=True)
 class FetchArrived:
-    """offsets: that are asked for"""
+    """A Fetch request: the requested offset of each partition."""
 
     offsets: tuple[tuple[TopicPartition, Offset], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FetchResponseSeen:
-    """Per partition: an error, or the headers of whole batches."""
+    """A Fetch response: for each partition an error, or the headers of whole batches."""
 
     partitions: tuple[tuple[TopicPartition, ErrorCode, tuple[BatchHeader, ...]], ...]
 
@@ -100,7 +100,10 @@ Observation = ProduceArrived | ProduceAnswered | FetchArrived | FetchResponseSee
 
 
 class InProgress(NamedTuple):
-    """A request whose answer has not left. names: of a Produce's topics, for one may be deleted while it waits"""
+    """An unanswered request.
+
+    `names` has the topic names of a Produce request, because a topic may be deleted before the response.
+    """
 
     header: RequestHeader
     is_read: bool = False
@@ -108,11 +111,14 @@ class InProgress(NamedTuple):
 
 
 class ConnectionTap:
-    """One connection. A broker answers its requests in their order, one after the other; a fault of the network may
-    hold some of the answers.
+    """The observer of one connection.
 
-    tell: takes each observation     topic_name: of a topic id, None if it is unknown
-    clock_us: the time on the run's scale, also within a step
+    A broker answers the requests of a connection in order; faults may hold responses.
+
+    Args:
+        tell: called with each observation.
+        topic_name: returns the name of a topic id, or None if it is unknown.
+        clock_us: returns the time of the run, which advances within a step.
     """
 
     __slots__ = ("_clock_us", "_in_progress", "_tell", "_topic_name")
@@ -129,13 +135,14 @@ class ConnectionTap:
         self._in_progress: deque[InProgress] = deque()
 
     def request(self, frame: bytearray) -> None:
-        """A whole request has arrived."""
+        """Observe a whole request."""
         try:
             header = read_request_header(frame)
         except PeerViolation:
-            return  # The broker will say so, and close the connection.
+            return  # The broker will report this and close the connection.
         waiting: InProgress | None = InProgress(header)
-        with contextlib.suppress(PeerViolation, KafkaError):  # The broker will close it, or refuse.
+        # The broker will close the connection or refuse the request.
+        with contextlib.suppress(PeerViolation, KafkaError):
             if header.api_key == PRODUCE:
                 waiting = self._produce(header, frame)
             elif header.api_key == FETCH:
@@ -144,7 +151,7 @@ class ConnectionTap:
             self._in_progress.append(waiting)
 
     def response(self, segments: Sequence[Segment]) -> None:
-        """The next answer has left, as far as the kernel knows to a client that is there."""
+        """Observe the next response, which the kernel has sent to a client that is still connected."""
         if not self._in_progress:
             return
         request = self._in_progress.popleft()
@@ -156,19 +163,19 @@ class ConnectionTap:
             self._fetched(request.header, segments)
 
     def ended(self, reason: str) -> None:
-        """The connection is over; requests in progress stay without an answer."""
+        """Observe the end of the connection; requests in progress stay unanswered."""
         self._in_progress.clear()
         self._tell(ConnectionEnded(reason))
 
     def _produce(self, header: RequestHeader, frame: bytearray) -> InProgress | None:
-        """None: nothing will answer it."""
+        """Observe a Produce request. Return None if it will not be answered."""
         request = decode_produce_request(header, frame)
         arrived = []
         names = {topic: self._topic_name(topic) for topic, _ in paced(request.topics)}
         for topic, partitions in request.topics:
             name = names[topic]
             if name is None:
-                continue  # Refused for an id that stands for no topic.
+                continue  # The broker refuses an unknown topic id.
             for number, records in paced(partitions):
                 batch = None if records is None else _single_batch(memoryview(records))
                 if records is not None and batch is not None:
@@ -202,7 +209,7 @@ class ConnectionTap:
         return InProgress(header, True)
 
     def _fetched(self, header: RequestHeader, segments: Sequence[Segment]) -> None:
-        """The frame is decoded with holes where its files are: only batch headers are read there."""
+        """Observe a Fetch response. Only the batch headers of its file slices are read."""
         answer = decode_fetch_response(header.api_version, memoryview(_with_holes(segments))[SIZE_PREFIX_BYTES:])
         slices = iter([part for part in segments if isinstance(part, FileSlice) and part.length])
         answered = []
@@ -226,7 +233,7 @@ def _seen(record: Record) -> RecordSeen:
 
 
 def records_seen(batch: memoryview, count: int) -> tuple[RecordSeen, ...]:
-    """() where they cannot be read, or where reading them takes longer than others can wait."""
+    """Return the records of a batch, or () if they cannot be read or reading them would take too long."""
     if count > SEEN_RECORDS_MAX:
         return ()
     try:
@@ -237,7 +244,7 @@ def records_seen(batch: memoryview, count: int) -> tuple[RecordSeen, ...]:
 
 
 def _single_batch(records: memoryview) -> BatchHeader | None:
-    """The header of a batch that the broker may take: one per partition, whole, and as full as it says."""
+    """Return the header of the only batch, or None if the broker would refuse it (CRC, record count)."""
     found = list(islice(batches(records), 2))
     if len(found) != 1:
         return None
@@ -246,29 +253,33 @@ def _single_batch(records: memoryview) -> BatchHeader | None:
 
 
 def _with_holes(segments: Sequence[Segment]) -> bytearray:
-    """The frame without the bytes of its files: memory that is never touched is never there."""
+    """Return the frame with zeros in place of its file slices."""
     frame = bytearray(sum(part.length if isinstance(part, FileSlice) else len(part) for part in segments))
-    place = 0
+    position = 0
     for part in segments:
         if isinstance(part, FileSlice):
-            place += part.length
+            position += part.length
         else:
-            frame[place : place + len(part)] = part
-            place += len(part)
+            frame[position : position + len(part)] = part
+            position += len(part)
     return frame
 
 
 def _headers_in(part: FileSlice) -> list[BatchHeader]:
-    """Headers of the whole batches in a slice. raises: KafkaError where none can be"""
-    headers, place = [], 0
-    while part.length - place >= BATCH_HEADER_BYTES:
-        data = os.pread(part.fd, BATCH_HEADER_BYTES, part.position + place)
+    """Return the headers of the complete batches in a slice.
+
+    Raises:
+        KafkaError: if the bytes are not a batch header.
+    """
+    headers, position = [], 0
+    while part.length - position >= BATCH_HEADER_BYTES:
+        data = os.pread(part.fd, BATCH_HEADER_BYTES, part.position + position)
         header = read_header(data)
-        place += header.size_bytes
-        if place > part.length:
+        position += header.size_bytes
+        if position > part.length:
             break
         if header.attributes & LOG_APPEND_TIME:
-            batch = os.pread(part.fd, header.size_bytes, part.position + place - header.size_bytes)
+            batch = os.pread(part.fd, header.size_bytes, part.position + position - header.size_bytes)
             header = as_sent(batch, header, SEEN_BYTES_MAX)
         headers.append(header)
     return headers

@@ -1,8 +1,8 @@
 """Nodes in operating system processes of their own.
 
-`ProcessFabric` is the world of the process that runs the cluster. Clients of a scenario live in it as they do in any
-other; for each node there is a `RemoteHost`, which starts, stops and ends the real process, and a `RemoteCore`, which
-passes on what an operator asks of the node.
+`ProcessFabric` has the machines of the process that runs the cluster, where clients of a scenario also live.
+For each node there is a `RemoteHost`, which starts, stops and ends the real process, and a `RemoteCore`, which passes
+on an operator's requests to the node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from replica.trace.events import TraceLog
 
 @dataclass(frozen=True, slots=True)
 class NodeOrder:
-    """Everything a node's process gets at its start."""
+    """Everything that a node's process needs at its start."""
 
     name: str
     incarnation: int
@@ -47,14 +47,15 @@ class NodeOrder:
 
 
 Launch = Callable[[NodeOrder, socket.socket], OwnProcess]
-"""Start a process that runs this node and speaks over this socket."""
+"""A function that starts a process that runs a node and communicates over a socket."""
 
 
 class ProcessFabric(NeighbourFabric):
-    """The world of the process that runs a cluster of processes.
+    """The machines and connections of the process that runs a cluster of node processes.
 
-    nodes: names of the machines whose processes are to be real ones     reads_along: they
-    report what outside clients do, for `tap`
+    Args:
+        nodes: names of the machines with a process of their own.
+        reads_along: True if the nodes report the traffic of outside clients to `tap`.
     """
 
     time: GatheringTime
@@ -127,28 +128,37 @@ class ProcessFabric(NeighbourFabric):
         return NodeState(
             links=tuple(LinkState.of(link) for link in self.network.links() if name in (link.source, link.target)),
             holds=tuple(self.network.holds),
+            request_faults=tuple(self.network.request_faults.rules),
             dark=self.dark,
             disks={log_dir: DiskState.of(disk) for log_dir, disk in core.disks.items()},
             clock_offset_us=core.clock.offset_us,
         )
 
     async def settle(self) -> None:
-        self._settling += 1
-        number = self._settling
         remote = self._remote()
+        self._settling += 1
         for host in remote:
-            host.bring_up_to_date(number)
+            host.bring_up_to_date(self._settling)
+        await self._all_settled(remote)
+        self.move_on()
+
+    async def _all_settled(self, remote: Sequence[RemoteHost]) -> None:
         with trio.move_on_after(SETTLE_S):
             while not all(host.has_settled for host in remote):
                 self._settled = trio.Event()
                 await self._settled.wait()
-        self.move_on()
 
     def settled_some(self) -> None:
         self._settled.set()
 
     async def stand_still(self) -> None:
-        for host in self._remote():
+        """Wait until the nodes have reported all events that their clients have seen, then stop them."""
+        remote = self._remote()
+        self._settling += 1
+        for host in remote:
+            host.ask_to_settle(self._settling)
+        await self._all_settled(remote)
+        for host in remote:
             await host.seize()
 
     async def reset(self, one: str, two: str) -> int:

@@ -1,14 +1,14 @@
-"""Names for records that a client from outside sends: its own words where they make a name, else a number.
+"""Names for records from outside clients: the content of the record if it is usable as a name, else a number.
 
-A name is one record's for good. A record that is sent again is the same record, and so it is known again:
+A name belongs to one record permanently. A record that is sent again keeps its name, so it must be recognized:
+* a batch of an idempotent producer by producer id, epoch, sequence numbers and partition, also after its ack, because
+  the client may not have received the ack. Without this rule a record that the broker correctly stored once would count
+  as lost;
+* any other batch by its bytes; and a record that was moved to another batch (after an error that splits batches or
+  raises the producer's epoch, KIP-360) by its time, key and value, until the client has its response.
 
-* a batch of an idempotent producer by producer id, epoch, sequence numbers and partition, also after its ack: the
-  client may not have seen that. Without this rule a record would be called lost that the broker rightly stored once;
-* any other batch by its bytes, and a record that was put into another batch (after an error that splits batches, or
-  that raises the producer's epoch, KIP-360) by its time, key and value: until the client has had its answer.
-
-Without idempotence a client may say the same thing twice in a millisecond, or two clients of one name may: that is
-another record, unless it comes as a retry does, over the same connection or one that replaces it.
+Without idempotence, a client or two clients of one name may send the same content twice in a millisecond. This is
+another record, unless it is sent as retries are: over the same connection or one that replaces it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cluster.live.sequenced_batches import SequencedBatches
 from cluster.slices import paced
 from replica.ids import OUTSIDE, TopicPartition
 from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader
@@ -24,29 +23,29 @@ from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader
 NAME_CHARACTERS_MAX = 24
 UNANSWERED_RECORDS_MAX = 100_000
 UNANSWERED_BATCHES_MAX = 10_000
-"""So many without an answer are remembered; the oldest are forgotten first."""
+"""The maximum number of unanswered batches that are remembered. The oldest ones are forgotten first."""
 WORDS_MAX = 50_000
-"""Of so many words that several records have is it remembered how often; later records with others get numbers."""
+"""The maximum number of repeated words that are counted. Later records with other words are named by numbers."""
 RECORD_BYTES_MIN = 7
 COMPRESSED_RECORDS_PER_BYTE = 50
 BATCH_RECORDS_MAX = 100_000
-"""A batch that promises more is not told of record by record."""
+"""The number of records above which a batch gets no event per record."""
 
 Names = tuple[str, ...]
 Identity = tuple[str, TopicPartition, bytes]
-"""(client, partition, digest of time stamp, key and value)"""
+"""The identity of a record: client, partition, and digest of time stamp, key and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSeen:
-    """word: its possible name     digest: identifies it"""
+    """A record's possible name (`word`) and the digest that identifies it."""
 
     word: str | None
     digest: bytes
 
 
 def word_of(data: bytes | None) -> str | None:
-    """Bytes as a name: short text, with `_` for what would not do in a list or a page; None if they are none."""
+    """Return short text as a name, with `_` for unusual characters, or None if the bytes are not such text."""
     if not data or len(data) > 4 * NAME_CHARACTERS_MAX:
         return None
     try:
@@ -59,7 +58,10 @@ def word_of(data: bytes | None) -> str | None:
 
 
 def is_believable(header: BatchHeader) -> bool:
-    """Whether a batch can hold as many records as it says: else nothing may be done for each of them."""
+    """Return True if the batch is large enough for its record count.
+
+    If not, its records are not processed one by one.
+    """
     body_bytes = header.size_bytes - BATCH_HEADER_BYTES
     most = body_bytes * COMPRESSED_RECORDS_PER_BYTE if header.codec != "none" else body_bytes // RECORD_BYTES_MIN
     is_whole = header.last_offset_delta == header.record_count - 1
@@ -68,7 +70,7 @@ def is_believable(header: BatchHeader) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClientConnection:
-    """One connection of a client to a node.     number: connections are counted in the order in which they came"""
+    """One connection of a client to a node, numbered in the order of arrival."""
 
     node: str
     number: int
@@ -76,10 +78,12 @@ class ClientConnection:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How a batch came.
+    """The circumstances in which a batch was sent.
 
-    latest: the number of the latest connection at that moment     producer_id: -1 without idempotence
-    refused: with an error after which an idempotent producer begins anew
+    Attributes:
+        latest: number of the latest connection at that time.
+        producer_id: -1 without idempotence.
+        refused: True after an error that makes an idempotent producer start again.
     """
 
     connection: ClientConnection
@@ -88,10 +92,10 @@ class Sending:
     refused: bool = False
 
     def may_be_repeated_by(self, other: Sending) -> bool:
-        """Whether the same words may be the same records once more. Several clients of one name speak side by side.
+        """Return True if a later sending of the same content may be a retry.
 
-        An idempotent producer says who it is, and becomes another only after an error. Any other retries over the same
-        connection, or goes to another broker, or has given the connection up and opened one.
+        An idempotent producer is known by its id and changes it only after an error. Any other producer retries over
+        the same connection, at another broker, or over a new connection after it has given up the old one.
         """
         if self.producer_id >= 0 or other.producer_id >= 0:
             return self.producer_id == other.producer_id or (
@@ -103,9 +107,11 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class NamedBatch:
-    """Names of the records of one batch, in the order of their offsets.
+    """The names of the records of one batch, in the order of their offsets.
 
-    new: those not in the trace yet     identities: () where the records cannot be read
+    Attributes:
+        new: names that are not in the trace yet.
+        identities: () if the records cannot be read.
     """
 
     client: str
@@ -122,7 +128,12 @@ class NamedBatch:
 
 
 class RecordNames:
-    """is_taken: whether a record of this run has a name already     sequenced: batches of idempotent producers"""
+    """The names of outside clients' records.
+
+    Args:
+        is_taken: returns True if a record of this run already has this name.
+        sequenced: known batches of idempotent producers.
+    """
 
     def __init__(self, is_taken: Callable[[str], bool], sequenced: SequencedBatches) -> None:
         self._is_taken = is_taken
@@ -132,7 +143,7 @@ class RecordNames:
         self._repeated: dict[str, int] = {}
         self._unanswered_batches: dict[tuple[str, TopicPartition, int], NamedBatch] = {}
         self._unanswered_records: dict[Identity, dict[str, Sending]] = {}
-        """Several, where an application says the same thing more than once in a millisecond."""
+        """Unanswered records of one identity; several if an application sends equal content within a millisecond."""
 
     def connected(self, node: str) -> ClientConnection:
         self._connections += 1
@@ -146,7 +157,11 @@ class RecordNames:
         header: BatchHeader,
         records: Sequence[RecordSeen],
     ) -> NamedBatch:
-        """The batch, new or known again; from now on unanswered. records: () where they cannot be read"""
+        """Name the records of a batch that has arrived, as new or as a retry.
+
+        Args:
+            records: () if they cannot be read.
+        """
         sending = Sending(connection, self._connections, header.producer_id)
         identities = tuple((client, partition, record.digest) for record in records)
         again = self._again(client, sending, partition, header)
@@ -156,10 +171,10 @@ class RecordNames:
             return named
         known_again: dict[Identity, Iterator[str]] = {}
         names, new = [], []
-        for place in paced(range(header.record_count)):
-            name = self._known(identities[place], sending, known_again) if identities else None
+        for index in paced(range(header.record_count)):
+            name = self._known(identities[index], sending, known_again) if identities else None
             if name is None:
-                name = self._new_name(client, records[place] if records else None)
+                name = self._new_name(client, records[index] if records else None)
                 new.append(name)
             names.append(name)
         named = NamedBatch(client, partition, header, sending, tuple(names), frozenset(new), identities)
@@ -167,14 +182,14 @@ class RecordNames:
         return named
 
     def _again(self, client: str, sending: Sending, partition: TopicPartition, header: BatchHeader) -> Names | None:
-        """Names of a batch that has come before."""
+        """Return the names of a batch that was sent before, or None for a new batch."""
         if header.producer_id >= 0:
             return self._sequenced.names(partition, header)
         before = self._unanswered_batches.get((client, partition, header.crc))
         return before.names if before is not None and before.sending.may_be_repeated_by(sending) else None
 
     def _known(self, identity: Identity, sending: Sending, known_again: dict[Identity, Iterator[str]]) -> str | None:
-        """The next record of this identity that has no answer and is not yet in this batch."""
+        """Return the name of the next unanswered record with this identity that is not in this batch yet, or None."""
         if identity not in known_again:
             unanswered = self._unanswered_records.get(identity, {})
             known_again[identity] = iter(
@@ -183,7 +198,7 @@ class RecordNames:
         return next(known_again[identity], None)
 
     def answered(self, batch: NamedBatch) -> None:
-        """The client got the answer that it is written, and will not send it again unless as an idempotent producer."""
+        """Forget a batch whose success the client knows. Only an idempotent producer may send it again."""
         latest = self._unanswered_batches.get(batch.key)
         if latest is not None and latest.names == batch.names:
             del self._unanswered_batches[batch.key]
@@ -193,11 +208,11 @@ class RecordNames:
                 del self._unanswered_records[identity]
 
     def refused(self, batch: NamedBatch) -> None:
-        """For good: the client repeats these records in other batches or as another producer."""
+        """Keep a batch that got a final error, since the client may resend its records in another form."""
         self.may_come_again(replace(batch, sending=replace(batch.sending, refused=True)))
 
     def may_come_again(self, batch: NamedBatch) -> None:
-        """As far as the client knows, it may not be written."""
+        """Keep a batch that has not been written as far as the client knows, because it may be sent again."""
         self._unanswered_batches[batch.key] = batch
         for identity, name in zip(batch.identities, batch.names, strict=False):
             self._unanswered_records.setdefault(identity, {})[name] = batch.sending
@@ -216,7 +231,7 @@ class RecordNames:
         return name or self._next_number(client)
 
     def _worded(self, word: str) -> str | None:
-        """The word itself, or `order~2` for the second record that has it; None: there are too many to count."""
+        """Count a word and return it as a name, `order~2` for its second record; None if too many words are counted."""
         count = self._repeated.get(word, 0) + 1
         if count == 1 and len(self._repeated) >= WORDS_MAX:
             return None
@@ -230,3 +245,58 @@ class RecordNames:
             number += 1
         self._numbered[short] = number + 1
         return f"{short}-{number}"
+
+
+# ---------------------------------------------------------------------------------------------------- sequenced batches
+#
+# Batches of idempotent producers are recognized as by a broker, which answers a retry with the old offset.
+#
+# A broker knows the last five batches that it has appended of each producer in each partition
+# (ProducerStateEntry.NUM_BATCHES_TO_RETAIN), and a client has at most five in flight. Here every batch that was sent
+# counts, refused or not, so more are kept. If a batch is forgotten nevertheless, because a client numbers its batches
+# in its own way, the offset in the response still identifies it.
+
+
+BATCHES_KEPT = 16
+"""The number of batches that are kept of one producer in one partition."""
+PRODUCERS_MAX = 50_000
+"""The maximum number of producers, counted once per partition. The least recently active one is forgotten first."""
+
+
+class SequencedBatches:
+    """The known batches of idempotent producers.
+
+    Args:
+        records_of: returns the names of the records of a batch by its number.
+    """
+
+    def __init__(self, records_of: Callable[[int], Names]) -> None:
+        self._records_of = records_of
+        self._producers: dict[tuple[int, TopicPartition], dict[tuple[int, int, int], int]] = {}
+
+    def names(self, partition: TopicPartition, header: BatchHeader) -> Names | None:
+        """Return the names of a known batch, or None if the batch is new."""
+        batches = self._producers.get((header.producer_id, partition), {})
+        number = batches.get(_sequence(header))
+        return None if number is None else self._records_of(number)
+
+    def add(self, partition: TopicPartition, header: BatchHeader, number: int) -> None:
+        """Remember a batch that has arrived."""
+        producer = (header.producer_id, partition)
+        batches = self._producers.pop(producer, {})
+        self._producers[producer] = batches
+        batches[_sequence(header)] = number
+        if len(batches) > BATCHES_KEPT:
+            del batches[next(iter(batches))]
+        if len(self._producers) > PRODUCERS_MAX:
+            del self._producers[next(iter(self._producers))]
+
+    def topic_deleted(self, topic: str) -> None:
+        """Forget the batches of a deleted topic, because a new topic of that name accepts any sequence numbers."""
+        for producer in [producer for producer in self._producers if producer[1].topic == topic]:
+            del self._producers[producer]
+
+
+def _sequence(header: BatchHeader) -> tuple[int, int, int]:
+    """Return the fields that ProducerStateEntry.findDuplicateBatch compares: epoch, first sequence and record count."""
+    return header.producer_epoch, header.base_sequence, header.record_count

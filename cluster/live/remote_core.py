@@ -1,4 +1,4 @@
-"""The stand-in for the core of a node in another process: it passes on the operator's requests."""
+"""Represents the core of a node in another process, and forwards an operator's requests to that process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from cluster.clocks import WallClock
 from cluster.node import Action
 from cluster.operated import BrokerInput
-from controller.inputs import ControllerInput, OnReply
-from replica.ids import BrokerId, TopicPartition
+from controller.inputs import ChangeVoters, ControllerInput, OnReply
+from replica.ids import TopicPartition
 from replica.log.files.disk import Disk
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class RemoteCore:
-    """The methods of an operator (`NodeElsewhere`), and no decision of the node."""
+    """Forwards an operator's commands (`NodeElsewhere`) to the node's process."""
 
     answers_operator = True
-    """As far as this process knows."""
+    """Always True, because this process does not know the state of the node."""
 
     def __init__(self, host: RemoteHost, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> None:
         self.incarnation = incarnation
@@ -35,31 +35,14 @@ class RemoteCore:
         return self._host.ask("begin_shutdown")
 
     def crash(self) -> None:
-        pass  # Its files are closed with its process.
+        pass  # The files are closed when the process ends.
 
     def flush(self, wanted: TopicPartition | None, answer: Callable[[None], None], now_us: int) -> list[Action]:
-        """The process's earlier writes are on its disk once this is answered."""
+        """Flush the disk. When the answer comes, all earlier writes of the process are durable."""
         return self._host.ask("flush", wanted, answer=answer)
 
-    def create_topic(
-        self,
-        name: str,
-        assignment: tuple[tuple[BrokerId, ...], ...] | None,
-        partitions: int | None,
-        replication_factor: int | None,
-        config: dict[str, str],
-        answer: OnReply,
-        now_us: int,
-    ) -> list[Action]:
-        return self._host.ask("create_topic", name, assignment, partitions, replication_factor, config, answer=answer)
-
-    def elect_leader(
-        self, topic_partition: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
-    ) -> list[Action]:
-        return self._host.ask("elect_leader", topic_partition, desired, unclean, answer=answer)
-
     def operate(
-        self, make_input: Callable[[int], ControllerInput | BrokerInput], answer: OnReply, now_us: int
+        self, make_input: Callable[[int], ControllerInput | ChangeVoters | BrokerInput], answer: OnReply, now_us: int
     ) -> list[Action]:
         return self._host.ask("operate", make_input(now_us), answer=answer)
 

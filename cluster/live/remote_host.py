@@ -1,4 +1,4 @@
-"""A machine whose process is a real one: a kill is a SIGKILL, a pause a SIGSTOP."""
+"""A machine whose node is a real process: a kill is a SIGKILL, a pause a SIGSTOP."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class RemoteHost(Host):
-    """A machine whose process is a real one."""
+    """A machine whose node is a real process."""
 
     fabric: ProcessFabric
     reports_all = False
@@ -52,7 +52,7 @@ class RemoteHost(Host):
     # ------------------------------------------------------------------------------------------------------- talking
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
-        """To its stand-in, which passes it on."""
+        """Call a method of the RemoteCore, which forwards it to the process."""
         method(self.time.now_us)
 
     def ask(self, method: str, *arguments: object, answer: Callable[..., None] | None = None) -> list[Action]:
@@ -67,7 +67,10 @@ class RemoteHost(Host):
         return RemoteCore(self, incarnation, disks, clock)
 
     def order(self, order: Order) -> None:
-        """Simplified: an order that a stopped process has no room for any more is dropped."""
+        """Send an order to the process.
+
+        Simplified: an order is dropped if the socket of a stopped process is full.
+        """
         if self._life is not None:
             with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
                 self._life.control.send(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
@@ -144,7 +147,7 @@ class RemoteHost(Host):
         self.fabric.nursery.start_soon(self._attend, life)
 
     async def _attend(self, life: Life) -> None:
-        """A step for each message of the process; then its end."""
+        """Take a step for each message of the process, and end its life after the last message."""
         time = self.fabric.time
         with life.control:
             while not life.at_end:
@@ -168,7 +171,7 @@ class RemoteHost(Host):
             self._life.signal(signal.SIGSTOP)
 
     async def seize(self) -> None:
-        """SIGSTOP first: its events are read and checked before it is gone."""
+        """Stop the process by SIGSTOP and read all its events."""
         life = self._life
         if life is None:
             return
@@ -180,10 +183,10 @@ class RemoteHost(Host):
         self.fabric.time.enter()
 
     async def kill(self) -> None:
-        """A real SIGKILL.
+        """Kill the process with a real SIGKILL.
 
-        Simplified: a message that a fault holds waits in the memory of its sender's process, and is lost with it.
-        A kernel would deliver it on release, as the other two worlds do.
+        Simplified: a message that a fault holds waits in the memory of its sender's process and is lost with it. In
+        other runs it is delivered on release, as a kernel would.
         """
         life = self._life
         self._leave()
@@ -196,7 +199,7 @@ class RemoteHost(Host):
                 self.fabric.events.lost_with_its_process(held)
 
     async def power_off(self) -> None:
-        """SIGKILL after the others know that they must not notice."""
+        """Kill the process after all other nodes know that they must not notice its end."""
         self.powered = False
         self.fabric.darkened(self.name)
         await self.fabric.settle()
@@ -206,7 +209,7 @@ class RemoteHost(Host):
             disk.look()
 
     def end_at_once(self) -> None:
-        """The run is over."""
+        """Kill the process because the run has ended."""
         life, self._life = self._life, None
         if life is not None:
             life.signal(signal.SIGKILL)
@@ -225,14 +228,15 @@ class RemoteHost(Host):
     # ---------------------------------------------------------------------------------------------------------- state
 
     def bring_up_to_date(self, number: int) -> None:
-        """Send the process the changes of its environment."""
+        """Send the node's environment to the process if it has changed."""
+        if self._life is not None and self.fabric.state_around(self.name, self._life.core) != self._life.state:
+            self.ask_to_settle(number)
+
+    def ask_to_settle(self, number: int) -> None:
         life = self._life
-        if life is None:
-            return
-        state = self.fabric.state_around(self.name, life.core)
-        if state != life.state:
-            life.state, life.asked_to_settle = state, number
-            self.order(Settle(number, state))
+        if life is not None:
+            life.state, life.asked_to_settle = self.fabric.state_around(self.name, life.core), number
+            self.order(Settle(number, life.state))
 
     @property
     def has_settled(self) -> bool:

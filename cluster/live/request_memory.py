@@ -1,9 +1,13 @@
-"""The memory of large requests, of all connections together: while they come in, and until they are no longer needed.
+"""Limits the memory of large requests over all connections, from their arrival until they are handled.
 
-A connection alone is bounded by socket.request.max.bytes; thousands that each send most of a large request, or whose
-requests wait for a handler, are not. Differs from Kafka: there queued.max.request.bytes, unlimited by default, makes
-others wait; here those whose request has stalled for longest are closed, so that no client can take the memory from all
-others by holding it. Complete requests belong to the broker and stay. source: SimpleMemoryPool
+socket.request.max.bytes limits the size of one request, but not the sum over thousands of connections that send most of
+a large request or wait for a handler.
+
+Differs from Kafka: there queued.max.request.bytes, unlimited by default, makes other connections wait. Here the
+connections whose requests have stalled longest are closed, so that no client can take the memory from all others.
+Complete requests belong to the broker and are kept.
+
+Source: SimpleMemoryPool
 """
 
 from __future__ import annotations
@@ -15,19 +19,20 @@ from cluster.live.frames import LargeFrame
 from replica.causes import CloseCause
 
 REQUEST_MEMORY_BYTES = 512 << 20
-"""In one process."""
+"""The limit of the memory for one process."""
 
 
 class MemoryHolder(Protocol):
-    """A connection over which a large request is coming in."""
+    """A connection over which a large request is arriving."""
 
     def give_up(self, cause: CloseCause, *, amount: int, limit: int) -> None: ...
 
 
 class RequestMemory:
-    """The memory of each holder, those that have stalled for longest first.
+    """The memory held by each connection, longest stalled first.
 
-    in_progress_bytes: of requests that are in, and wait for a handler or are with one
+    Attributes:
+        in_progress_bytes: size of complete requests that wait for a handler or are with one.
     """
 
     def __init__(self, limit_bytes: int = REQUEST_MEMORY_BYTES) -> None:
@@ -41,7 +46,10 @@ class RequestMemory:
         return self._coming_in_bytes + self.in_progress_bytes
 
     def grow(self, holder: MemoryHolder, size_bytes: int) -> None:
-        """More has come in of a holder's request. Others have to give up theirs if need be, the holder itself last."""
+        """Add to the memory of a connection's incoming request.
+
+        Above the limit, stalled connections are closed first.
+        """
         self._held[holder] = self._held.pop(holder, 0) + size_bytes
         self._coming_in_bytes += size_bytes
         while self.total_bytes > self._limit_bytes and self._held:
@@ -51,8 +59,7 @@ class RequestMemory:
             stalled.give_up(CloseCause.REQUEST_MEMORY, amount=held_bytes, limit=self._limit_bytes)
 
     def hand_over(self, holder: MemoryHolder, frame: LargeFrame) -> None:
-        """Its request is in. Its bytes count until the last reference to them is gone, even if the connection ends
-        earlier."""
+        """Count a complete request until its last reference is gone, even if the connection ends earlier."""
         self.release(holder)
         size_bytes = len(frame)
         self.in_progress_bytes += size_bytes
@@ -62,5 +69,5 @@ class RequestMemory:
         self.in_progress_bytes -= size_bytes
 
     def release(self, holder: MemoryHolder) -> None:
-        """Nothing more comes in of its request."""
+        """Release the memory of a connection's incoming request."""
         self._coming_in_bytes -= self._held.pop(holder, 0)

@@ -1,4 +1,4 @@
-"""TCP sockets as the live world wants them: never blocking, without Nagle's delay, ports that are not lost."""
+"""TCP sockets for live runs: non-blocking, without Nagle's delay, on ports that stay reserved."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104  # Only where `serve --host` says so.
 SEND_BUFFER_BYTES = 1 << 20
 DESCRIPTORS_MAX = 65_536
 BACKLOG = 50
-"""socket.listen.backlog.size"""
+"""The default of socket.listen.backlog.size."""
 
 
 class PortTaken(Exception):
-    """A port that was asked for cannot be listened on. is_foreign: the address is none of this machine's"""
+    """The requested port cannot be used. `is_foreign` is True if the address does not belong to this machine."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         in_use = error.errno == errno.EADDRINUSE
@@ -30,7 +30,7 @@ class PortTaken(Exception):
 
 
 def raise_descriptor_limit() -> None:
-    """As many connections as the system lets this process have."""
+    """Raise this process's limit of file descriptors as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -39,8 +39,10 @@ def raise_descriptor_limit() -> None:
 
 
 def can_be_dialed(address: tuple[str, int]) -> bool:
-    """An IPv4 address and a port. Names are never looked up: all nodes have addresses (`serve --host` wants one), and a
-    client that registers as a broker may claim to be anywhere.
+    """Return True for an IPv4 address with a valid port.
+
+    Names are never looked up: all nodes have addresses (`serve --host` requires one), and a client that registers as a
+    broker may claim any address.
     """
     host, port = address
     try:
@@ -63,17 +65,24 @@ def prepare(sock: socket.socket) -> None:
 
 
 class ServerPort:
-    """A port that stays reserved without a listener: connections are refused then, and no other process gets it.
+    """A port that stays reserved while nothing listens, so that connections are refused and no other process gets it.
 
-    host: to listen on; EVERYWHERE: all addresses of this machine     port: 0 for any free one
-    address: where nodes of the cluster reach it     raises: PortTaken
+    Args:
+        host: address to listen on; EVERYWHERE for all addresses of this machine.
+        port: port to reserve, 0 for any free port.
+
+    Attributes:
+        address: address at which other nodes of the cluster reach the server.
+
+    Raises:
+        PortTaken: if the requested port is in use.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self._reserved = _bound(host, port)
         self.host = host
         self.address: tuple[str, int] = (LOOPBACK if host == EVERYWHERE else host, self._reserved.getsockname()[1])
-        if port:  # Bound besides a listener it can be, as a server that restarts; listening shows whether it is free.
+        if port:  # Binding succeeds even if another server listens on the port, so try to listen on it.
             try:
                 self.listen().close()
             except PortTaken:
@@ -81,7 +90,11 @@ class ServerPort:
                 raise
 
     def listen(self) -> socket.socket:
-        """raises: PortTaken"""
+        """Return a listening socket.
+
+        Raises:
+            PortTaken: if the port is in use.
+        """
         # Differs from Kafka: there a port that the system chooses (0) is open before the broker is unfenced (Acceptor).
         server = _bound(self.host, self.address[1])
         try:
@@ -96,7 +109,7 @@ class ServerPort:
 
 
 def ports_in_a_row(count: int, candidates: Iterable[int]) -> int | None:
-    """The first candidate that begins `count` free consecutive ports of the loopback; None: there is none."""
+    """Return the first candidate from which `count` consecutive ports of the loopback are free, or None."""
     for first in candidates:
         with contextlib.ExitStack() as bound:
             try:

@@ -1,8 +1,8 @@
-"""One end of a TCP connection: frames in, frames out, never waiting where a decision is made.
+"""One end of a TCP connection. It receives and sends frames, and never waits where a decision is made.
 
-Everything is tried first and waited for only if the kernel says so. Bytes that the socket does not take at once are
-written by a task that lives until it has. Faults of the network act on whole frames before they are written; a delayed
-frame has left its file, as it would have in a simulation: its bytes wait in a memory file, not in Python.
+Every operation is tried first and waits only if the kernel requires it. If the socket does not take all bytes,
+a task writes the rest. Network faults act on whole frames before they are written. A delayed frame has left its file,
+as in a simulation: its bytes wait in a memory file and not in Python.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from cluster.network.host import Host
 
 TURN_US = 5_000
-"""So long frames that are there are taken before other tasks get their turn: one read may find thousands."""
+"""The time for which frames are handled before other tasks get their turn, because one read may find thousands."""
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 FROM_HERE = "closed here"
 
 
 class TcpConnection(Passage[Sequence[Segment]]):
-    """One end, of whichever side. Between two ends in this process each frame brings its cause along."""
+    """One end of a TCP connection. If both ends are in this process, each frame carries its cause."""
 
     def __init__(
         self,
@@ -74,15 +74,18 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._parking = Parking()
         self._sock_open = True
         self._answer_due = b""
-        """The rest of what only a node can answer; while it is due, nothing is sent, and nothing else is believed."""
+        """The rest of a node's expected answer to the proof.
+
+        Until it has arrived, nothing is sent and no request is accepted.
+        """
         self._entrance: Entrance | None = None
-        """Of a client from outside."""
+        """The faults on requests of an outside client, None for a node."""
         self._tap: ConnectionTap | None = None
-        """Reads along where the client is from outside."""
+        """The observer of an outside client, None if there is no observation."""
         self._to_read: deque[Callable[[ConnectionTap], None]] = deque()
-        """What it still has to read, beginning with what it has paused in."""
+        """Observations that are still to be made. The first one may be paused."""
         self._reading = Parking()
-        """Of a request that waits until it has been read."""
+        """The parking of a request that waits until it is observed."""
 
     # ------------------------------------------------------------------------------------- for the shell (Connection)
 
@@ -103,20 +106,21 @@ class TcpConnection(Passage[Sequence[Segment]]):
                     frame = self._frames.take()
                 if frame is not None:
                     await self._hand_over(frame, take)
-                    del frame  # It no longer belongs to the connection.
+                    del frame  # The frame no longer belongs to the connection.
                 if clock_us() >= ends_us:
                     await trio.lowlevel.checkpoint()
                     ends_us = clock_us() + TURN_US
         except FrameTooLarge as large:
             self.give_up(CloseCause.VIOLATION, message=str(large))
-        self._live_time.enter()  # The shell's own step with it: another task may have ended the connection long ago.
+        # Begin the shell's own step, because another task may have ended the connection long ago.
+        self._live_time.enter()
         raise ConnectionGone(self.gone.meaning if self.gone else FROM_HERE)
 
     async def _hand_over(self, frame: bytearray, take: Callable[[bytearray], None]) -> None:
         if self.accepted and isinstance(frame, LargeFrame):
             self._fabric.request_memory.hand_over(self, frame)
         if not self._is_let_in_at_once() and not await self._comes_in(frame):
-            self._drop_unread()  # It lost the connection on its way, and so did all that is behind it.
+            self._drop_unread()  # The request was lost with the connection on its way, and so were all later ones.
             return
         self._mute = self.accepted
         self._live_time.begin(self._heard.popleft() if self._heard else None)
@@ -129,7 +133,10 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._live_time.done()
 
     async def _is_read_along(self, request: bytearray) -> bool:
-        """Wait until it is; what it leads to comes after what the client did. False: the connection was closed here."""
+        """Wait until a request is observed, so that its effects come later.
+
+        Return False if the connection was closed here.
+        """
         self._name(request)
         self._read_along(partial(ConnectionTap.request, frame=request))
         while self._to_read:
@@ -145,8 +152,11 @@ class TcpConnection(Passage[Sequence[Segment]]):
         return entrance is None or not self.open or (self._is_identified and entrance.is_clear(self.peer))
 
     async def _comes_in(self, frame: bytearray) -> bool:
-        """Wait for as long as the network between the client and us takes, then for our process to run. False if the
-        connection ends on the way, or is closed here; data received before a reset is there."""
+        """Wait until faults let the request in and the process runs.
+
+        Return False if the connection has ended or was closed here. Data received before a reset counts as
+        arrived.
+        """
         entrance = self._entrance
         assert entrance is not None, "what comes from another node of the cluster was held up where it left"
         client = entrance.client(self.peer, frame, is_identified=self._is_identified)
@@ -171,11 +181,18 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._wake()
 
     def _is_over(self) -> bool:
-        """Nothing will be handed over any more, except data that came before the other side's end."""
+        """Return True if no more data will be handed over.
+
+        Frames received before the peer's end are still handed over.
+        """
         return self._is_closed_here or (self.gone is not None and not self._frames.has_frame)
 
     async def _fill(self) -> bool:
-        """Read what there is; false: there was nothing, and it has waited, or the end. raises: FrameTooLarge"""
+        """Read available data, or wait if there is none. Return False after a wait or at the end of the data.
+
+        Raises:
+            FrameTooLarge: if an announced size is not allowed.
+        """
         try:
             before_bytes = self._frames.large_bytes
             count = self._hear_answer() if self._answer_due else self._frames.fill()
@@ -196,7 +213,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         return count > 0
 
     async def _ended(self, how: ConnectionEnd, message: str | None = None) -> None:
-        """The kernel says so; a network that is cut, or a machine without power, would not."""
+        """End the connection as the kernel reports, once no cut or power loss hides that from this machine."""
         while self.open and self._fabric.hides_end(self.host.name, self.peer):
             await self._live_time.park(self._parking)
         self._live_time.enter()
@@ -205,13 +222,17 @@ class TcpConnection(Passage[Sequence[Segment]]):
     # ------------------------------------------------------------------------------------------------------ the peer
 
     def begin_with(self, proof: bytes, answer: bytes) -> None:
-        """Prove to a node that this is one; frames wait until it has answered."""
+        """Send this node's proof. Frames wait until the other node has answered."""
         self._answer_due, self._writing = answer, True
-        with contextlib.suppress(OSError):  # It is over: reading will say so.
+        with contextlib.suppress(OSError):  # The connection has ended, which reading will report.
             self._sock.send(proof)
 
     def _hear_answer(self) -> int:
-        """Read what there is of it, and return its length. raises: OSError"""
+        """Read the answer to the proof and return the number of bytes read.
+
+        Raises:
+            OSError: if the connection failed.
+        """
         data = self._sock.recv(len(self._answer_due))
         if not hmac.compare_digest(data, self._answer_due[: len(data)]):
             self.give_up(CloseCause.NO_SECRET)
@@ -222,18 +243,18 @@ class TcpConnection(Passage[Sequence[Segment]]):
         return len(data)
 
     def tells_causes(self) -> None:
-        """The other end will be in this process."""
+        """Keep the causes of frames, because the other end will be in this process."""
         self._told = deque()
 
     def comes_from(self, address: str, listener: str) -> None:
-        """The peer is outside of this process; its first frame names it. listener: as of Connection"""
+        """Mark the peer as an outside client, which is named by its first frame, and set its listener."""
         self.listener = listener
         self._is_identified = False
         self._entrance = Entrance(self._fabric, self.host.name)
         self.peer = address
 
     def pair_with(self, near: TcpConnection) -> None:
-        """`near` is the other end, and was opened in this process."""
+        """Share the causes of frames with the other end, which this process opened."""
         assert near._told is not None, "an end that is to be paired keeps its causes from the start"
         self._told = deque()
         self._heard, near._heard = near._told, self._told
@@ -250,7 +271,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         return self._is_identified
 
     def identify(self, frame: bytearray) -> None:
-        """The first request identifies the other end."""
+        """Name the peer after its first request."""
         self._name(frame)
         self._is_identified = True
 
@@ -269,7 +290,10 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._tap = ConnectionTap(tell, self._fabric.tap.topic_name, self._live_time.clock_us)
 
     def _read_along(self, what: Callable[[ConnectionTap], None]) -> None:
-        """In slices, and in order. A bug is reported and ends the reading; the client notices nothing of it."""
+        """Observe traffic in slices and in order.
+
+        A bug is reported and ends the observation without notice to the client.
+        """
         if self._tap is None:
             return
         self._to_read.append(what)
@@ -290,7 +314,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
     def unmute(self) -> None:
         if self.withheld is not None:
             return
-        if self._out.pending:  # A response is sent before the next request is looked at.
+        if self._out.pending:  # A response is sent before the next request is handled.
             self._unmute_when_sent = True
         elif self._mute:
             self._mute = False
@@ -300,7 +324,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._live_time.resume(self._parking)
 
     def look_again(self) -> None:
-        """The network's faults have changed: check again whether this end may see the connection's end."""
+        """Check again whether this machine may see the connection's end, after network faults have changed."""
         self._wake()
 
     # ------------------------------------------------------------------------------------------------------- sending
@@ -317,7 +341,11 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._depart(Message(send.segments, send.api, send.part, size_bytes, on_sent=send.on_sent), cause)
 
     def _depart(self, message: Message[Sequence[Segment]], cause: int | None = None) -> None:
-        """raises: TornSend, for what leaves at once"""
+        """Send a message now or after its delay.
+
+        Raises:
+            TornSend: if a message that leaves immediately needs bytes its file no longer has.
+        """
         now_us = self._live_time.now_us
         arrival_us = max(self._link.arrival_us(now_us, message.size_bytes), self.last_arrival_us)
         on_its_way = self._under_way or self.stopped or self.let_through
@@ -341,14 +369,19 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._put(message.frame, message.api, message.on_sent)
 
     def _put(self, segments: Sequence[Segment], api: int, on_sent: OnSent | None) -> None:
-        """A frame into the socket. raises: TornSend"""
+        """Write a frame to the socket.
+
+        Raises:
+            TornSend: if a file ends before the bytes that the frame promised.
+        """
         if not self._sock_open:
             return
-        # Checked first: a client that has its answer may be gone an instant later.
+        # This is checked first, because a client that has its answer may disconnect immediately.
         there = self._tap is not None and self._peer_is_there()
         tells_first = self._fabric.tells_acks_first and api == PRODUCE
         if there and tells_first:
             self._read_along(partial(ConnectionTap.response, segments=segments))
+            self._fabric.finish_reading()
         if self._writing:
             self._out.add(segments, on_sent)
         else:
@@ -357,7 +390,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._read_along(partial(ConnectionTap.response, segments=segments))
 
     def _peer_is_there(self) -> bool:
-        """False once the other side has closed and reads nothing further."""
+        """Return False if the other side has closed its end."""
         try:
             return self._sock.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
@@ -366,7 +399,11 @@ class TcpConnection(Passage[Sequence[Segment]]):
             return False
 
     def _write(self, segments: Sequence[Segment], on_sent: OnSent | None) -> None:
-        """raises: TornSend"""
+        """Write a frame, or start a task for the bytes that the socket does not take.
+
+        Raises:
+            TornSend: if a file ends before the bytes that the frame promised.
+        """
         try:
             if not self._out.write(segments, on_sent):
                 self._writing = True
@@ -374,7 +411,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
             if self._out.has_news:
                 self._out.tell()
         except OSError:
-            # Not now: a step is in progress, and it need not learn before it is over.
+            # End the connection only after the current step.
             self._live_time.at(self._live_time.now_us, self._broken)
 
     async def _go_on_writing(self) -> None:
@@ -401,13 +438,13 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self.unmute()
 
     def _broken(self) -> None:
-        """Nothing can be sent any more. If this end may not know that yet, it will when it reads."""
+        """End the connection after a failed write, unless a fault hides the failure from this end."""
         if not self._fabric.hides_end(self.host.name, self.peer):
             self._drop_unread()
             self.end(RESET)
 
     async def _running(self) -> bool:
-        """Wait while the process is stopped; false once it is gone."""
+        """Wait while the process is stopped. Return False once the connection is closed."""
         while self.host.paused:
             parking = Parking()
             self._may_run(partial(self._live_time.resume, parking))
@@ -420,7 +457,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
     # ------------------------------------------------------------------------------------------------------- the end
 
     def close(self) -> None:
-        """Close as the kernel does for a process: at once, or when what is on its way before it has arrived."""
+        """Close the connection as the kernel does for a process: immediately, or after the sent data has arrived."""
         self._drop_unread()
         self._shut()
         self._wake()
@@ -442,17 +479,19 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._wake()
 
     def vanish(self) -> None:
-        """The machine lost power: no other machine learns of it, and the socket stays as it is until power is back."""
+        """Drop this end without notice, because the machine lost power. The socket stays until power is back."""
         self._lose(DropCause.POWER_LOST)
         self._wake()
         self._fabric.went_dark(self)
 
     def reset(self) -> None:
-        """RST, from the network: this end learns of it as well. Received data can still be read: closing would lose
-        it, so it is taken out of the kernel first. Data that a fault still holds back is lost.
+        """Reset the connection (RST), from the network.
 
-        Simplified: a client's request that was not looked at counts as in, unless a cut or a hold is in force: it is
-        not known when the kernel has carried it, so a delay of its link is over.
+        Received data can still be read: closing would lose it, so it is taken out of the kernel first. Data that a
+        fault still holds back is lost.
+
+        Simplified: an unread request of a client counts as received, unless a cut or a hold is in force. A delay of its
+        link is ignored, since the time of arrival at the kernel is not known.
         """
         if self._sock_open:
             if not self._answer_due:
@@ -467,7 +506,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._wake()
 
     def give_up(self, cause: CloseCause, message: str | None = None, **numbers: int) -> None:
-        """Stop reading this connection."""
+        """Stop reading and close this connection because the peer broke a limit."""
         if self.open and self.gone is None:
             self._live_time.enter()
             self._drop_unread()
@@ -490,10 +529,10 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._read_along(partial(ConnectionTap.ended, reason=reason))
 
     async def answer_with_reset(self) -> None:
-        """Its machine is back and knows nothing of the connection: all data that comes now is answered with RST.
+        """Answer a connection from before a power loss with RST as soon as data comes.
 
-        Data that came while it was dark is gone. Differs from Kafka's world: a kernel that was not answered would have
-        sent it again by itself.
+        Data that came during the power loss is gone. Differs from a real network: a kernel that got no answer would
+        have sent it again.
         """
         while self._sock_open and self._frames.discard():
             with contextlib.suppress(trio.ClosedResourceError):
@@ -504,7 +543,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self.hang_up()
 
     def hang_up(self) -> None:
-        """The world ends, or nothing has come of the connection: no word of it."""
+        """Close the connection without an event, at the end of the run or after a failed attempt to connect."""
         self.open = False
         self._tap = None
         self._close_socket()
@@ -512,7 +551,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
 
 
 def _out_of_its_file(segment: Segment) -> Segment:
-    """Bytes in flight do not change with the file that they came from."""
+    """Return a copy of a file slice, so that bytes in flight do not change with their file."""
     if not isinstance(segment, FileSlice) or not segment.length:
         return segment
     return copy_of(segment)

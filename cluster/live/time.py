@@ -1,8 +1,8 @@
-"""Wall time, with the same face as virtual time: one queue of callbacks, and a driver that runs those that are due.
+"""Wall time with the interface of virtual time: one queue of callbacks, and a driver that runs those that are due.
 
-The only difference is what decides the next step. Here sockets do, too: a task that comes back from one calls `enter`
-(or `begin`), which sets the clock for the whole step, so that within a step time stands still as it does in a
-simulation. Steps are synchronous, so the events of a run are in one total order in this world as well.
+Only the choice of the next step differs, because sockets also cause steps. A task that resumes after a socket calls
+`enter` (or `begin`), which sets the clock for the whole step, so that time stands still within a step as in a
+simulation. Steps are synchronous, so the events of a live run are in one total order too.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ Callback = Callable[[], None]
 
 CALLBACKS_PER_TURN = 64
 TURN_US = 20_000
-"""So many due callbacks are run before the sockets are looked at again, or for so long."""
+"""The number of due callbacks, and the time for running them, before the sockets are checked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The beginning of a run: by the monotonic clock, which all processes of a machine share, and by the wall clock."""
+    """The start of a run, by the monotonic clock, which all processes of a machine share, and by the wall clock."""
 
     monotonic_ns: int
     epoch_us: int
 
 
 class LiveTime:
-    """Microseconds of the monotonic clock since this was made; `events` counts the steps taken."""
+    """Microseconds of the monotonic clock since the run began. `events` counts the steps taken."""
 
     def __init__(self, trace: TraceLog, started: Started | None = None) -> None:
-        """started: when the run began, if another process has begun it"""
+        """Start the time of a new run, or continue that of a run that another process has started."""
         self.now_us = 0
         self.events = 0
         self.started = started or Started(time.monotonic_ns(), time.time_ns() // 1000)
@@ -48,16 +48,16 @@ class LiveTime:
         self._queue: list[tuple[int, int, int | None, Callback]] = []
         self._seq = 0
         self._driver: trio.lowlevel.Task | None = None
-        """The driver while it sleeps."""
+        """The task of the driver while it sleeps."""
         self._between: Callable[[], bool] = _no_work
-        """What the driver asks; only while there is one, since it holds the whole run."""
+        """The driver's `between`. It is set only while the driver runs, because it holds the whole run in memory."""
         self._failure: BaseException | None = None
         self._stopped = False
         self.measures_requests = True
-        """Whether brokers state every request, with its times."""
+        """True if brokers record every request with its times."""
 
     def stop(self) -> None:
-        """The run is over: the driver returns as if its time had come."""
+        """End the run. The driver returns as if the time of the run was over."""
         self._stopped = True
         self._wake_driver()
 
@@ -67,11 +67,11 @@ class LiveTime:
 
     @property
     def slicing(self) -> Callable[[], int] | None:
-        """The time also within a step, by which long requests are sliced."""
+        """Return the clock that advances within a step, with which long requests are sliced."""
         return self.clock_us
 
     def clock_us(self) -> int:
-        """The microseconds that `now_us` stood at if a step began now."""
+        """Return the value that `now_us` would have if a step began now."""
         return (time.monotonic_ns() - self._started_ns) // 1000
 
     def wall_clock(self) -> WallClock:
@@ -80,19 +80,22 @@ class LiveTime:
     # --------------------------------------------------------------------------------------------------------- steps
 
     def enter(self, cause: int | None = None) -> None:
-        """A step begins: its events happen now, and follow from `cause`. The driver looks at its results afterwards."""
+        """Begin a step whose events happen now and follow from `cause`. The driver is woken to check the results."""
         self.begin(cause)
         self._wake_driver()
 
     def begin(self, cause: int | None) -> None:
-        """`enter`, for a step that does not wait and ends with `done`: only if it leaves something to do for the driver
-        is that one woken, which is a switch of tasks and another look at the sockets."""
+        """Begin a step that does not wait and that ends with `done`.
+
+        Unlike `enter`, it wakes the driver only if the step leaves work, which saves a switch of tasks and a check of
+        the sockets.
+        """
         self.now_us = self._trace.at_us = self.clock_us()
         self._trace.cause = cause
         self.events += 1
 
     def done(self) -> None:
-        """The step that `begin` began is over."""
+        """End the step that `begin` began."""
         if self._driver is None:
             return
         self._trace.cause = None
@@ -103,17 +106,17 @@ class LiveTime:
             self._fail(failure)
 
     def _fail(self, failure: BaseException) -> None:
-        """The driver raises it: one failure ends the run, and comes out as itself."""
+        """Make the driver raise the failure of a task, which ends the run."""
         self._failure = failure
         self._wake_driver()
 
     @property
     def cause(self) -> int | None:
-        """The cause of an event that is emitted now."""
+        """The number of the event that caused the current step, None if there is none."""
         return self._trace.cause
 
     def at(self, at_us: int, callback: Callback, cause: int | None = None) -> None:
-        """Run `callback` at `at_us` or as soon after it as can be; a time that is over means at once."""
+        """Run `callback` at `at_us` or as soon afterwards as possible."""
         heapq.heappush(self._queue, (at_us, self._seq, self._trace.cause if cause is None else cause, callback))
         self._seq += 1
         if self._queue[0][1] == self._seq - 1:
@@ -123,7 +126,7 @@ class LiveTime:
         self.at(at_us, callback)
 
     def _wake_driver(self) -> None:
-        """It looks at the results of a step once the step is over, because it is a task, and steps do not wait."""
+        """Wake the driver. It runs after the current step, because it is a task and steps do not wait."""
         if self._driver is not None:
             driver, self._driver = self._driver, None
             trio.lowlevel.reschedule(driver)
@@ -131,13 +134,13 @@ class LiveTime:
     # --------------------------------------------------------------------------------------------------------- tasks
 
     def resume(self, parking: Parking) -> None:
-        """Let a parked task go on."""
+        """Resume a parked task."""
         if parking.task is not None:
             task, parking.task = parking.task, None
             trio.lowlevel.reschedule(task)
 
     async def park(self, parking: Parking) -> None:
-        """Wait until `resume` picks this parking; cancellation just leaves."""
+        """Wait until `resume` is called with this parking. A cancelled task stops waiting immediately."""
         parking.task = trio.lowlevel.current_task()
 
         def abort(_: object) -> trio.lowlevel.Abort:
@@ -154,7 +157,7 @@ class LiveTime:
         await self.park(parking)
 
     def reserve(self) -> Parking:
-        """Nothing has to be reserved where order is what happens."""
+        """Return a new parking. In live runs, tasks resume in the order in which they are woken."""
         return Parking()
 
     def start_soon(
@@ -165,7 +168,7 @@ class LiveTime:
     async def _run_task(
         self, cause: int | None, task: Callable[..., Awaitable[None]], args: tuple[object, ...]
     ) -> None:
-        await trio.lowlevel.checkpoint_if_cancelled()  # a process that was killed before its first step takes none
+        await trio.lowlevel.checkpoint_if_cancelled()  # A process that was killed before its first step takes none.
         self.enter(cause)
         try:
             await task(*args)
@@ -175,10 +178,13 @@ class LiveTime:
     # -------------------------------------------------------------------------------------------------------- driver
 
     async def drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
-        """Run what is due until `until_us` has come.
+        """Run due callbacks until `until_us`.
 
-        between: called after every callback and after steps of other tasks; true if `work` is to be done now
-        raises: the exception of a failed task
+        Args:
+            between: called after every callback and after steps of other tasks; True if the driver must await `work`.
+
+        Raises:
+            Exception: whatever a failed task raised.
         """
         self._between = between
         try:
@@ -215,9 +221,9 @@ class LiveTime:
                 self.enter()
 
     async def _sleep(self, until_us: int, between: Callable[[], bool]) -> None:
-        """Until a callback is due, there is work, or the time is up.
+        """Sleep until a callback is due, there is work, or the time is up.
 
-        Nearly every step leads to none of it, and then the same timeout stays in place: making one costs something.
+        Most steps lead to none of these, so the timeout stays in place: making a new one has a cost.
         """
         next_us = self._next_us(until_us)
         if next_us <= self.now_us:
@@ -233,14 +239,14 @@ class LiveTime:
                 self._driver = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(abort)
                 self.enter()
-                # `between` is asked before `_stopped` is looked at: it may be what stops the run.
+                # `between` is called before `_stopped` is read, because it may stop the run.
                 if self._failure is not None or between() or self._stopped:
                     return
                 if self._next_us(until_us) < next_us or next_us <= self.now_us:
                     return
 
     def _next_us(self, until_us: int) -> int:
-        """When the driver has something to do by the passing of time alone."""
+        """Return the next time at which the driver must act without being woken."""
         return min(self._queue[0][0], until_us + 1) if self._queue else until_us + 1
 
 

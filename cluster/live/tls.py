@@ -1,8 +1,9 @@
-"""TLS of connections from outside, on sockets that never wait.
+"""TLS for connections of outside clients, on non-blocking sockets.
 
-# Differs from Kafka: bytes of records pass through Python here; Kafka, too, cannot sendfile over TLS. Connections
-between the nodes of the cluster have no TLS. There are no certificates of clients (ssl.client.auth).
-source: SslTransportLayer, DefaultSslEngineFactory
+Differs from Kafka: bytes of records pass through Python here. Kafka cannot use sendfile over TLS either. Connections
+between the nodes of the cluster have no TLS. There are no client certificates (ssl.client.auth).
+
+Source: SslTransportLayer, DefaultSslEngineFactory
 """
 
 from __future__ import annotations
@@ -16,18 +17,22 @@ from cluster.security import TlsFiles
 from replica.causes import ConnectionEnd
 
 RECORD_BYTES = 16 * 1024
-"""The most that one record of TLS carries."""
+"""The maximum number of bytes in one TLS record."""
 
 
 class TlsFilesInvalid(Exception):
-    """A certificate and key that no server can use; the text says why."""
+    """A certificate and key cannot be used by a server. The text is the reason."""
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
-    """raises: TlsFilesInvalid"""
+    """Return the TLS context of a server.
+
+    Raises:
+        TlsFilesInvalid: if the certificate or key cannot be used.
+    """
 
     def no_password() -> str:
-        raise TlsFilesInvalid(f"the key {files.key} is encrypted; it must be there without a password")
+        raise TlsFilesInvalid(f"the private key {files.key} is encrypted; give a key file without a password")
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2  # ssl.enabled.protocols
@@ -42,16 +47,21 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
         context.load_cert_chain(files.certificate, files.key, no_password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise TlsFilesInvalid(f"the key {files.key} is not that of the certificate {files.certificate}") from None
-        why = f"{files.certificate} and {files.key} are no certificate and key in PEM ({error.reason or error})"
+            raise TlsFilesInvalid(
+                f"the private key {files.key} does not belong to the certificate {files.certificate}"
+            ) from None
+        why = f"{files.certificate} and {files.key} are not a certificate and key in PEM ({error.reason or error})"
         raise TlsFilesInvalid(why) from None
     return context
 
 
 class TlsSocket(ssl.SSLSocket):
-    """Our end. Where TLS itself has to read or write first, that is as if the socket was not ready.
+    """The server's end of a TLS connection. The handshake is part of the first read.
 
-    The handshake is part of the first read. raises: OSError, as any socket, also for what is no TLS
+    Reads and writes raise BlockingIOError while TLS itself has to read or write first.
+
+    Raises:
+        OSError: as any socket, also if the peer does not speak TLS.
     """
 
     is_reset = False
@@ -63,7 +73,7 @@ class TlsSocket(ssl.SSLSocket):
             raise BlockingIOError from None
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """With MSG_PEEK: of what came over the network, not of what it says."""
+        """Receive raw network bytes, which is only useful with MSG_PEEK."""
         return socket.socket.recv(self, buflen, flags)
 
     def send(self, data: Any, flags: int = 0) -> int:
@@ -77,7 +87,7 @@ class TlsSocket(ssl.SSLSocket):
         super().setsockopt(*args)
 
     def close(self) -> None:
-        """With a word of TLS to the other end, unless it is to see a reset."""
+        """Close the connection with a closing message of TLS (close_notify), unless the peer must see a reset."""
         if not self.is_reset:
             with contextlib.suppress(OSError, ValueError):
                 self.unwrap()
@@ -85,12 +95,16 @@ class TlsSocket(ssl.SSLSocket):
 
 
 def secured(sock: socket.socket, context: ssl.SSLContext) -> socket.socket:
-    """An accepted connection. raises: OSError if it is over already"""
+    """Wrap an accepted connection in TLS.
+
+    Raises:
+        OSError: if the connection has already ended.
+    """
     return context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
 
 
 def how_it_ended(error: OSError) -> tuple[ConnectionEnd, str | None]:
-    """Of a read that failed; with the message of TLS, if it was that."""
+    """Return how a connection ended whose read failed, with the message of TLS if there is one."""
     if not isinstance(error, ssl.SSLError):
         return ConnectionEnd.RESET, None
     return ConnectionEnd.TLS_FAILED, error.reason or None

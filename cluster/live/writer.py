@@ -1,6 +1,6 @@
-"""The pending writes of a connection: bytes by send, stretches of files by sendfile, resumed where the socket was full.
+"""The pending writes of a connection: bytes by send, file slices by sendfile, continued when the socket has room.
 
-source: Kafka's MultiRecordsSend, DefaultRecordsSend: a response is written piece by piece as the socket takes it.
+Source: Kafka's MultiRecordsSend, DefaultRecordsSend: a response is written piece by piece as the socket takes it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ MORE = getattr(socket, "MSG_MORE", 0)
 
 
 def copy_of(part: FileSlice) -> FileSlice:
-    """Its bytes as they are now, safe from changes to the file; they do not pass through Python. raises: TornSend"""
+    """Copy a file slice by sendfile, so that later changes of the file do not affect it.
+
+    Raises:
+        TornSend: if the file ends before the end of the slice.
+    """
     file = OpenFile(os.memfd_create("in flight"))
     copied = 0
     while copied < part.length:
         count = part.sendfile(file.fd, copied)
         if count == 0:
-            raise TornSend("a segment file ended before the bytes its frame had promised")
+            raise TornSend("a segment file ended before all bytes of the response were sent")
         copied += count
     return FileSlice(file.fd, 0, part.length, file)
 
 
 @dataclass(slots=True)
 class _WatchedFrame:
-    """A frame whose sender wants to know when it has left."""
+    """A frame with a function that is called when the kernel has all of it."""
 
     on_sent: OnSent
     began_us: int
@@ -44,7 +48,13 @@ class _WatchedFrame:
 
 
 class _Piece(NamedTuple):
-    """flags: of send     watched: the frame, if someone wants to know of it     is_last: of its frame"""
+    """A part of a frame.
+
+    Attributes:
+        flags: flags for send.
+        watched: the frame, if a function must be called when it is sent.
+        is_last: True for the last piece of its frame.
+    """
 
     segment: Segment
     flags: int
@@ -53,8 +63,11 @@ class _Piece(NamedTuple):
 
 
 class FrameWriter:
-    """Its memory is bounded by the protocol: one response at a time on an accepted connection, with those that a fault
-    of the network has held and releases at once, and what a client may have in flight on one that was opened here."""
+    """The pending writes of one connection.
+
+    The protocol bounds their memory. An accepted connection has one response at a time, and those that a fault held and
+    released together. A connection that this process opened has at most the in-flight requests of a client.
+    """
 
     __slots__ = ("_chunk", "_counts", "_is_tls", "_news", "_pieces", "_sent", "_sock", "_stopwatch")
 
@@ -62,28 +75,33 @@ class FrameWriter:
         self._sock = sock
         self._is_tls = isinstance(sock, TlsSocket)
         self._chunk = b""
-        """Of a file, over TLS: what is to be written again, as it was, where the socket was full."""
+        """Over TLS, file bytes that the socket did not take, because the same bytes must be written again."""
         self._counts = counts
         self._stopwatch = stopwatch
         self._news: list[tuple[OnSent, Sent]] = []
         self._pieces: deque[_Piece] = deque()
         self._sent = 0
-        """Bytes of the first piece that the socket has taken."""
+        """The number of bytes of the first piece that the socket has taken."""
 
     @property
     def pending(self) -> bool:
         return bool(self._pieces)
 
     def write(self, segments: Sequence[Segment], on_sent: OnSent | None = None) -> bool:
-        """`add` and `flush`. raises: TornSend, OSError"""
+        """Add a frame and write as much as the socket takes. Return True if everything is written.
+
+        Raises:
+            TornSend: if a file ends too early.
+            OSError: if the connection failed.
+        """
         if self._pieces or on_sent is not None or len(segments) != 1 or not isinstance(frame := segments[0], bytes):
             self.add(segments, on_sent)
             return self.flush()
-        # As good as always, of all but fetches: one piece, which the socket takes whole.
+        # This is the usual case except for fetches: one piece, all of which the socket takes.
         try:
             self._sent = self._sock.send(frame)
         except OSError as error:
-            self._pieces.append(_Piece(frame, 0, None, True))  # It waits, for good where the connection is broken.
+            self._pieces.append(_Piece(frame, 0, None, True))  # The piece waits, forever if the connection is broken.
             if isinstance(error, BlockingIOError):
                 return False
             raise
@@ -95,16 +113,21 @@ class FrameWriter:
         return True
 
     def add(self, segments: Sequence[Segment], on_sent: OnSent | None = None) -> None:
-        """segments: of one frame, the first of which has bytes"""
+        """Queue the segments of one frame."""
         watched = None if on_sent is None else _WatchedFrame(on_sent, self._stopwatch())
         parts = [part for part in segments if not isinstance(part, FileSlice) or part.length]
         last = len(parts) - 1
-        for place, part in enumerate(parts):
-            # While more of the same frame follows, the kernel need not hurry.
-            self._pieces.append(_Piece(part, MORE if place < last else 0, watched, place == last))
+        for index, part in enumerate(parts):
+            # With MORE, the kernel waits for the rest of the frame.
+            self._pieces.append(_Piece(part, MORE if index < last else 0, watched, index == last))
 
     def flush(self) -> bool:
-        """Write until all is written (true) or the socket is full. raises: TornSend, OSError"""
+        """Write until everything is written (return True) or the socket is full (return False).
+
+        Raises:
+            TornSend: if a file ends too early.
+            OSError: if the connection failed.
+        """
         pieces, sock = self._pieces, self._sock
         while pieces:
             piece = pieces[0]
@@ -135,18 +158,23 @@ class FrameWriter:
         count = part.sendfile(self._sock.fileno(), sent)
         self._counts.sendfile_calls += 1
         if count == 0:
-            raise TornSend("a segment file ended before the bytes its frame had promised")
+            raise TornSend("a segment file ended before all bytes of the response were sent")
         if watched is not None:
             watched.sendfile_calls += 1
             watched.sendfile_bytes += count
         return count
 
     def _send_read(self, part: FileSlice, sent: int) -> int:
-        """Bytes that TLS has to encrypt. raises: TornSend, OSError"""
+        """Send file bytes that TLS has to encrypt.
+
+        Raises:
+            TornSend: if the file ends too early.
+            OSError: if the connection failed.
+        """
         if not self._chunk:
             self._chunk = os.pread(part.fd, min(RECORD_BYTES, part.length - sent), part.position + sent)
             if not self._chunk:
-                raise TornSend("a segment file ended before the bytes its frame had promised")
+                raise TornSend("a segment file ended before all bytes of the response were sent")
         count = self._sock.send(self._chunk)
         self._chunk = b""
         return count
@@ -160,7 +188,7 @@ class FrameWriter:
         return bool(self._news)
 
     def tell(self) -> None:
-        """Report the frames that have left whole; within a step."""
+        """Call the functions of the frames that are sent completely. This is called within a step."""
         news, self._news = self._news, []
         for on_sent, sent in news:
             on_sent(sent)
@@ -168,7 +196,7 @@ class FrameWriter:
     def _count(self, segment: Segment, size: int) -> None:
         if isinstance(segment, FileSlice) and not self._is_tls:
             self._counts.sendfile += size
-        elif isinstance(segment, FileSlice | memoryview):  # Records that are in memory travel as memoryviews.
+        elif isinstance(segment, FileSlice | memoryview):  # Records in memory are memoryviews.
             self._counts.fetch_payload_through_python += size
         else:
             self._counts.protocol += size

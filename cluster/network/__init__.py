@@ -1,5 +1,6 @@
-"""The shell round every core, the machines it runs on, and the simulated network: links, cards, connections,
-virtual time. What live TCP shares with it (passage, world, host) is here, too.
+"""Runs nodes on machines, and simulates the network between them: links, network cards, connections, time.
+
+Modules that live TCP uses, too (passage, world, host), are also here.
 
 May import: cluster.
 Open first: shell.py.

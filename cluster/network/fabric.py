@@ -1,4 +1,4 @@
-"""The simulated world: machines, and connections between them over links that a scenario can damage."""
+"""The simulated network fabric: machines, and connections between them over links that a scenario can damage."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ class SimulatedFabric:
         return name, port
 
     def open(self, nursery: trio.Nursery) -> None:
-        """Nothing here is without a process: messages in flight are in the queue of time."""
+        """Do nothing: simulated messages in flight are callbacks in the queue of virtual time and need no task."""
 
     def listening(self, host: Host) -> None:
-        """A dial looks at `host.listener` itself."""
+        """Do nothing: a `Dial` reads `host.listener` itself."""
 
     async def apart(self, job: Callable[[], None]) -> None:
-        job()  # In no time at all, as all else here.
+        job()  # Takes no virtual time.
 
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
-        """A bug ends the run: it can be played again."""
+        """Return False: a bug stops a simulated run, which can be replayed."""
         return False
 
     def deaf(self, host: Host) -> None:
-        """As above."""
+        """Do nothing: a `Dial` sees by itself that the host has no listener."""
 
     # ----------------------------------------------------------------------------------------------- connections
 
@@ -83,7 +83,7 @@ class SimulatedFabric:
         return [end for end in self._ends if end.host is host and (end.open or end.stopped)]
 
     def forget(self, closed: SimulatedConnection) -> None:
-        """Close the sockets once neither end is in use and nothing waits on the way."""
+        """Forget a connection and close its sockets once neither end is open and no message is in flight."""
         if not any(end.open or end.stopped for end in (closed, closed.other)):
             for end in (closed, closed.other):
                 self._ends.pop(end, None)
@@ -97,7 +97,7 @@ class SimulatedFabric:
     # --------------------------------------------------------------------------------------------------- faults
 
     def move_on(self) -> None:
-        """The network changed for the better: messages that need not wait any longer go on."""
+        """Let waiting messages and connection attempts continue after a fault on the network was lifted."""
         for end in list(self._ends):
             end.move_on()
         for dial in list(self._dials):
@@ -111,24 +111,25 @@ class SimulatedFabric:
             self._dials.remove(dial)
 
     async def settle(self) -> None:
-        pass  # Everything is here.
+        pass  # Faults are in force immediately.
 
     async def stand_still(self) -> None:
-        pass  # Nothing happens while the driver of time does nothing.
+        pass  # Nothing happens unless virtual time is driven.
 
     async def reset(self, one: str, two: str) -> int:
-        """RST on every connection between two nodes. Data in flight is lost; received data can still be read, as on
-        Linux (tcp_reset leaves the receive queue alone). Returns how many.
+        """Reset (RST) every open connection between two nodes and return the number of connections.
+        Data in flight is lost. Data already received can still be read, as on Linux (tcp_reset keeps the receive
+        queue).
         """
         ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]
         for end in ends:
-            # A callback each: ending a connection may wake a task.
+            # One callback per end, because ending a connection may wake a task.
             self.time.at(self.time.now_us, partial(end.end, RESET))
         return len(ends) // 2
 
 
 class Dial:
-    """One attempt to connect: the request travels, then the answer; a silent network or machine keeps it waiting."""
+    """One attempt to connect: a request, then an answer. It waits while the link is cut or the target has no power."""
 
     def __init__(self, fabric: SimulatedFabric, source: Host, target: Host | None, name: str) -> None:
         self.parking = Parking()
@@ -169,7 +170,8 @@ class Dial:
         if self.parking.gone or (self._target is not None and self._target.powered and not self._link().is_cut):
             self._fabric.arrived(self)
             if not self.parking.gone:
-                # Simplified: TCP would repeat the connection request with growing pauses; here it goes on at once.
+                # Simplified: TCP would repeat the connection request with growing pauses; here it is repeated
+                # immediately.
                 self.begin()
 
     def _answer(self) -> None:
@@ -180,7 +182,7 @@ class Dial:
             time.at(back.arrival_us(time.now_us, 60), self._finish)
 
     def _finish(self) -> None:
-        if self.parking.gone:  # Given up meanwhile.
+        if self.parking.gone:  # Cancelled during the wait.
             if self.end is not None:
                 self.end.close()
         elif self._process is self._source.process and self._source.may_run(self._finish):
@@ -192,15 +194,15 @@ class Dial:
 # One end of a simulated connection: real bytes, in flight for as long as the link says.
 #
 # A frame is what its receiver will read as soon as it is sent; from then on it is a message in flight. What it holds in
-# memory is copied. A stretch of a file leaves it by os.sendfile, straight from the segment, through a real socket pair
-# that is drained at once, so socket sizes never matter.
+# memory is copied. A slice of a file is read by os.sendfile, straight from the segment, through a real socket pair
+# that is drained immediately, so socket sizes never matter.
 
 SOCKET_BUFFER_BYTES = 1 << 20
 SIZE_PREFIX_BYTES = 4
 
 
 class SimulatedConnection(Passage[bytearray]):
-    """One end of a simulated connection. Its `inbox` is the kernel's receive buffer of its machine."""
+    """One end of a simulated connection. `inbox` stands for the kernel's receive buffer."""
 
     def __init__(self, fabric: SimulatedFabric, host: Host, peer: str, *, accepted: bool) -> None:
         super().__init__(fabric, fabric.events, host.name, peer)
@@ -217,7 +219,7 @@ class SimulatedConnection(Passage[bytearray]):
 
     @classmethod
     def pair(cls, fabric: SimulatedFabric, source: Host, target: Host) -> tuple[Self, Self]:
-        """Both ends of a new connection."""
+        """Return both ends of a new connection."""
         near = cls(fabric, source, target.name, accepted=False)
         far = cls(fabric, target, source.name, accepted=True)
         near.other, far.other = far, near
@@ -228,10 +230,10 @@ class SimulatedConnection(Passage[bytearray]):
     is_identified = True
 
     def allow(self, max_frame_bytes: int) -> None:
-        """The receiver of a frame refuses what is too large; here there is no announcement to go by."""
+        """Do nothing: simulated frames are not announced by a size prefix; the receiver checks the whole frame."""
 
     def identify(self, frame: bytearray) -> None:
-        raise AssertionError("machines of a simulation know each other")
+        raise AssertionError("simulated machines are identified when they connect")
 
     async def read(self, take: Callable[[bytearray], None]) -> None:
         # Frames are taken straight from the queue of virtual time; the task is resumed only for the end.
@@ -256,7 +258,11 @@ class SimulatedConnection(Passage[bytearray]):
                 self.fabric.time.at(self.fabric.time.now_us, self.wake)
 
     def _transmit(self, send: Send) -> None:
-        """The frame leaves as the other end receives it, without its size prefix.     raises: TornSend"""
+        """Send a frame as the other end will receive it, without its size prefix.
+
+        Raises:
+            TornSend: if a segment file ends before the bytes that the frame promised.
+        """
         counts = self.host.bytes
         calls, from_files = counts.sendfile_calls, counts.sendfile
         frame = bytearray()
@@ -286,7 +292,7 @@ class SimulatedConnection(Passage[bytearray]):
         self.wake()
 
     def close(self) -> None:
-        """Close in order: the other side learns it after one latency, and after all that was sent before."""
+        """Close in order: the peer sees the end after one latency, and after all data sent before it."""
         self._shut(CLOSED)
 
     def _drop_unread(self) -> None:
@@ -295,24 +301,28 @@ class SimulatedConnection(Passage[bytearray]):
     # ------------------------------------------------------------------------------------------------ real bytes
 
     def _send_from_file(self, source: FileSlice, frame: bytearray) -> None:
-        """From the file into a socket by sendfile, and from its other end into the frame.     raises: TornSend"""
+        """Copy a file slice into the frame by sendfile over a socket pair.
+
+        Raises:
+            TornSend: if the file ends before the bytes that the frame promised.
+        """
         near, far = self._sockets or self._socket_pair()
         sent, end = 0, len(frame) + source.length
         while sent < source.length:
             try:
                 count = source.sendfile(near.fileno(), sent)
-            except BlockingIOError:  # The pump: drain the other end, and go on.
+            except BlockingIOError:  # The socket is full: drain its other end, then continue.
                 frame += far.recv(end - len(frame))
                 continue
             self.host.bytes.sendfile_calls += 1
             if count == 0:
-                raise TornSend("a segment file ended before the bytes its frame had promised")
+                raise TornSend("a segment file ended before all bytes of the response were sent")
             sent += count
         while len(frame) < end:
             frame += far.recv(end - len(frame))
 
     def _socket_pair(self) -> tuple[socket.socket, socket.socket]:
-        """Made for the first stretch of a file: most ends send none."""
+        """Create the socket pair for sendfile; most connections never need one."""
         self._sockets = socket.socketpair()
         for end in self._sockets:
             end.setblocking(False)
@@ -349,13 +359,13 @@ class SimulatedConnection(Passage[bytearray]):
         self.fabric.forget(self)
 
     def vanish(self) -> None:
-        """The machine lost power: no other machine learns of it."""
+        """Drop this end without notice to the peer, because the machine lost power."""
         self._lose(DropCause.POWER_LOST)
         self.inbox.clear()
         self.fabric.forget(self)
 
     def _end_later(self, how: ConnectionEnd) -> None:
-        """A reset comes back to this end after one latency."""
+        """End this side with a reset after one latency, unless the link is cut."""
         link = self.fabric.network.link(self.peer, self.host.name)
         if not link.is_cut:
             self.fabric.time.at(self.fabric.time.now_us + link.base.low_us, partial(self.end, how))
@@ -365,7 +375,7 @@ class SimulatedConnection(Passage[bytearray]):
         self.fabric.forget(self)
 
     def wake(self) -> None:
-        """Let the reader look again: a frame it may read has come, or the connection is over."""
+        """Let the reader continue if it may read another frame or the connection has ended."""
         may_read = self.gone is not None or not self._mute
         if self._waiting and may_read and self.host.may_run(self.wake):
             self._take_frames()

@@ -1,6 +1,6 @@
-"""A machine of either world: powered or not, running a process or not, paused or not.
+"""A machine, simulated or live: with or without power, with or without a process, running or paused.
 
-It is also the `World` that the process on it sees: its clock, its deadline, its server socket.
+It is also the environment of its process: clock, deadline and server socket.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replica.log.files.disk import Disk
 
 
 class HostAlarm:
-    """One machine's next deadline, as an entry of the queue; a later deadline reuses the entry that is there."""
+    """The next deadline of one machine, as a scheduled callback. A later deadline reuses the current callback."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -68,6 +68,7 @@ class HostAlarm:
             self._enqueue(self._deadline_us)
 
     async def ring(self, due: Callable[[], None]) -> None:
+        """Call `due` whenever the deadline is reached; never return."""
         # Called straight from the queue: a task that is resumed for each deadline would cost as much as the deadline.
         self._due = due
         self._wait()
@@ -101,7 +102,7 @@ class HostListener:
 
 @dataclass(slots=True, eq=False)
 class Process:
-    """One incarnation of a node: its shell and the scope that kills it."""
+    """One process of a node: its shell, and the scope whose cancellation kills it."""
 
     shell: NodeShell | None = None
     scope: trio.CancelScope | None = None
@@ -109,10 +110,11 @@ class Process:
 
 
 class Host:
-    """One machine: powered or not, running a process or not, paused or not. Also the `World` its process sees.
+    """A machine: with or without power, with or without a process, running or paused.
 
-    reports_all: False where its process may end before it has reported what it did
-    tell_of_step: as of World; what a process here has stated is in the trace already
+    Attributes:
+        reports_all: False where a process may end before it has reported all its events.
+        tell_of_step: called after each decision of the core and before its actions are performed; None for no callback.
     """
 
     reports_all = True
@@ -130,7 +132,7 @@ class Host:
         self._deferred: list[Callable[[], None]] = []
         self._first_place: Parking | None = None
 
-    # ---------------------------------------------------------------------------------------- World, for the shell
+    # ------------------------------------------------------------------------------------------------ for the shell
 
     def alarm(self) -> HostAlarm:
         return HostAlarm(self)
@@ -141,6 +143,11 @@ class Host:
         return self.listener
 
     async def connect(self, host: str, port: int) -> Connection:
+        """Open a connection, waiting while the network gives no answer.
+
+        Raises:
+            ConnectionGone: if the connection is refused.
+        """
         return await self.fabric.connect(self, host, port)
 
     async def apart(self, job: Callable[[], None]) -> None:
@@ -154,10 +161,12 @@ class Host:
         return self.fabric.contains(self.name, peer, failure)
 
     def exited(self, halted: str, refused: str) -> None:
+        """Close all connections after the process ended by itself, and record its exit. See EndProcess."""
         self._end_process()
         self.fabric.exits.append(ProcessExit(self.name, "halt" if halted else "stop", halted or refused))
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
+        """Start a task of this node at its position in the order of virtual time."""
         place, self._first_place = self._first_place, None
         self.fabric.time.start_soon(nursery, place or self.fabric.time.reserve(), task, *args)
 
@@ -173,14 +182,14 @@ class Host:
         return self.process.shell
 
     def start(self, nursery: trio.Nursery, core: NodeCore, *, serves: bool) -> None:
-        """Start a process on this machine; a machine without power gets it back."""
+        """Start a process on this machine, and restore power if it was lost."""
         assert self.process is None, f"{self.name} runs already"
         self.powered, self.paused = True, False
         process = self.process = Process()
         process.finished = trio.Event()
         process.scope = trio.CancelScope()
         process.shell = NodeShell(core, self, serves=serves)
-        # The process comes up at its own place in the queue, whenever trio gets round to running its first task.
+        # The process starts at its own position in the queue, whenever trio runs its first task.
         self._first_place = self.fabric.time.reserve()
         nursery.start_soon(self._run, process)
         self.fabric.move_on()
@@ -194,32 +203,32 @@ class Host:
             process.finished.set()
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
-        """An application's or an operator's call to what runs here: a method of its core that takes only `now_us`."""
+        """Call a method of the core that takes only `now_us`, on behalf of an application or an operator."""
         self.shell.call(method)
 
     def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> NodeElsewhere | None:
-        """The stand-in for the core of a server whose process makes the core itself; None: make it here."""
+        """Return an object that represents a server core in another process, or None to create the core here."""
         return None
 
     def client_stand_in(self, order: ClientOrder) -> ClientElsewhere | None:
-        """The stand-in for the core of a client that runs elsewhere; None: make the core here."""
+        """Return an object that represents a client core elsewhere, or None to create the core here."""
         return None
 
     def halt(self) -> None:
-        """Of several that end in one instant: each stops before `seize` waits for the first."""
+        """Stop the process immediately, before any `seize` is awaited, so that several machines stop together."""
 
     def strike(self) -> None:
-        """The same, once all are seized: each gets its SIGKILL before `kill` waits for the end of the first."""
+        """Send SIGKILL to the process, before any `kill` is awaited, so that several processes end together."""
 
     async def seize(self) -> None:
-        """Just before its process is ended from outside: it does nothing more, and its events are in the trace."""
+        """Wait until the process has stopped working and its events are in the trace; `kill` or `power_off` follows."""
 
     async def kill(self) -> None:
-        """SIGKILL: the kernel closes the sockets at once; the disk keeps its page cache."""
+        """Kill the process (SIGKILL): the kernel closes its sockets immediately, and the disk keeps the page cache."""
         await self._stop_process(self._end_process)
 
     async def power_off(self) -> None:
-        """The machine loses power, and no peer gets a message. (The disk decides about bytes that were not flushed.)"""
+        """Cut the machine's power without notice to any peer. The disk decides which unflushed bytes survive."""
         self.powered = False
         await self._stop_process(self._vanish)
 
@@ -254,19 +263,20 @@ class Host:
     # ----------------------------------------------------------------------------------------- SIGSTOP and SIGCONT
 
     def may_run(self, then: Callable[[], None]) -> bool:
-        """False while the process is stopped (or gone): `then` is kept for the moment it continues."""
+        """Return True if the process can run now; while it is paused, keep `then` until it resumes and return False."""
         if self.paused:
             self._deferred.append(then)
             return False
         return self.process is not None
 
     def may_ring(self, then: Callable[[], None]) -> bool:
-        """As `may_run`, for a deadline: it is kept before all that arrives.
+        """Return True if a deadline can run now; while the process is paused, keep `then` and return False.
 
-        A JVM that goes on after a SIGSTOP finds its epoll_wait interrupted (signal(7)), and does not repeat it when its
-        time is over (EPollSelectorImpl.doSelect): a request that has timed out meanwhile is given up, with its
-        connection, before its answer is read (NetworkClient.poll, handleTimedOutRequests). So a deposed leader needs
-        some round trips more to hear of it.
+        When the process resumes, `then` runs before all messages that arrived during the pause. A JVM that continues
+        after a SIGSTOP finds its epoll_wait interrupted (signal(7)) and does not repeat the call once its timeout has
+        passed (EPollSelectorImpl.doSelect). A request that timed out meanwhile is therefore abandoned, together with
+        its connection, before its response is read (NetworkClient.poll, handleTimedOutRequests). So a deposed leader
+        needs some more round trips to learn of its successor.
         """
         if self.paused:
             # Simplified: after a pause of the garbage collector a JVM would read the answer first.

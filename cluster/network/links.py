@@ -1,8 +1,9 @@
-"""The links between nodes: latency, loss, bandwidth, cuts and holds, each direction on its own; and machines' cards.
+"""The links between nodes and the network cards of machines.
 
-A link answers two questions about a message: when would it arrive, and may it arrive now? What may not arrive waits
-in its connection, in order, as bytes wait in TCP. Every link draws from its own random stream, so that a change
-elsewhere in the cluster never shifts its latencies.
+A link has latency, loss, bandwidth, cuts and holds, separately for each direction. It answers two questions about a
+message: when does it arrive, and can it arrive now? A message that cannot arrive waits in its connection, in order, as
+bytes wait in TCP. Every link draws from its own random stream, so that a change elsewhere in the cluster never shifts
+its latencies.
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cluster.request_faults import RequestFaults
+
 if TYPE_CHECKING:
     from cluster.network.world import Time
 
 RETRANSMISSION_TIMEOUT_US = 200_000
-"""Linux's minimum RTO: the delay of one lost segment, doubled for each further loss of the same one."""
+"""The delay of one lost segment, doubled for each further loss of the same segment: Linux's minimum RTO."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """A distribution of one-way delays: `constant` low, `uniform` [low, high], `exponential` low + mean (high)."""
+    """A distribution of one-way delays in microseconds.
+
+    Kinds: `constant` (low), `uniform` (low to high) and `exponential` (low plus a draw with mean `high`).
+    """
 
     kind: str
     low_us: int
@@ -39,7 +45,7 @@ class Latency:
 
 @dataclass(slots=True)
 class Link:
-    """One direction between two nodes."""
+    """One direction of a connection between two nodes. Faults set `added`, `loss`, `bytes_per_second` and `cuts`."""
 
     source: str
     target: str
@@ -57,12 +63,12 @@ class Link:
 
     @property
     def is_clear(self) -> bool:
-        """Every message arrives the moment that it leaves."""
+        """Return True if messages arrive without any delay."""
         is_disturbed = self.cuts or self.added or self.loss or self.bytes_per_second
         return not (is_disturbed or self.base.low_us or self.base.high_us)
 
     def arrival_us(self, now_us: int, size_bytes: int) -> int:
-        """When a message that leaves now would arrive."""
+        """Occupy the link with a message that leaves now, and return its arrival time."""
         leaves_us = now_us
         if self.bytes_per_second:
             rate = min(self.bytes_per_second.values())
@@ -95,10 +101,13 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class HoldRule:
-    """Keeps back messages of one API between two sets of nodes until it is released.
+    """A fault that holds back messages of one API between two sets of nodes until it is released.
 
-    part: request, response, None for both; or body: the file bytes of a response, which then leave the file only
-    when the hold is released
+    Attributes:
+        part: request, response, body, or None for requests and responses. `body` holds only the file bytes of a
+            response, which are then read from the file at the release.
+        count: most messages that the hold keeps, None for all; later messages pass.
+        number: distinguishes the holds that one step has begun.
     """
 
     fault: str
@@ -106,6 +115,8 @@ class HoldRule:
     targets: Sequence[str]
     api: int | None
     part: str | None
+    count: int | None = None
+    number: int = 0
 
     def matches(self, source: str, target: str, api: int, part: str) -> bool:
         return (
@@ -114,7 +125,7 @@ class HoldRule:
 
 
 class Network:
-    """All links, by (source, target), created when first asked for; and the holds in force."""
+    """All links, by (source, target), created on first use, and the active holds and faults of requests."""
 
     def __init__(self, seed: int, base: Latency, per_link: dict[tuple[str, str], Latency]) -> None:
         self._seed = seed
@@ -122,8 +133,11 @@ class Network:
         self._per_link = per_link
         self._links: dict[tuple[str, str], Link] = {}
         self.cards: dict[str, Card] = {}
-        """Of machines whose connections share a rate; to be given before they connect."""
+        """Network cards by machine; set before the machines connect."""
         self.holds: list[HoldRule] = []
+        self.request_faults = RequestFaults()
+        self._kept: dict[HoldRule, int] = {}
+        """Number of messages kept so far, by each hold with a count."""
 
     def link(self, source: str, target: str) -> Link:
         found = self._links.get((source, target))
@@ -137,43 +151,63 @@ class Network:
         return list(self._links.values())
 
     def by_reach(self, sources: Iterable[str], targets: Sequence[str]) -> list[str]:
-        """The sources, those first that fewest of the targets are cut off from, in either direction."""
+        """Sort the sources by the number of targets that they cannot reach or be reached from, fewest first."""
 
         def cut_off(source: str) -> int:
-            return sum(self.link(source, one).is_cut or self.link(one, source).is_cut for one in targets)
+            return sum(self.link(source, target).is_cut or self.link(target, source).is_cut for target in targets)
 
         return sorted(sources, key=cut_off)
 
     def body_hold_on(self, source: str, target: str, api: int) -> HoldRule | None:
-        """The hold that stops a response between its header and its file bytes."""
+        """Return the hold that stops a response between its header and its file bytes, if there is one."""
         for hold in self.holds:
-            if hold.part == "body" and hold.matches(source, target, api, "body"):
+            if hold.part == "body" and hold.matches(source, target, api, "body") and self._has_room(hold):
                 return hold
         return None
 
-    def hold_on(self, source: str, target: str, api: int, part: str) -> HoldRule | None:
+    def hold_on(
+        self, source: str, target: str, api: int, part: str, held_by: HoldRule | None = None
+    ) -> HoldRule | None:
+        """Return the hold that stops a message; None if the message may pass.
+
+        Args:
+            held_by: hold that stops the message already, and continues to while it is in force.
+        """
         for hold in self.holds:
-            if hold.matches(source, target, api, part):
+            if hold.matches(source, target, api, part) and (hold == held_by or self._has_room(hold)):
                 return hold
         return None
+
+    def keeps_another(self, hold: HoldRule) -> None:
+        """Count one more message that `hold` keeps back."""
+        if hold.count is not None:
+            self._kept = {known: kept for known, kept in self._kept.items() if known in self.holds}
+            self._kept[hold] = self._kept.get(hold, 0) + 1
+
+    def _has_room(self, hold: HoldRule) -> bool:
+        return hold.count is None or self._kept.get(hold, 0) < hold.count
 
 
 # ---------------------------------------------------------------------------------------------------------------- cards
 #
-# Network cards: all connections of a machine share one rate in each direction; and the way over two of them.
+# Network cards: all connections of a machine share one rate in each direction; a frame passes two cards.
 #
-# A card serves its connections in turn, each for as many bytes: nothing small waits for the whole of something large,
-# and a sender of many small pieces gets as much as a sender of few large ones. The other machine's card takes a piece
-# in while it is still leaving the first (switches forward packets, not messages): two equal cards in a row take the
-# time of one. source: Linux segmentation offload, fq (deficit round robin)
+# A card serves its connections in turn, each for equally many bytes: nothing small waits for the whole of something
+# large, and a sender of many small pieces gets as much as a sender of few large ones. The other machine's card takes a
+# piece in while it is still leaving the first (switches forward packets, not messages): two equal cards in a row take
+# the time of one. source: Linux segmentation offload, fq (deficit round robin)
 
 TURN_BYTES = 65_536
-"""GSO_LEGACY_MAX_SIZE: the most that Linux hands to a card at once."""
+"""The most bytes that Linux hands to a card in one piece (GSO_LEGACY_MAX_SIZE)."""
 
 
 @dataclass(slots=True)
 class Parcel:
-    """Something to be carried. begins, ends: told of each of its pieces, when that begins and when it is through"""
+    """Data that waits to be transferred by a network card.
+
+    Attributes:
+        begins, ends: called with each piece of the data when the card starts and finishes it.
+    """
 
     left_bytes: int
     cause: int | None = None
@@ -183,7 +217,7 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The data a card carries in one go, in microseconds from the first byte to the last."""
+    """The data that a card transfers in one piece, with the times of its first and last byte in microseconds."""
 
     parcel: Parcel
     size_bytes: int
@@ -194,20 +228,20 @@ class Piece:
 
 @dataclass(slots=True)
 class Lane:
-    """One direction of a card. No clock: the caller calls `advance` when `current` is through."""
+    """One direction of a network card. It has no clock: the caller calls `advance` when `current` is finished."""
 
     bytes_per_second: int
     current: Piece | None = None
     _waiting: dict[object, deque[Parcel]] = field(default_factory=dict)
-    """Of each connection that has something to carry, whose turn it is first."""
+    """Waiting data by connection; the first connection is next."""
     _turn_of: object | None = None
     _left_of_turn_bytes: int = 0
     _busy_from_us: int = 0
     _carried_bytes: int = 0
-    """Since then, without a pause: times come from the sum, so that rounding never adds up."""
+    """Bytes carried since `_busy_from_us` without a pause; times are computed from this sum to limit rounding."""
 
     def add(self, connection: object, parcel: Parcel, now_us: int) -> bool:
-        """Carry it when its turn comes. returns: whether that is now"""
+        """Queue data of a connection. Return True if the lane was idle and begins with it now."""
         self._waiting.setdefault(connection, deque()).append(parcel)
         if self.current is not None:
             return False
@@ -216,7 +250,7 @@ class Lane:
         return True
 
     def advance(self) -> None:
-        """The current piece is through: begin the next piece, if there is one."""
+        """Finish the current piece and begin the next, if there is one."""
         assert self.current is not None
         ended_us, self.current = self.current.ends_us, None
         if self._waiting:
@@ -251,26 +285,29 @@ class Lane:
 
 class Card:
     def __init__(self, bytes_per_second: int) -> None:
-        """bytes_per_second: of frames of the protocol, in each direction"""
         self.out = Lane(bytes_per_second)
         self.into = Lane(bytes_per_second)
 
 
 class Road:
-    """The frames of one end of a connection pass it in order: through its machine's card, then the other's.
+    """The path of one connection's frames, in order, through the card of the sender and then that of the receiver.
 
     Simplified: data that waits in a card leaves even if the machine loses its power; connecting takes cards no time.
     """
 
     def __init__(self, time: Time, source: Card | None, target: Card | None) -> None:
-        """None: a machine whose card is never short of anything"""
         self._time = time
         self._out = None if source is None else source.out
         self._into = None if target is None else target.into
         self._entered_us = 0
 
     def carry(self, size_bytes: int, delay_us: int, arrive: Callable[[], None], cause: int | None) -> None:
-        """delay_us: between the two cards     arrive: called when the last byte is there"""
+        """Carry a frame over both cards.
+
+        Args:
+            delay_us: latency of the link between the two cards.
+            arrive: called when the last byte has arrived.
+        """
         left = partial(self._left, delay_us, arrive)
         now_us = self._time.now_us
         cause = self._time.cause if cause is None else cause
@@ -280,7 +317,10 @@ class Road:
             self._load(self._out, Parcel(size_bytes, cause, begins=left))
 
     def _left(self, delay_us: int, arrive: Callable[[], None], piece: Piece) -> None:
-        """A piece begins to leave: when does it begin to come in? A card that is faster than the first waits for it."""
+        """Start receiving a piece that begins to leave.
+
+        A receiving card that is faster than the sending card waits for it.
+        """
         takes_us = 0 if self._into is None else self._into.takes_us(piece.size_bytes)
         enters_us = max(piece.begins_us, piece.ends_us - takes_us) + delay_us
         self._entered_us = enters_us = max(enters_us, self._entered_us)

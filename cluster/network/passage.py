@@ -1,12 +1,13 @@
-"""The path of the frames that one end of a connection sends: over a link that may delay, cut or hold it.
+"""The path of the frames that one end of a connection sends, over a link that may delay, cut or hold them.
 
-The same for both worlds; they differ in what a frame is on its way, and in what its arrival does. TCP's promises hold:
-one connection keeps its order, and a cut or a hold delays and does not lose. Data that a process has sent and a
-fault holds arrives also after the process ended (kill -9), in order and before the end of the connection. Waiting data
-is lost when its machine loses power, or when the other side closes or resets the connection; the trace then says so.
+Simulated and live connections have this in common. They differ in how a frame in flight is stored, and in what its
+arrival does. As in TCP, a connection keeps its order, and a cut or a hold delays data without losing it. Data that a
+process has sent and a fault holds also arrives after the process ended (kill -9), in order and before the end of the
+connection. Waiting data is lost when its machine loses power, or when the other side closes or resets the connection;
+the trace then says so.
 
-Simplified: data behind a cut is lost when its own side closes the connection. Linux goes on sending it for about
-100 s, ever more slowly.
+Simplified: data behind a cut is lost when its own side closes the connection. Linux would retransmit it for about 100
+s, ever more slowly.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from replica.trace.events import (
 )
 
 END_BYTES = 40
-"""Size of a connection's end on its link: a segment without data."""
+"""The size that the end of a connection has on its link: a segment without data."""
 
 NO_EVENT = -1
-"""Of a message that no hold has kept."""
+"""The event of a message that no hold has delayed."""
 
 CLOSED, RESET = ConnectionEnd.CLOSED, ConnectionEnd.RESET
-"""How a connection ends that this end has not closed."""
+"""The ways in which a connection ends that this end has not closed."""
 
 Frame = TypeVar("Frame")
 
@@ -56,7 +57,11 @@ class ByteCounts:
 
 @dataclass(slots=True)
 class Message(Generic[Frame]):
-    """A whole frame on its way (None: the connection's end, `part` says how), with the label faults choose by."""
+    """A whole frame in flight, with the API and part by which faults select it.
+
+    Attributes:
+        frame: None for the end of the connection; `part` then says how it ended.
+    """
 
     frame: Frame | None
     api: int
@@ -69,7 +74,7 @@ class Message(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A response whose header is out and whose file bytes have not yet left the file."""
+    """A response whose header was sent while a hold keeps its file bytes in the file."""
 
     send: Send
     hold: HoldRule
@@ -84,7 +89,7 @@ class NetworkEvents:
         self._api_name = api_name
 
     def held(self, node: str, peer: str, api_key: int, part: str, hold: HoldRule) -> int:
-        """returns: the event, for `released`"""
+        """Record that a hold delays a message. Return the event's number, for `released`."""
         api = self._api_name(api_key)
         return self._trace.emit(MessageHeld(node=node, peer=peer, api=api, part=part, fault=hold.fault))
 
@@ -99,7 +104,7 @@ class NetworkEvents:
         self._trace.emit(MessageDropped(node=node, peer=peer, api=api, part=part, cause=cause, end=end))
 
     def lost_with_its_process(self, held: MessageHeld) -> None:
-        """Where the process itself holds its messages back."""
+        """Record the loss of a message that the process itself held back when it ended."""
         self._trace.emit(
             MessageDropped(node=held.node, peer=held.peer, api=held.api, part=held.part, cause=DropCause.PROCESS_GONE)
         )
@@ -116,14 +121,14 @@ class Passage(ABC, Generic[Frame]):
 
     def __init__(self, fabric: Fabric, events: NetworkEvents, node: str, peer: str) -> None:
         self.peer = peer
-        self.listener = ""  # as of Connection
-        self.stopped: deque[Message[Frame]] = deque()  # what was sent from this end and may not arrive yet
+        self.listener = ""  # see Connection.listener
+        self.stopped: deque[Message[Frame]] = deque()  # messages sent from this end that may not arrive yet
         self.withheld: Withheld | None = None
-        self.let_through = 0  # messages that waited, need not any longer, and are delivered at this very moment
+        self.let_through = 0  # released messages whose delivery is scheduled at this instant
         self.last_arrival_us = 0
         self.gone: ConnectionEnd | None = None  # how this end learned that the connection is over
         self.open = True
-        self._lost_because: DropCause | None = None  # why what may not arrive yet never will
+        self._lost_because: DropCause | None = None  # why the waiting messages will never arrive
         self._node = node
         self._time = fabric.time
         self._network: Network = fabric.network
@@ -132,45 +137,50 @@ class Passage(ABC, Generic[Frame]):
         cards = fabric.network.cards
         self._road = Road(fabric.time, cards.get(node), cards.get(peer)) if cards and node != peer else None
 
-    # ---------------------------------------------------------------------------------------------- what a world adds
+    # ------------------------------------------------------------------------------------------- what a subclass adds
 
     @abstractmethod
     def _transmit(self, send: Send) -> None:
-        """Let a frame depart. raises: TornSend"""
+        """Send a frame over the link.
+
+        Raises:
+            TornSend: if a segment file ends before the bytes that the frame promised.
+        """
 
     @abstractmethod
     def _deliver(self, message: Message[Frame]) -> None:
-        """The message is through."""
+        """Hand an arrived message to the other end."""
 
     @abstractmethod
     def _may_run(self, then: Callable[[], None]) -> bool:
-        """False while this end's process is stopped: `then` is kept for the moment it continues."""
+        """Return True if this end's process can run now; otherwise keep `then` for its continuation."""
 
     @abstractmethod
     def unmute(self) -> None: ...
 
     @abstractmethod
     def _drop_unread(self) -> None:
-        """Drop received frames that were not handed over."""
+        """Drop received frames that the process has not read."""
 
     @abstractmethod
     def _end_known(self) -> None:
-        """The end of the connection is known and stated: let the reader know of it."""
+        """Tell the reader that the connection has ended; the trace already says so."""
 
     @abstractmethod
     def _torn(self) -> None:
-        """A file ended too early when its bytes were to leave at last: the connection is closed."""
+        """Close the connection, because a file ended before the bytes that a withheld response had promised."""
 
     # ------------------------------------------------------------------------------------------------------- sending
 
     def send(self, send: Send) -> None:
         if not self.open:
-            if self.gone == RESET:  # A failed write is the last that Kafka has to do with it: Selector, NOTIFY_ONLY.
+            if self.gone == RESET:  # After a failed write Kafka ignores the connection: Selector, NOTIFY_ONLY.
                 self._drop_unread()
             return
         if not self._network.holds or (hold := self._body_hold(send)) is None:
             self._transmit(send)
             return
+        self._network.keeps_another(hold)
         held_event = self._events.held(self._node, self.peer, send.api, "body", hold)
         self.withheld = Withheld(send, hold, held_event)
 
@@ -182,8 +192,12 @@ class Passage(ABC, Generic[Frame]):
         return self._network.body_hold_on(self._node, self.peer, send.api)
 
     def _send_withheld(self) -> None:
-        """Now sendfile runs, and sends what the file holds now: it may have been truncated and written anew since the
-        answer was decided (KAFKA-18723). source: DefaultRecordsSend, FileRecords.writeTo"""
+        """Send the withheld file bytes as the file holds them now.
+
+        The file may have been truncated and written again since the response was decided (KAFKA-18723).
+
+        Source: DefaultRecordsSend, FileRecords.writeTo
+        """
         withheld, self.withheld = self.withheld, None
         if withheld is None or not self.open:
             return
@@ -208,7 +222,7 @@ class Passage(ABC, Generic[Frame]):
         self._time.at(arrival_us, partial(self._arrive, message), cause)
 
     def _arrive(self, message: Message[Frame]) -> None:
-        """The message reaches the other machine, unless it must wait on the way."""
+        """Deliver a message that has reached the other machine, or queue it while a fault stops it."""
         if self.stopped or ((self._link.cuts or self._network.holds) and self._must_wait(message)):
             self.stopped.append(message)
             self._drop_lost()
@@ -218,9 +232,9 @@ class Passage(ABC, Generic[Frame]):
             self._deliver(message)
 
     def _let_through(self, message: Message[Frame]) -> None:
-        """Deliver it now, behind what was let through before."""
+        """Schedule the delivery of a message, after those released before it."""
         self.let_through += 1
-        # A callback each: every delivery may wake a task, and one callback wakes one.
+        # One callback per message, because a delivery may wake a task, and a callback wakes at most one.
         self._time.at(self._time.now_us, partial(self._deliver_in_turn, message))
 
     def _deliver_in_turn(self, message: Message[Frame]) -> None:
@@ -232,16 +246,17 @@ class Passage(ABC, Generic[Frame]):
             return True
         if message.frame is None or not self._network.holds:
             return False
-        hold = self._network.hold_on(self._node, self.peer, message.api, message.part)
+        hold = self._network.hold_on(self._node, self.peer, message.api, message.part, message.held_by)
         if hold is None:
             return False
         if message.held_by != hold:
             message.held_by = hold
+            self._network.keeps_another(hold)
             message.held_event = self._events.held(self._node, self.peer, message.api, message.part, hold)
         return True
 
     def move_on(self) -> None:
-        """After a heal or a release: release the messages that need not wait any longer, in order."""
+        """Deliver in order the waiting messages that no cut or hold stops any longer."""
         withheld = self.withheld
         if withheld is not None and withheld.hold not in self._network.holds:
             self._events.released(self._node, self.peer, withheld.send.api, "body", withheld.held_event)
@@ -256,7 +271,7 @@ class Passage(ABC, Generic[Frame]):
     # ------------------------------------------------------------------------------------------------------- the end
 
     def end(self, how: ConnectionEnd, message: str | None = None) -> None:
-        """This end learns that the connection is over; data it has already received can still be read."""
+        """End the connection on this side. Data that this end has already received can still be read."""
         if self.open and self.gone is None:
             self.gone = how
             self._lose(DropCause.CONNECTION_ENDED)
@@ -264,7 +279,7 @@ class Passage(ABC, Generic[Frame]):
             self._end_known()
 
     def _let_go(self) -> None:
-        """Nothing leaves this process any more; messages that have left it are still on their way."""
+        """Stop sending. Messages that have left the process are still on their way."""
         self.open = False
         withheld, self.withheld = self.withheld, None
         if withheld is not None:
@@ -272,12 +287,12 @@ class Passage(ABC, Generic[Frame]):
         self._drop_lost()
 
     def _lose(self, why: DropCause) -> None:
-        """Nothing leaves from this end any more, and what may not arrive yet never will."""
+        """Stop sending and drop the messages that wait on the link."""
         self._lost_because = why
         self._let_go()
 
     def _drop_lost(self) -> None:
-        """Of what waits, that which never will arrive."""
+        """Drop the waiting messages if they can never arrive."""
         why = self._lost_because
         if why is None and not self.open and self._link.is_cut:
             why = DropCause.CONNECTION_CLOSED
@@ -285,7 +300,7 @@ class Passage(ABC, Generic[Frame]):
             self._drop_waiting(why)
 
     def _drop_waiting(self, why: DropCause) -> None:
-        """Of a connection that is lost its end, too, never arrives."""
+        """Drop the waiting messages. Unless the connection is lost, the message of its end stays."""
         stopped, self.stopped = self.stopped, deque()
         for message in stopped:
             if message.frame is not None:

@@ -1,19 +1,20 @@
-"""The shell round a node's core: sockets, timers, tasks, and not one decision.
+"""The shell around a node's core, which has the sockets, timers and tasks, and makes no decisions.
 
-One task accepts, from a `Listen` on, one waits for the core's next deadline, one per connection reads frames. Every
-event is handed to the core, and the actions it returns are performed in order and at once: `_step` is synchronous on
-purpose, so there is no checkpoint between a decision and its queueing. Brokers, controllers and clients all run in this
-shell, in virtual time and in wall time.
+One task accepts connections (from a `Listen` action on), one waits for the core's next deadline, and one per connection
+reads frames. Every event is passed to the core, and the actions that the core returns are performed in order and
+immediately: `_step` is synchronous on purpose, so there is no checkpoint between a decision and its queueing. Brokers,
+controllers and clients all run in this shell, in virtual time and in wall time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
-from cluster.network.world import Connection, ConnectionGone, OpenPort, TornSend, World
+from cluster.network.world import Connection, ConnectionGone, TornSend
 from cluster.node import (
     Action,
     Close,
@@ -28,44 +29,52 @@ from cluster.node import (
     WorkApart,
 )
 
+if TYPE_CHECKING:
+    from cluster.network.host import Host, HostListener
+
 
 class NodeShell:
-    """Runs one incarnation of one node; `run` returns when the core exits, and is cancelled to kill the process."""
+    """The tasks and connections of one process of a node.
 
-    def __init__(self, core: NodeCore, world: World, *, serves: bool) -> None:
+    `run` returns when the core exits; cancelling `run` kills the node.
+    """
+
+    def __init__(self, core: NodeCore, host: Host, *, serves: bool) -> None:
         self.core = core
-        self._world = world
-        self._time = world.time
-        self._tell_of_step = world.tell_of_step
+        self._host = host
+        self._time = host.time
+        self._tell_of_step = host.tell_of_step
         self._serves = serves
         self._ends: dict[ConnectionId, Connection] = {}
         self._dialling: dict[ConnectionId, trio.CancelScope] = {}
-        self._alarm = world.alarm()
+        self._alarm = host.alarm()
         self._accepted = 0
         self._nursery: trio.Nursery | None = None
         self._called_early: list[Callable[[int], list[Action]]] | None = []
         self._is_over = False
 
     async def run(self) -> None:
-        """Serve until the core exits. Owns every task and connection of the node."""
+        """Serve until the core exits."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self._world.start_soon(nursery, self._begin)
+            self._host.start_soon(nursery, self._begin)
 
     async def _begin(self) -> None:
         assert self._nursery is not None
-        self._world.start_soon(self._nursery, self._ticks)
+        self._host.start_soon(self._nursery, self._ticks)
         early, self._called_early = self._called_early or [], None
         for method in (self.core.start, *early):
             self._step(method)
 
     def end(self) -> None:
-        """The process is gone: whichever of its tasks comes back before it is cancelled, does nothing any more."""
+        """Mark the process as ended, so that tasks that resume before their cancellation do nothing."""
         self._is_over = True
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
-        """Run a method of the core that takes only `now_us`, and perform what it returns: an application's call. At the
-        instant at which the process was made the core has yet to start: only a client takes calls before."""
+        """Call a method of the core that takes only `now_us`, and perform the actions it returns.
+
+        A call to a server whose core has not started yet runs right after the start; a client takes calls immediately.
+        """
         if self._called_early is None or not self._serves:
             self._step(method)
         else:
@@ -79,12 +88,12 @@ class NodeShell:
     def _tick(self) -> None:
         try:
             self._step(self.core.tick)
-        except Exception as failure:  # It may be a request that had waited: as for a request handled at once.
-            if not self._world.contains("a client that waited", failure):
+        except Exception as failure:  # A request that had waited may have failed: treat it as one handled immediately.
+            if not self._host.contains("a client that waited", failure):
                 raise
             self._alarm.arm(self.core.next_deadline_us)
 
-    async def _accept(self, listener: OpenPort) -> None:
+    async def _accept(self, listener: HostListener) -> None:
         assert self._nursery is not None
         while True:
             end = await listener.accept()
@@ -93,18 +102,18 @@ class NodeShell:
             self._ends[connection] = end
             end.allow(self.core.max_request_bytes)
             self._step(self.core.accepted, connection, end.peer, end.listener)
-            self._world.start_soon(self._nursery, self._read, connection, end)
+            self._host.start_soon(self._nursery, self._read, connection, end)
 
     async def _dial(self, connection: ConnectionId, host: str, port: int) -> None:
         with trio.CancelScope() as scope:
             self._dialling[connection] = scope
             try:
-                end = await self._world.connect(host, port)
+                end = await self._host.connect(host, port)
             except ConnectionGone as gone:
                 if self._dialling.pop(connection, None) is not None:
                     self._step(self.core.disconnected, connection, str(gone))
                 return
-            if self._dialling.pop(connection, None) is None:  # given up in the very instant in which it came about
+            if self._dialling.pop(connection, None) is None:  # cancelled in the very instant in which it was opened
                 end.close()
                 return
             self._ends[connection] = end
@@ -112,7 +121,7 @@ class NodeShell:
             await self._read(connection, end)
 
     async def _read(self, connection: ConnectionId, end: Connection) -> None:
-        """Frames of one connection, one at a time."""
+        """Hand the frames of one connection to the core until the connection ends."""
         accepted = connection < 0
         take = partial(self._handle, connection, end) if accepted else partial(self._received, connection)
         try:
@@ -122,7 +131,7 @@ class NodeShell:
                 self._step(self.core.disconnected, connection, str(gone))
 
     def _handle(self, connection: ConnectionId, end: Connection, frame: bytearray) -> None:
-        """A frame of a peer that has connected to this node."""
+        """Hand a frame from a peer that connected to this node to the core, and contain a bug in its handling."""
         if not end.is_identified:
             end.identify(frame)
             self._step(self.core.identified, connection, end.peer)
@@ -130,17 +139,17 @@ class NodeShell:
             if not self._is_over:
                 self._perform_all(self.core.received(connection, frame, self._time.now_us))
         except Exception as failure:  # A bug in Highwater; in a live run it costs this connection only.
-            if not self._world.contains(end.peer, failure):
+            if not self._host.contains(end.peer, failure):
                 raise
             self._close(connection)
             self._step(self.core.disconnected, connection, "closed after a bug")
 
     async def _work_apart(self, action: WorkApart) -> None:
         try:
-            await self._world.apart(action.job)
+            await self._host.apart(action.job)
             self._step(self._done_apart, action)
-        except Exception as failure:  # As for a request that is handled at once.
-            if not self._world.contains("a client that waited", failure):
+        except Exception as failure:  # Treat it as a request that is handled immediately.
+            if not self._host.contains("a client that waited", failure):
                 raise
 
     def _done_apart(self, action: WorkApart, now_us: int) -> list[Action]:
@@ -161,7 +170,7 @@ class NodeShell:
         if self._tell_of_step is not None:
             self._tell_of_step()
         for action in actions:
-            if type(action) is Send:  # As good as always.
+            if type(action) is Send:  # By far the most frequent action.
                 self._send(action)
                 continue
             self._perform(action)
@@ -173,7 +182,7 @@ class NodeShell:
         match action:
             case Connect():
                 assert self._nursery is not None
-                self._world.start_soon(self._nursery, self._dial, action.connection, action.host, action.port)
+                self._host.start_soon(self._nursery, self._dial, action.connection, action.host, action.port)
             case ResumeReading():
                 end = self._ends.get(action.connection)
                 if end is not None:
@@ -186,18 +195,18 @@ class NodeShell:
                 self._close(action.connection)
             case Listen():
                 assert self._nursery is not None
-                self._world.start_soon(self._nursery, self._accept, self._world.listen())
+                self._host.start_soon(self._nursery, self._accept, self._host.listen())
             case WorkApart():
                 assert self._nursery is not None
-                self._world.start_soon(self._nursery, self._work_apart, action)
+                self._host.start_soon(self._nursery, self._work_apart, action)
             case EndProcess():
                 assert self._nursery is not None
-                self._world.exited(action.halted, action.refused)
+                self._host.exited(action.halted, action.refused)
                 self._nursery.cancel_scope.cancel()
 
     def _send(self, action: Send) -> None:
         end = self._ends.get(action.connection)
-        if end is None:  # The connection went away while the answer was being made.
+        if end is None:  # The connection ended while the response was being made.
             return
         try:
             end.send(action)

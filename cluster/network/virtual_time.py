@@ -1,10 +1,10 @@
 """Virtual time: one queue of everything that will happen, and at most one runnable task at any moment.
 
-All that can happen at one virtual instant is ordered by one queue of (at_us, seq). An item either is a plain callback,
-or resumes exactly one waiting task. There is one baton: its holder takes the next item, sets the clock to its
-time and runs it, and when an item resumes a task, the baton goes to that task until it waits again. So trio never has
-two of our tasks to choose between, and the order of a run does not depend on its scheduler: no private switch, no
-pinned version. (A task that resumes itself does not even switch.)
+All events of a run are ordered by one queue of (at_us, seq). An item either is a plain callback or resumes exactly one
+waiting task. There is one baton: its holder takes the next item, sets the clock to the item's time and runs it; when an
+item resumes a task, the baton goes to that task until it waits again. So trio never chooses between two tasks of a run,
+and the order of a run depends neither on trio's scheduler nor on its version. (A task that resumes itself does not even
+switch.)
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ Callback = Callable[[], None]
 
 
 class VirtualTime:
-    """The queue and its driver. Everything in it runs in one thread, in one order, given one sequence of calls."""
+    """The queue of virtual time and its driver.
+
+    Callbacks run in one thread, in an order fixed by the sequence of calls.
+    """
 
     def __init__(self, trace: TraceLog, *, measures_requests: bool = False) -> None:
         self.now_us = 0
         self.events = 0
         self.slicing: Callable[[], int] | None = None
-        """Nothing takes time, and long requests are not sliced."""
+        """Always None, since requests take no virtual time and so are not sliced."""
         self.stopwatch: Callable[[], int] | None = (lambda: self.now_us) if measures_requests else None
         self._trace = trace
         self._queue: list[tuple[int, int, int | None, Callback]] = []
@@ -44,17 +47,21 @@ class VirtualTime:
 
     @property
     def cause(self) -> int | None:
-        """The event that what happens now follows from."""
+        """The number of the event that caused the current step, None if there is none."""
         return self._trace.cause
 
     def wall_clock(self) -> WallClock:
-        """In virtual time all runs begin in 1970."""
+        """Return a clock that starts in 1970, as in every simulated run."""
         return WallClock()
 
     # ----------------------------------------------------------------------------------------------------- schedule
 
     def at(self, at_us: int, callback: Callback, cause: int | None = None) -> None:
-        """Run `callback` at `at_us`, not before now. `cause`: the event it follows from, else what led to this call."""
+        """Schedule a callback at `at_us`, which is not in the past.
+
+        Args:
+            cause: the event that causes the callback; by default the current cause.
+        """
         assert at_us >= self.now_us, "nothing can be scheduled in the past"
         heapq.heappush(self._queue, (at_us, self._seq, self._trace.cause if cause is None else cause, callback))
         self._seq += 1
@@ -63,7 +70,7 @@ class VirtualTime:
         self.at(at_us, callback)
 
     def resume(self, parking: Parking) -> None:
-        """From a callback: let this one task run next, at once. At most one per callback."""
+        """Let a parked task run next. A callback resumes at most one task."""
         assert self._resumed is None, "a callback resumes one task at most"
         if not parking.gone:
             self._resumed = parking
@@ -71,7 +78,7 @@ class VirtualTime:
     # --------------------------------------------------------------------------------------------------------- tasks
 
     async def park(self, parking: Parking) -> None:
-        """Wait until `resume` picks this parking. Cancellation just leaves."""
+        """Wait until `resume` is called with this parking. A cancelled task stops waiting immediately."""
         task = parking.task = trio.lowlevel.current_task()
         if self._holder is task:
             following = self._advance()
@@ -88,7 +95,7 @@ class VirtualTime:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def reserve(self) -> Parking:
-        """A place in the queue, now, for the first step of a task that is about to be started."""
+        """Reserve a position in the queue at the current time, for the first step of a task that will be started."""
         parking = Parking()
         self.at(self.now_us, partial(self.resume, parking))
         return parking
@@ -96,7 +103,7 @@ class VirtualTime:
     def start_soon(
         self, nursery: trio.Nursery, place: Parking, task: Callable[..., Awaitable[None]], *args: object
     ) -> None:
-        """Start a task whose first step has the reserved `place` in the queue."""
+        """Start a task whose first step takes the reserved position in the queue."""
         nursery.start_soon(self._run_task, place, task, args)
 
     async def _run_task(self, parking: Parking, task: Callable[..., Awaitable[None]], args: tuple[object, ...]) -> None:
@@ -104,7 +111,7 @@ class VirtualTime:
         try:
             await task(*args)
         except (Exception, KeyboardInterrupt) as failure:
-            self._failure = failure  # The driver raises it: one failure ends the run, and comes out as itself.
+            self._failure = failure  # The driver raises the failure unchanged, which ends the run.
         finally:
             if self._holder is trio.lowlevel.current_task():
                 self._pass_baton(None)
@@ -112,8 +119,10 @@ class VirtualTime:
     # ---------------------------------------------------------------------------------------------------- the baton
 
     def _advance(self) -> Parking | None:
-        """Run items until one resumes a task (returned), or the driver is wanted: for work between two items, or
-        because the time is up."""
+        """Run items until one resumes a task, and return that task's parking.
+
+        Return None if the driver has work to do between two items, or if no item is due before the end.
+        """
         queue, trace, between = self._queue, self._trace, self._between
         while True:
             if between() or not queue or queue[0][0] > self._until_us:
@@ -128,7 +137,7 @@ class VirtualTime:
                 return parking
 
     def _pass_baton(self, parking: Parking | None) -> None:
-        """To the task that waits at `parking`, or back to the driver (also for a task that has yet to come up)."""
+        """Hand control to the task that waits at `parking`, or to the driver if there is none or it has not started."""
         assert self._driver is not None
         if parking is None or parking.task is None:
             self._starting = parking
@@ -140,14 +149,17 @@ class VirtualTime:
         trio.lowlevel.reschedule(task)
 
     def end(self) -> None:
-        """The run is over: what is due at this instant is still done, and nothing later."""
+        """End the run: items due at this instant still run, later ones do not."""
         self._until_us = self.now_us
 
     async def drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
         """Run the queue up to and including `until_us`.
 
-        between: called after every item; true if `work` has to be done before the next one, in the driver's own task
-        raises: the exception of a failed task
+        Args:
+            between: called after every item; True if the driver must await `work` before the next item.
+
+        Raises:
+            Exception: whatever a failed task raised.
         """
         self._driver = self._holder = trio.lowlevel.current_task()
         self._until_us, self._between = until_us, between

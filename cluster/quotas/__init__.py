@@ -1,4 +1,4 @@
-"""Quotas of clients: which one is whose, what a client has used of it, and for how long it has to wait.
+"""Client quotas: which one applies to a client, how much of it is used, and for how long the client is throttled.
 
 May import: cluster, cluster.protocol.
 Open first: client_quotas.py.

@@ -1,6 +1,6 @@
-"""What clients have used of one kind of quota, and how long they are to wait: rates over sampled windows.
+"""The usage of client quotas and the resulting throttle times, as rates over sampled windows.
 
-Times are whole milliseconds, as in Kafka. source: ClientQuotaManager, ClientRequestQuotaManager, QuotaUtils
+Times are whole milliseconds, as in Kafka. Source: ClientQuotaManager, ClientRequestQuotaManager, QuotaUtils
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from replica.trace.events import ClientThrottled, Recorder
 
 # --------------------------------------------------------------------------------------------------------------- limits
 #
-# Which quota is whose: the limits of one kind, by user and client-id, and the most specific one that fits.
+# The limits of one kind of quota, by user and client-id. The most specific matching limit applies to a client.
 #
-# A client shares its quota with all clients to which the same limit applies as a whole: with those of its user where
-# only users have quotas, with those of its client-id where only client-ids have. source: DefaultQuotaCallback
+# Clients share a quota if the same limit applies to them as a whole: those of one user where only users have quotas,
+# those of one client-id where only client-ids have. source: DefaultQuotaCallback
 
 ABSENT = ""
-"""An entity without a user, or without a client-id; its default is None."""
+"""Stands for a user or client-id that an entity does not name; None stands for the default entity."""
 _Names = tuple[str | None, str | None]
 
 
 class Tags(NamedTuple):
-    """Who shares one measurement: a user, a client-id, or a client-id of a user; ABSENT for the other."""
+    """The clients that share one measurement, by user, client-id or both; a part that is not used is ABSENT."""
 
     user: str
     client_id: str
@@ -54,7 +54,7 @@ class _Levels(Flag):
 
 
 class QuotaLimits:
-    """source: ClientQuotaManager.updateQuota, quotaMetricTags, quotaLimit"""
+    """The limits of one kind of quota. Source: ClientQuotaManager.updateQuota, quotaMetricTags, quotaLimit"""
 
     __slots__ = ("_bounds", "_levels")
 
@@ -64,11 +64,11 @@ class QuotaLimits:
 
     @property
     def is_enabled(self) -> bool:
-        """There has been a quota of this kind; as in Kafka it stays so until the broker starts again."""
+        """True once there was a quota of this kind, until the broker restarts, as in Kafka."""
         return self._levels is not _Levels.NONE
 
     def set(self, entity: QuotaEntity, bound: float | None) -> None:
-        """bound: None takes the limit away"""
+        """Set the limit of an entity; None removes it."""
         names = dict(entity)
         user, client_id = names.get(USER, ABSENT), names.get(CLIENT_ID, ABSENT)
         if user == ABSENT:
@@ -102,7 +102,7 @@ class QuotaLimits:
         return Tags(ABSENT, client_id)
 
     def bound(self, tags: Tags) -> float | None:
-        """None: no limit"""
+        """Return the limit, None if there is none."""
         user, client_id = tags
         found: tuple[_Names, ...] = ()
         if user and client_id:
@@ -121,9 +121,11 @@ Measure = TypeVar("Measure")
 
 
 class Exceeded(NamedTuple):
-    """A quota that is exceeded.
+    """An exceeded quota.
 
-    throttle_ms: until the client is within it again, if it does nothing     begins: it was within it the last time
+    Attributes:
+        throttle_ms: time until an inactive client is within the quota again.
+        begins: True if the client was within the quota before.
     """
 
     throttle_ms: int
@@ -133,7 +135,7 @@ class Exceeded(NamedTuple):
 
 
 class Sensor(Generic[Measure]):
-    """One measurement. bound: None, no limit"""
+    """The measured usage of one quota. `bound` is the quota's limit, None for no limit."""
 
     __slots__ = ("bound", "is_throttled", "measure", "recorded_ms")
 
@@ -150,7 +152,7 @@ class Sensor(Generic[Measure]):
 
 
 class Sensors(Generic[Measure]):
-    """The measurements of one kind of quota, and its limits. source: ClientQuotaManager.getOrCreateQuotaSensors"""
+    """The measurements of one kind of quota, and its limits. Source: ClientQuotaManager.getOrCreateQuotaSensors"""
 
     __slots__ = ("_by_tags", "_limits", "_new")
 
@@ -158,7 +160,7 @@ class Sensors(Generic[Measure]):
         self._new = new
         self._limits = QuotaLimits()
         self._by_tags: dict[Tags, Sensor[Measure]] = {}
-        """The one used longest ago first."""
+        """Measurements, least recently used first."""
 
     def __len__(self) -> int:
         return len(self._by_tags)
@@ -168,7 +170,7 @@ class Sensors(Generic[Measure]):
         return self._limits.is_enabled
 
     def set(self, entity: QuotaEntity, bound: float | None) -> None:
-        """bound: None takes the limit away. What clients have used already counts against the new one."""
+        """Set the limit of an entity; None removes it. Earlier usage counts against the new limit."""
         self._limits.set(entity, bound)
         for tags, sensor in self._by_tags.items():
             sensor.bound = self._limits.bound(tags)
@@ -192,9 +194,10 @@ class Sensors(Generic[Measure]):
 
 
 class RateQuota:
-    """So much a second, over the last `samples` windows: bytes, or microseconds of handler threads.
+    """A quota per second, over the last `samples` windows: bytes, or microseconds of handler threads.
 
-    max_throttle_ms: the longest wait, None for any
+    Args:
+        max_throttle_ms: longest throttle time, None for no maximum.
     """
 
     __slots__ = ("_max_throttle_ms", "_samples", "_window_s", "sensors")
@@ -206,7 +209,10 @@ class RateQuota:
         self.sensors: Sensors[Rate] = Sensors(lambda: Rate(samples, window_s * 1_000_000))
 
     def record(self, user: str, client_id: str, amount: int, now_ms: int) -> Exceeded | None:
-        """Counts it, exceeded or not. source: ClientQuotaManager.recordAndGetThrottleTimeMs, QuotaUtils.throttleTime"""
+        """Record usage, and return the excess, if any.
+
+        Source: ClientQuotaManager.recordAndGetThrottleTimeMs, QuotaUtils.throttleTime
+        """
         sensor = self.sensors.of(user, client_id, now_ms)
         now_us = now_ms * 1000
         sensor.measure.record(amount, now_us)
@@ -223,11 +229,11 @@ class RateQuota:
         return sensor.exceeded(min(throttle_ms, INT32_MAX), rate)
 
     def take_back(self, user: str, client_id: str, amount: int, now_ms: int) -> None:
-        """It was counted, and is not given after all. source: ClientQuotaManager.unrecordQuotaSensor"""
+        """Take back recorded usage that did not happen after all. Source: ClientQuotaManager.unrecordQuotaSensor"""
         self.sensors.of(user, client_id, now_ms).measure.record(-amount, now_ms * 1000)
 
     def most_at_once(self, user: str, client_id: str, now_ms: int) -> int:
-        """More than this at once would exceed the quota whatever went before. source: getMaxValueInQuotaWindow"""
+        """Return the largest single amount that can be within the quota. Source: getMaxValueInQuotaWindow"""
         bound = self.sensors.of(user, client_id, now_ms).bound
         return INT32_MAX if bound is None else int(min(INT32_MAX, bound * (self._samples - 1) * self._window_s))
 
@@ -235,26 +241,30 @@ class RateQuota:
 # -------------------------------------------------------------------------------------------------------- client quotas
 #
 # The quotas of clients at one broker: what each request counts, and for how long its client has to wait (KIP-13,
-# KIP-124). A client that has to wait gets its answer at once, with the time in it, and its connection is mute for as
-# long
-# (KIP-219). source: KafkaApis, RequestHandlerHelper
+# KIP-124). A client that has to wait gets its answer immediately, with the time in it, and its connection is mute for
+# as long (KIP-219). source: KafkaApis, RequestHandlerHelper
 
 EXEMPT: Final = frozenset(
     {LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, WRITE_TXN_MARKERS, ALTER_PARTITION}
 )
-"""Requests of brokers to brokers; the fetches of followers are exempt as well. source: sendResponseExemptThrottle"""
+"""Requests between brokers, which are exempt like followers' fetches. Source: sendResponseExemptThrottle"""
 US_PER_PERCENT: Final = 10_000
-"""One percent of a handler thread is so many microseconds of each second; the limit is over all handlers."""
+"""Microseconds per second in one percent of a handler thread; the limit is for all handlers together."""
 
 
 class ClientQuotas:
-    """principal: who sends on a connection, as `User:name`     peer: the client at its other end, for the trace
-    now: the time of the step in progress, microseconds
-    thread_us: for how long a handler has been busy with the request that is answered on a connection
-    mute: keep a connection mute for so many milliseconds
+    """The client quotas of one broker.
+
+    Args:
+        now: returns the time of the current step in microseconds.
+        principal: returns the principal of a connection as `User:name`.
+        peer: returns the client of a connection, for the trace.
+        thread_us: returns the handler time of the request that is answered on a connection.
+        mute: keeps a connection mute for a number of milliseconds.
     """
 
     __slots__ = (
+        "_demanded",
         "_fetch",
         "_known",
         "_mute",
@@ -294,13 +304,23 @@ class ClientQuotas:
         self._fetch = RateQuota(samples, window_s)
         self._request = RateQuota(samples, window_s, max_throttle_ms=window_s * 1000)
         self._known: dict[QuotaEntity, dict[str, float]] = {}
+        self._demanded: dict[ConnectionId, int] = {}
+        """The least throttle time of the next answer on a connection, in milliseconds."""
         self.is_enabled = False
-        """False as long as no client has ever had a quota: then no request is counted."""
+        """False until a client has a quota; before, no request is measured."""
         self.measures_threads = False
-        """Whether the time of handlers counts."""
+        """True if handler time is measured."""
+
+    def demand(self, connection: ConnectionId, throttle_ms: int) -> None:
+        """Throttle the client of the request in progress on a connection, whatever its quotas are."""
+        self._demanded[connection] = throttle_ms
+        self.is_enabled = True
+
+    def gone(self, connection: ConnectionId) -> None:
+        self._demanded.pop(connection, None)
 
     def follow(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """quotas: of the metadata, whole     source: ClientQuotaMetadataManager"""
+        """Apply the quotas of the metadata. Source: ClientQuotaMetadataManager"""
         for entity in {**self._known, **quotas}:
             before, after = self._known.get(entity, {}), quotas.get(entity, {})
             for key, manager, unit in (
@@ -318,18 +338,23 @@ class ClientQuotas:
     # ---------------------------------------------------------------------------------------------------- requests
 
     def produced(self, connection: ConnectionId, header: RequestHeader, size_bytes: int, acks: int) -> int:
-        """How long the client of a Produce has to wait, in milliseconds.
+        """Record a Produce request and return its client's throttle time in milliseconds.
 
-        size_bytes: of the request     acks: 0 is exempt from the quota of threads, as it has no answer
+        Args:
+            size_bytes: size of the request.
+            acks: acks of the request; with 0 there is no response, and the request quota does not apply.
         """
         by_bytes = self._record(self._produce, connection, header, size_bytes)
         by_threads = None if acks == 0 else self._record_threads(connection, header)
         return self._throttle(connection, header, (PRODUCER_BYTE_RATE, by_bytes), (REQUEST_PERCENTAGE, by_threads))
 
     def fetched(self, connection: ConnectionId, header: RequestHeader, size_bytes: int) -> int:
-        """As `produced`; a consumer that has to wait is to get nothing, and nothing is counted.
+        """Record a Fetch response and return its client's throttle time in milliseconds.
 
-        size_bytes: of the answer
+        A throttled consumer gets no records, and their bytes are not counted.
+
+        Args:
+            size_bytes: size of the response.
         """
         by_threads = self._record_threads(connection, header)
         by_bytes = self._record(self._fetch, connection, header, size_bytes)
@@ -342,17 +367,18 @@ class ClientQuotas:
         return throttle_ms
 
     def answered(self, connection: ConnectionId, header: RequestHeader, controller_ms: int = 0) -> int:
-        """As `produced`, of any other request. controller_ms: as the controller has decided, which answers it"""
+        """Record any other request and return its throttle time. `controller_ms` is the controller's throttle time."""
         if header.api_key in EXEMPT:
             return 0
         exceeded = self._record_threads(connection, header)
+        controller_ms = max(controller_ms, self._demanded.pop(connection, 0))
         if exceeded is None or exceeded.throttle_ms < controller_ms:
             self._keep_mute(connection, controller_ms)
             return controller_ms
         return self._throttle(connection, header, (REQUEST_PERCENTAGE, exceeded))
 
     def most_to_fetch(self, connection: ConnectionId, header: RequestHeader) -> int:
-        """Bytes for one fetch of a consumer: with more it would have to wait whatever went before, and get nothing."""
+        """Return the most bytes for one fetch of a consumer; more would exceed the quota and return nothing."""
         if not self._fetch.sensors.is_enabled:
             return INT32_MAX
         return self._fetch.most_at_once(*self._whose(connection, header), self._now() // 1000)
@@ -379,12 +405,13 @@ class ClientQuotas:
         )
 
     def _throttle(self, connection: ConnectionId, header: RequestHeader, *found: tuple[str, Exceeded | None]) -> int:
-        """The longest wait of all."""
+        """Throttle a connection for the longest of the throttle times, and return that time."""
         exceeded = [(one.throttle_ms, key, one) for key, one in found if one is not None]
         for _, key, one in exceeded:
             if one.begins:
                 self._state(connection, header, key, one)
         throttle_ms = max((one[0] for one in exceeded), default=0)
+        throttle_ms = max(throttle_ms, self._demanded.pop(connection, 0))
         self._keep_mute(connection, throttle_ms)
         return throttle_ms
 

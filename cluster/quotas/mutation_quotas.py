@@ -1,8 +1,9 @@
-"""How many partitions a client may have created and deleted each second (KIP-599), at the active controller.
+"""Quotas of partitions created and deleted per second (KIP-599), at the active controller.
 
-A request may exceed the quota, and is then the last one until the bucket is full again: a strict quota refuses the next
-change, a permissive one, of clients that do not know the error, only makes them wait.
-source: ControllerMutationQuotaManager, StrictControllerMutationQuota, PermissiveControllerMutationQuota
+A request may exceed the quota and leave the token bucket below zero. A strict quota then refuses changes until the
+bucket has recovered; a permissive quota, for clients that do not know the error, only throttles them.
+
+Source: ControllerMutationQuotaManager, StrictControllerMutationQuota, PermissiveControllerMutationQuota
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from controller.client_quotas import CONTROLLER_MUTATION_RATE
 from controller.metadata import QuotaEntity
 
 MUTATIONS: Final[Mapping[int, int]] = {CREATE_TOPICS: 6, DELETE_TOPICS: 5, CREATE_PARTITIONS: 3}
-"""What counts, and the first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
+"""Counted APIs, with the first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
 
 
 class MutationQuota:
-    """That of one client, while one of its requests is decided."""
+    """The quota of one client while one of its requests is decided."""
 
     __slots__ = ("_is_strict", "_sensor", "throttle_ms")
 
@@ -29,11 +30,11 @@ class MutationQuota:
         self._sensor = sensor
         self._is_strict = is_strict
         self.throttle_ms = 0
-        """How long the client has to wait, from when this was decided."""
+        """The client's throttle time in milliseconds, from the time of the decision."""
         # Simplified: Kafka deducts the time until the decision is committed.
 
     def record(self, partitions: int, now_us: int) -> bool:
-        """False: the change is not allowed now."""
+        """Record new or deleted partitions; return False if the change is refused."""
         bound, bucket, now_ms = self._sensor.bound, self._sensor.measure, now_us // 1000
         if bound is None:
             return True
@@ -51,7 +52,11 @@ class MutationQuota:
 
 
 class MutationQuotas:
-    """Of all clients. samples, window_s: controller.quota.window.num, controller.quota.window.size.seconds"""
+    """The mutation quotas of all clients.
+
+    Args:
+        samples, window_s: controller.quota.window.num, controller.quota.window.size.seconds.
+    """
 
     __slots__ = ("_known", "_sensors")
 
@@ -60,7 +65,7 @@ class MutationQuotas:
         self._known: dict[QuotaEntity, float] = {}
 
     def follow(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """quotas: of the metadata"""
+        """Apply the quotas of the metadata."""
         bounds = {
             entity: found[CONTROLLER_MUTATION_RATE]
             for entity, found in quotas.items()
@@ -72,14 +77,14 @@ class MutationQuotas:
         self._known = bounds
 
     def of(self, user: str, client_id: str, now_us: int, *, is_strict: bool) -> MutationQuota | None:
-        """None: no client has such a quota."""
+        """Return the quota of a client; None if no client has one."""
         if not self._sensors.is_enabled:
             return None
         return MutationQuota(self._sensors.of(user, client_id, now_us // 1000), is_strict=is_strict)
 
 
 class TokenBucket:
-    """burst_s: seconds of the quota that it holds when it is full, as a new one is"""
+    """A token bucket, full at first. `burst_s` is its capacity in seconds of the quota."""
 
     __slots__ = ("_burst_s", "_last_ms", "_tokens")
 
@@ -89,7 +94,7 @@ class TokenBucket:
         self._last_ms = 0
 
     def tokens(self, per_second: float, now_ms: int) -> float:
-        """Tokens there are now; less than zero while the quota is exceeded."""
+        """Return the current number of tokens, negative while the quota is exceeded."""
         burst = self._burst_s * per_second
         filled = burst if self._tokens is None else self._tokens + per_second * (now_ms - self._last_ms) / 1000
         self._tokens, self._last_ms = min(burst, filled), now_ms

@@ -1,5 +1,4 @@
-"""A broker's socket server without sockets: connections, network threads, the request queue, handlers, and
-what is measured of each request.
+"""The logic of a broker's socket server: connections, network threads, request queue, handlers and metrics.
 
 May import: cluster, cluster.protocol, cluster.quotas.
 Open first: socket_server.py.

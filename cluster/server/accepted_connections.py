@@ -1,6 +1,6 @@
-"""Connections that others opened to this node: the other end, and how long it has been silent.
+"""The connections that other nodes and clients opened to this node, with their peers and the times of last activity.
 
-source: Selector.IdleExpiryManager, SocketServer, ConnectionQuotas, KafkaPrincipal
+Source: Selector.IdleExpiryManager, SocketServer, ConnectionQuotas, KafkaPrincipal
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from replica.trace.events import ConnectionClosed, EventsLeftOut, Recorder
 
 # ---------------------------------------------------------------------------------------------------------- event limit
 #
-# A limit for events about what clients from outside do without leaving bytes behind: a burst, then a rate.
+# A limit for events about outside clients' actions that write no records: a burst, then a rate.
 #
-# A client's writes are limited by the room their bytes take; a request of twenty bytes, or one that reads the same
-# records again, can be made without end, and each would be an event on the disk. Omitted events are counted.
+# Writes are limited by the disk space that their bytes take. A request of twenty bytes, or one that reads the same
+# records again, can be repeated without end, and each would be an event on disk. Omitted events are counted.
 
 CONNECTIONS_AT_ONCE, CONNECTIONS_PER_SECOND = 10_000, 50
-"""Ends of connections of one client; all unidentified clients count as one."""
+"""Limits for events about ends of connections of one client; all unidentified clients count as one."""
 STATED_EVERY_US = 10_000_000
-"""How often it is stated of one client how much was left out."""
+"""The interval of events that report how many events of a client were left out."""
 
 
 class Bucket:
-    """So much at once, and so much more with every second. source: KIP-599 (TokenBucket), without its debts"""
+    """A token bucket: a burst of a fixed size, and a fixed number more per second.
+
+    Source: KIP-599 (TokenBucket), without negative balances
+    """
 
     __slots__ = ("_at_once", "_left", "_per_second", "_since_us")
 
@@ -49,7 +52,7 @@ class Bucket:
 
 
 class _Client:
-    """left_out: since it was last stated"""
+    """The event limit of one client. `left_out` counts the events left out since the last report."""
 
     __slots__ = ("bucket", "left_out", "stated_us")
 
@@ -60,7 +63,12 @@ class _Client:
 
 
 class EventLimit:
-    """at_once, per_second: of one client; all of them together have `clients` times as much"""
+    """A limit of events for each client and for all together.
+
+    Args:
+        at_once, per_second: the limit of one client.
+        clients: the limit of all clients together, in multiples of that of one.
+    """
 
     def __init__(self, at_once: int, per_second: int, clients: int = 4) -> None:
         self._at_once = at_once
@@ -69,7 +77,7 @@ class EventLimit:
         self._clients: dict[str, _Client] = {}
 
     def allows(self, client: str, now_us: int, count: int = 1) -> bool:
-        """Whether so many events may be emitted; otherwise they are counted as left out."""
+        """Charge `count` events to a client. Return True if they may be emitted; otherwise count them as left out."""
         known = self._clients.get(client)
         if known is None:
             known = self._clients[client] = _Client(Bucket(self._at_once, self._per_second))
@@ -81,7 +89,7 @@ class EventLimit:
         return False
 
     def to_state(self, client: str, now_us: int) -> int:
-        """How much was left out, when it is time to state that; else 0."""
+        """Return the number of left-out events if it is time to report them, else 0."""
         known = self._clients[client]
         if now_us - known.stated_us < STATED_EVERY_US:
             return 0
@@ -89,7 +97,7 @@ class EventLimit:
         return left_out
 
     def may_emit(self, recorder: Recorder, node: str, client: str, now_us: int, what: LeftOut, count: int = 1) -> bool:
-        """`allows`; from time to time an event says how much it did not."""
+        """Return True if that many events may be emitted; otherwise report the left-out events from time to time."""
         if self.allows(client, now_us, count):
             return True
         left_out = self.to_state(client, now_us)
@@ -99,14 +107,17 @@ class EventLimit:
 
 
 def outsider(peer: str) -> str | None:
-    """The name under which a client from outside is counted, if need be its address; None: one of our own nodes."""
+    """Return the name under which an outside client is counted, or None for a node of the run.
+
+    All clients without a name count as one.
+    """
     if peer.startswith(OUTSIDE):
         return peer
     return f"{OUTSIDE}-" if ":" in peer else None
 
 
 class EndsOfConnections:
-    """Which ends of connections from outside to this node become events."""
+    """Limits the events about ended connections of outside clients."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -120,15 +131,21 @@ class EndsOfConnections:
 
 
 ANONYMOUS = "User:ANONYMOUS"
-"""The principal of a connection on which no one has authenticated. source: KafkaPrincipal.ANONYMOUS"""
+"""The principal of a connection without authentication (KafkaPrincipal.ANONYMOUS)."""
 
 
 class AcceptedConnections:
-    """Closes those on which nothing moved for connections.max.idle.ms, a request in progress or not, and those that are
-    too many from one address.
+    """The accepted connections of one node, limited in number per address and in idle time.
 
-    node: who states that a connection was closed     on_gone: called for each that is over, whichever end closed it
-    Simplified: Kafka looks at the one that has been silent longest once per poll of its selector, up to 300 ms late.
+    A connection is closed if no byte moved for connections.max.idle.ms, whether or not a request is in progress, and if
+    there are too many from its address.
+
+    Simplified: Kafka checks only the longest idle connection once per poll of its selector, up to 300 ms late.
+
+    Args:
+        node: the node that reports closed connections.
+        on_gone: called for each ended connection, whichever end closed it.
+        nodes_only: True to close connections from outside the cluster.
     """
 
     __slots__ = (
@@ -161,7 +178,6 @@ class AcceptedConnections:
         *,
         nodes_only: bool = False,
     ) -> None:
-        """nodes_only: whether connections from outside of the cluster are closed"""
         self._node = node
         self._nodes_only = nodes_only
         self._on_gone = on_gone
@@ -173,16 +189,16 @@ class AcceptedConnections:
         self._peers: dict[ConnectionId, str] = {}
         self._addresses: dict[ConnectionId, str] = {}
         self._listeners: dict[ConnectionId, str] = {}
-        """Of those that came by another listener than the first."""
+        """Listeners of the connections that did not come by the first listener."""
         self._per_address: dict[str, int] = {}
         self._of_nodes: dict[ConnectionId, None] = {}
         self._principals: dict[ConnectionId, str] = {}
         self._last_active_us: dict[ConnectionId, int] = {}
-        """In order of last activity, the longest silent first."""
+        """The times of last activity by connection, longest idle first."""
         self._timer: Timer | None = None
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """How many may come from one address. source: DynamicConnectionQuota"""
+        """Set the limits of connections per address. Source: DynamicConnectionQuota"""
         self._max_per_address = config.max_connections_per_ip
         self._overrides = config.connections_per_ip_overrides
 
@@ -193,34 +209,40 @@ class AcceptedConnections:
         return len(self._peers)
 
     def peer(self, connection: ConnectionId) -> str | None:
-        """The node at the other end; None when the connection is gone."""
+        """Return the node at the other end, or None if the connection has ended."""
         return self._peers.get(connection)
 
     def address(self, connection: ConnectionId) -> str:
-        """Where it comes from, without the port; between our own nodes their name. raises: KeyError when it is gone"""
+        """Return the peer's address without the port, or its name if it is a node of the run.
+
+        Raises:
+            KeyError: if the connection has ended.
+        """
         return self._addresses[connection]
 
     def listener(self, connection: ConnectionId) -> str:
-        """The name of the listener that it came by, "" for the first."""
+        """Return the name of the listener that accepted the connection, "" for the first."""
         return self._listeners.get(connection, "")
 
     def is_of_node(self, connection: ConnectionId) -> bool:
-        """Whether it was known as such when it came; what a client says of itself makes no node of it."""
+        """Return True if the peer was known to be a node when it connected. A client.id cannot make a client a node."""
         return connection in self._of_nodes
 
     def principal(self, connection: ConnectionId) -> str:
-        """Who has authenticated on it, as `User:name`."""
+        """Return the authenticated principal of a connection as `User:name`."""
         return self._principals.get(connection, ANONYMOUS)
 
     def authenticated(self, connection: ConnectionId, principal: str) -> None:
-        """principal: `User:name`"""
+        """Set the principal of a connection, as `User:name`."""
         if connection in self._peers:
             self._principals[connection] = principal
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> bool:
-        """False if it is closed at once: there are max.connections.per.ip from this address already.
+        """Add a connection; close it and return False if its address has max.connections.per.ip already.
 
-        peer: who it is, or, while that is not known, its address and port     listener: as of `NodeCore.accepted`
+        Args:
+            peer: name of the node, or address and port if the peer is not identified yet.
+            listener: name of the listener, as in `NodeCore.accepted`.
         """
         if self._nodes_only and is_outside(peer):
             self._state_closed(peer, CloseCause.NODES_ONLY)
@@ -246,17 +268,17 @@ class AcceptedConnections:
         return True
 
     def identified(self, connection: ConnectionId, peer: str) -> None:
-        """The other end has been identified."""
+        """Set the peer of a connection once it is identified."""
         if connection in self._peers:
             self._peers[connection] = peer
 
     def active(self, connection: ConnectionId, now_us: int) -> None:
-        """Bytes have come in or go out."""
+        """Record that bytes moved on a connection."""
         if self._last_active_us.pop(connection, None) is not None:
             self._last_active_us[connection] = now_us
 
     def answered(self, actions: list[Action], now_us: int) -> list[Action]:
-        """Notes to whom `actions` send, and returns them."""
+        """Record activity on the connections to which `actions` send, and return the actions."""
         last_active_us = self._last_active_us
         for action in actions:
             if type(action) is Send and last_active_us.pop(action.connection, None) is not None:
@@ -264,7 +286,7 @@ class AcceptedConnections:
         return actions
 
     def gone(self, connection: ConnectionId) -> None:
-        """The other end has closed it, or the network has."""
+        """Remove a connection that ended."""
         if self._peers.pop(connection, None) is None:
             return
         del self._last_active_us[connection]
@@ -282,7 +304,11 @@ class AcceptedConnections:
     def close(
         self, connection: ConnectionId, cause: CloseCause | None = None, message: str | None = None, **numbers: int
     ) -> None:
-        """As of ConnectionClosed, for the trace. cause: None if an event says it already"""
+        """Close a connection and report it.
+
+        Args:
+            cause: cause to report in ConnectionClosed; None if another event already reports it.
+        """
         peer = self._peers.get(connection)
         if peer is not None:
             self.gone(connection)

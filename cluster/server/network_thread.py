@@ -1,7 +1,9 @@
-"""The acceptor and the network threads of a broker: where connections come in and requests leave for the queue.
+"""The acceptor and the network threads of a broker, between new connections and the request queue.
 
-A network thread (Kafka's Processor) does one thing at a time: while it sets up new connections, or stands before a full
-request queue, the requests and answers on its connections wait. source: SocketServer
+A network thread (Kafka's Processor) does one thing at a time: while it sets up new connections, or waits for room in a
+full request queue, the requests and responses on its connections wait.
+
+Source: SocketServer
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ from cluster.server.request_handlers import CpuTimes, HandlerTime
 
 
 class Acceptor:
-    """Connections wait here while there are max.connections already, and for max.connection.creation.rate (KIP-612):
-    over it, one waits, up to a second, and all behind it too.
+    """Accepts connections: at most max.connections at a time and max.connection.creation.rate per second (KIP-612).
 
-    is_full: whether there are as many as there may be, not counting those that wait here
-    window_us: the longest wait of one
-    source: Acceptor, ConnectionQuotas.waitForConnectionSlot
+    A connection above the rate waits up to a second, and so do all connections behind it.
+
+    Args:
+        is_full: returns True if the broker has max.connections, not counting those that wait here.
+        window_us: longest wait of one connection.
+
+    Source: Acceptor, ConnectionQuotas.waitForConnectionSlot
     """
 
     __slots__ = ("_accept", "_is_full", "_is_throttled", "_outbox", "_rate", "_waiting", "_window_us", "limit")
@@ -46,7 +51,10 @@ class Acceptor:
         self._rate = Rate(samples, window_us)
         self._window_us = window_us
         self._waiting: deque[ConnectionId] = deque()
-        """A connection given up before its turn stays in the queue: accept() finds it among the others."""
+        """Connections waiting to be accepted.
+
+        A connection that its peer has closed stays here, since accept() would return it as well.
+        """
 
     def offer(self, connection: ConnectionId, now_us: int) -> None:
         self._waiting.append(connection)
@@ -54,7 +62,7 @@ class Acceptor:
             self.go_on(now_us)
 
     def go_on(self, now_us: int) -> None:
-        """Take those whose turn has come; to be called when a place has become free."""
+        """Accept the waiting connections whose turn has come, after one was closed."""
         while self._waiting and not self._is_throttled and not self._is_full():
             throttle_us = self._throttle_us(now_us)
             if throttle_us > 0:
@@ -72,7 +80,10 @@ class Acceptor:
         self._accept(self._waiting.popleft(), now_us)
 
     def _throttle_us(self, now_us: int) -> int:
-        """source: ConnectionQuotas.recordAndGetThrottleTimeMs, QuotaUtils.boundedThrottleTime"""
+        """Return the wait of the next connection.
+
+        Source: ConnectionQuotas.recordAndGetThrottleTimeMs, QuotaUtils.boundedThrottleTime
+        """
         if self.limit == NO_LIMIT:
             return 0
         self._rate.record(1, now_us)
@@ -81,9 +92,12 @@ class Acceptor:
 
 
 class NetworkThread:
-    """Simplified: only new connections take it time, and its queue of them has no bound.
+    """One network thread.
 
-    deliver: puts a request of a connection that is set up into the queue; False if that is full, then `unblock` follows
+    Simplified: only new connections take time, and their queue is not bounded.
+
+    Args:
+        deliver: puts a request into the request queue. Returns False if the queue is full; a call of `unblock` follows.
     """
 
     def __init__(
@@ -103,7 +117,7 @@ class NetworkThread:
         self._is_blocked = False
         self._is_set_up: dict[ConnectionId, bool] = {}
         self._frames: dict[ConnectionId, bytearray] = {}
-        """At most one of each connection, first come first."""
+        """Received requests that wait for the thread, in order of arrival, at most one per connection."""
         self._answers: list[Action] = []
         self._ready: list[Action] = []
 
@@ -116,7 +130,7 @@ class NetworkThread:
             self._poll(now_us)
 
     def _poll(self, now_us: int) -> None:
-        """source: Processor.run: configureNewConnections, then what is on the others"""
+        """Start to set up new connections. Source: Processor.run, configureNewConnections"""
         limit = self._times.connections_per_poll
         count = len(self._new) if limit is None else min(limit, len(self._new))
         self._being_set_up = [self._new.popleft() for _ in range(count)]
@@ -139,7 +153,7 @@ class NetworkThread:
             self._is_blocked = True
 
     def unblock(self, now_us: int) -> None:
-        """The request queue has room again."""
+        """Continue after the request queue has room again."""
         self._is_blocked = False
         if not self._is_polling:
             self._look_again(now_us)
@@ -156,30 +170,30 @@ class NetworkThread:
         return self._is_polling or self._is_blocked
 
     def gone(self, connection: ConnectionId) -> None:
-        """A connection that is gone before its turn still takes its time."""
+        """Forget a closed connection. If it is being set up, that still takes its time."""
         self._is_set_up.pop(connection, None)
         self._frames.pop(connection, None)
 
     def hold(self, action: Action) -> bool:
-        """Keep an answer back, if this thread has something else to do first."""
+        """Keep a response while the thread is busy; return True if it was kept."""
         if self._is_busy:
             self._answers.append(action)
         return self._is_busy
 
     def take_ready(self) -> list[Action]:
-        """Answers that were kept back, and need not be any longer."""
+        """Return the kept responses that can leave now."""
         ready, self._ready = self._ready, []
         return ready
 
 
 # --------------------------------------------------------------------------------------------------- throttled channels
 #
-# Connections of clients that have to wait: mute until their time is over and their answer has left (KIP-219).
+# Connections of throttled clients stay mute until the throttle time is over and the response has left (KIP-219).
 # source: RequestChannel.startThrottling, SocketServer.tryUnmuteChannel, ThrottledChannel
 
 
 class ThrottledChannels:
-    """until_us: of each whose answer has yet to leave"""
+    """The throttled connections, by the time until which each stays mute."""
 
     __slots__ = ("_outbox", "until_us")
 
@@ -188,14 +202,14 @@ class ThrottledChannels:
         self.until_us: dict[ConnectionId, int] = {}
 
     def throttle(self, connection: ConnectionId, throttle_ms: int, now_us: int) -> None:
-        """To be called before its answer leaves."""
+        """Throttle a connection; called before its response leaves."""
         self.until_us[connection] = now_us + throttle_ms * 1000
 
     def gone(self, connection: ConnectionId) -> None:
         self.until_us.pop(connection, None)
 
     def outgoing(self, actions: list[Action], now_us: int) -> list[Action]:
-        """The same actions, but none after which a throttled connection is read from at once."""
+        """Keep throttled connections mute until their time is over, and return the changed actions."""
         out: list[Action] = []
         for action in actions:
             if not isinstance(action, Send | ResumeReading):
@@ -216,13 +230,18 @@ class ThrottledChannels:
 
 # --------------------------------------------------------------------------------------------------------- thread times
 #
-# How long a handler is busy with the request in progress of each connection, for quotas of threads.
+# The time that a handler needs for the request in progress of each connection, for request quotas.
 # source: RequestChannel.Request.requestThreadTimeNanos
 
 
 @dataclass(slots=True)
 class _Handled:
-    """ended_us: None while a handler is busy with it     work_us: what that takes by the scenario"""
+    """The handler time of one request.
+
+    Attributes:
+        ended_us: None while a handler is busy with the request.
+        work_us: the time that the scenario assigns to the work.
+    """
 
     began_us: int
     ended_us: int | None = None
@@ -230,7 +249,11 @@ class _Handled:
 
 
 class ThreadTimes:
-    """clock: microseconds; live it goes on while a request is handled"""
+    """The handler time of each request in progress.
+
+    Args:
+        clock: returns microseconds; in a live run it advances while a request is handled.
+    """
 
     __slots__ = ("_clock", "_current", "_handled", "_handler_time")
 
@@ -241,19 +264,19 @@ class ThreadTimes:
         self._current: ConnectionId | None = None
 
     def began(self, connection: ConnectionId) -> None:
-        """A handler takes the request up."""
+        """Record that a handler begins the request."""
         self._handled[connection] = _Handled(self._clock())
         self._current = connection
 
     def worked(self, connection: ConnectionId) -> None:
-        """It has done its part, or waits for the disk; its time is not over yet, where work takes any."""
+        """Record that the handler's work is done or waits for the disk. The handler may stay busy for longer."""
         self._current = None
         handled = self._handled.get(connection)
         if handled is not None:
             handled.work_us = self._handler_time.spent_us
 
     def ended(self, connection: ConnectionId) -> None:
-        """The handler is free again."""
+        """Record that the handler is free again."""
         handled = self._handled.get(connection)
         if handled is not None:
             handled.ended_us = self._clock()
@@ -262,7 +285,7 @@ class ThreadTimes:
         self._handled.pop(connection, None)
 
     def of(self, connection: ConnectionId) -> int:
-        """So far; in the handler, that is what its work has taken up to now."""
+        """Return the handler time of a connection's request so far, in microseconds."""
         handled = self._handled.get(connection)
         if handled is None:
             return 0

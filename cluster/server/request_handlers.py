@@ -1,8 +1,9 @@
-"""The request channel and the handler threads behind it: requests in order of arrival, `num.io.threads` at a time.
+"""The request queue and the handler threads behind it: requests in order of arrival, `num.io.threads` at a time.
 
-A handler that has to wait for the disk stays taken, as a thread that is blocked in a write does; the requests behind it
-wait for the next free one, at most `queued.max.requests` of them. A request that waits for nothing is handled in the
-instant it arrives. source: KafkaRequestHandlerPool, RequestChannel
+A handler that waits for the disk stays busy, as a thread blocked in a write does. At most `queued.max.requests`
+requests wait for the next free handler. A request that has to wait for nothing is handled in the instant it arrives.
+
+Source: KafkaRequestHandlerPool, RequestChannel
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from cluster.node import Outbox
 from replica.log.files.open_files import FileSlice
 
 Work = Callable[[int], None]
-"""Handles a request, or the rest of one, given the time."""
+"""Handles a request, or the rest of one, at the given time."""
 
 
 class RequestHandlers:
-    """on_room: called when the full queue has room again"""
+    """The handler threads and their request queue.
+
+    Args:
+        on_room: called when a full queue has room again.
+    """
 
     __slots__ = ("_busy", "_current", "_on_room", "_rest", "_waiting", "num_io_threads", "queued_max_requests")
 
@@ -35,17 +40,20 @@ class RequestHandlers:
 
     @property
     def is_full(self) -> bool:
-        """The next request has to wait until there is room (ArrayBlockingQueue.put)."""
+        """True if the next request has to wait for room in the queue (ArrayBlockingQueue.put)."""
         return len(self._waiting) >= self.queued_max_requests
 
     def resize(self, num_io_threads: int, now_us: int) -> None:
-        """Fewer: those that are busy finish first. source: KafkaRequestHandlerPool.resizeThreadPool"""
+        """Change the number of handlers; busy handlers finish first.
+
+        Source: KafkaRequestHandlerPool.resizeThreadPool
+        """
         self.num_io_threads = num_io_threads
         self._go_on(now_us)
 
     def submit(self, work: Work, now_us: int, done: Work | None = None) -> None:
-        """Handle a request as soon as a handler is free. done: called when the handler has finished with it"""
-        if self._busy < self.num_io_threads and not self._waiting:  # As good as always: a request waits for nothing.
+        """Handle a request as soon as a handler is free. `done` is called when the handler has finished with it."""
+        if self._busy < self.num_io_threads and not self._waiting:  # The usual case: no request waits.
             self._busy += 1
             self._run(work, done, now_us)
         else:
@@ -53,8 +61,7 @@ class RequestHandlers:
             self._go_on(now_us)
 
     def block(self, rest: Work) -> Work:
-        """To be called by the work in progress: its handler stays taken until the returned function is called, which
-        does the `rest`."""
+        """Keep the current handler busy, and return a function that does the `rest` of its work and frees it."""
         assert self._rest is None, "one work blocks once at a time"
         self._rest = rest
         done = self._current
@@ -67,7 +74,7 @@ class RequestHandlers:
 
     @property
     def is_blocked(self) -> bool:
-        """The work in progress has called `block`."""
+        """True if the current work has called `block`."""
         return self._rest is not None
 
     def _go_on(self, now_us: int) -> None:
@@ -98,25 +105,27 @@ class RequestHandlers:
 #
 # How much time a broker's threads need: none, unless a scenario says otherwise.
 #
-# A handler stays taken while it works on a request, so requests queue behind num.io.threads busy ones. New connections
-# take the network thread's time, and what is on its other connections waits meanwhile. A replica fetcher takes an
-# answer
-# in before its next fetch.
+# A handler is busy while it works on a request, so requests queue behind num.io.threads busy ones. New connections take
+# the network thread's time, and its other connections wait meanwhile. A replica fetcher processes a response before its
+# next fetch.
 
 CONNECTION_QUEUE_SIZE = 20
-"""Processor.ConnectionQueueSize: so many new connections a network thread takes before it looks at the others."""
+"""The new connections that a network thread sets up before it serves the others (Processor.ConnectionQueueSize)."""
 _LENGTH, _LENGTH_END, _COUNT, _COUNT_END = 8, 12, 57, 61
-"""Of a batch: length of what follows its first 12 bytes; number of records."""
+"""Positions in a batch: the length of everything after its first 12 bytes, and the number of records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTimes:
-    """Microseconds.     request_us: of a handler, for each request of any kind
-    produced_us: of a handler, for each record of a Produce request, refused or not
-    fetched_us: of a handler, for each record found for a Fetch request
-    replicated_us: of a replica fetcher, for each answer with records
-    connection_us: of the network thread, for each new connection
-    connections_per_poll: new connections that go before what is on the others; None: all there are (before KIP-402)
+    """Times of a broker's threads, in microseconds.
+
+    Attributes:
+        request_us: handler time of a request of any kind.
+        produced_us: handler time of each record of a Produce request, refused or not.
+        fetched_us: handler time of each record found for a Fetch request.
+        replicated_us: time of a replica fetcher for each response with records.
+        connection_us: time of the network thread for each new connection.
+        connections_per_poll: new connections set up before others are served; None for all (before KIP-402).
     """
 
     request_us: int = 0
@@ -128,14 +137,14 @@ class CpuTimes:
 
 
 def records_produced(batch: memoryview | None) -> int:
-    """Records in a batch that a client has sent; anything else has none."""
+    """Return the number of records in a client's batch; 0 for anything else."""
     if batch is None or len(batch) < _COUNT_END:
         return 0
     return max(0, int.from_bytes(batch[_COUNT:_COUNT_END], "big", signed=True))
 
 
 def records_found(found: FileSlice | bytes | bytearray | memoryview) -> int:
-    """Records in the whole batches of a segment file that answer a fetch; only their headers are read."""
+    """Return the number of records in the whole batches of a fetched file slice; only batch headers are read."""
     if not isinstance(found, FileSlice):
         return records_produced(memoryview(found))
     position, end, count = found.position, found.position + found.length, 0
@@ -149,10 +158,10 @@ def records_found(found: FileSlice | bytes | bytearray | memoryview) -> int:
 
 
 class HandlerTime:
-    """Keeps a handler taken for as long as what it did takes; its answers leave when that is over.
+    """Keeps a handler busy for the time that its work takes, and holds the responses until then.
 
-    Simplified: a request takes effect when its service begins. Records that are found for a fetch that waited are
-    the time of the request that brought them, as in Kafka; outside of any request, of the next one.
+    Simplified: a request takes effect when its service begins. Records found for a fetch that waited count for the
+    request that completed it, as in Kafka; outside of any request, for the next one.
     """
 
     __slots__ = ("_handlers", "_outbox", "_spent_us", "takes_any", "times")
@@ -166,7 +175,7 @@ class HandlerTime:
 
     @property
     def spent_us(self) -> int:
-        """What the work in progress takes, as far as it is done."""
+        """The simulated time of the current work so far, in microseconds."""
         return self._spent_us
 
     def produced(self, batches: list[memoryview | None]) -> None:
@@ -178,7 +187,7 @@ class HandlerTime:
             self._spent_us += self.times.fetched_us * records_found(found)
 
     def taken_by(self, work: Work) -> Work:
-        """`work`, which then takes its time."""
+        """Return `work` extended to keep its handler busy for the time of the work."""
         if not self.takes_any:
             return work
 

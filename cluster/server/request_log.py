@@ -1,7 +1,8 @@
-"""The outcome of each request, and its time at each stage: the times of Kafka's request metrics, as trace events.
+"""The outcome of each request and the time of each stage, as in Kafka's request metrics, as trace events.
 
-A connection has one request in progress at a time, so its number is enough to find it. Only watches: nothing is decided
-here. source: RequestChannel.Request.updateRequestMetrics, SocketServer.Processor
+A connection has one request in progress at a time, so the connection's number identifies it. This module only observes.
+
+Source: RequestChannel.Request.updateRequestMetrics, SocketServer.Processor
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from replica.log.files.open_files import FileSlice
 from replica.trace.events import Recorder, RequestCompleted
 
 REQUESTS_AT_ONCE, REQUESTS_PER_SECOND = 100_000, 500
-"""Of one client from outside; there is an event of each of them."""
+"""Limits for the events about requests of one outside client."""
 
 
 class RequestInProgress:
-    """One request. Times in microseconds, -1 while the moment has not come.
+    """One request in progress. Times are in microseconds, -1 until they are known.
 
-    cause: the event that its arrival followed from     outcome: the latest event when its handler had done its part
-    processor, connected_us: its connection's network thread, and when that was accepted
-    throttle_us: how long its client has to wait then
+    Attributes:
+        cause: number of the trace event that caused the request's arrival.
+        outcome: number of the latest trace event when the handler had finished.
+        processor, connected_us: network thread of the connection, and when it was accepted.
+        throttle_us: time for which the client must wait afterwards.
     """
 
     __slots__ = (
@@ -58,7 +61,11 @@ class RequestInProgress:
 
 
 class RequestLog:
-    """stopwatch: microseconds, on the scale of the trace, read while a request is handled and not only before"""
+    """The log of one node's requests.
+
+    Args:
+        stopwatch: returns microseconds on the scale of the trace, and advances while a request is handled.
+    """
 
     def __init__(self, node: str, recorder: Recorder, stopwatch: Callable[[], int]) -> None:
         self._node = node
@@ -77,25 +84,25 @@ class RequestLog:
         self._in_progress.pop(connection, None)
 
     def received(self, connection: ConnectionId, size_bytes: int, now_us: int) -> None:
-        """A whole request has come in."""
+        """Record the arrival of a whole request."""
         known = self._connections.get(connection)
         if known is not None:
             self._in_progress[connection] = RequestInProgress(*known, size_bytes, self._recorder.cause, now_us)
 
     def dequeued(self, connection: ConnectionId) -> None:
-        """A handler has taken it."""
+        """Record that a handler has taken the request."""
         request = self._in_progress.get(connection)
         if request is not None:
             request.dequeued_us = self._stopwatch()
 
     def told(self, connection: ConnectionId, peer: str, header: RequestHeader) -> None:
-        """The handler has decoded the request's header."""
+        """Store the decoded header of the request."""
         request = self._in_progress.get(connection)
         if request is not None:
             request.peer, request.header = peer, header
 
     def handled(self, connection: ConnectionId) -> None:
-        """Its handler is free again."""
+        """Record that the request's handler is free again."""
         request = self._in_progress.get(connection)
         if request is not None:
             request.local_complete_us = self._stopwatch()
@@ -103,13 +110,13 @@ class RequestLog:
             self._just_handled.append(request)
 
     def throttled(self, connection: ConnectionId, throttle_us: int) -> None:
-        """A quota is exceeded; the answer has not left yet."""
+        """Store the throttle time of a request whose response has not left yet."""
         request = self._in_progress.get(connection)
         if request is not None:
             request.throttle_us = throttle_us
 
     def outgoing(self, actions: list[Action]) -> list[Action]:
-        """The same actions; those that answer a request report when they have left."""
+        """Add callbacks to responses that report when they have left, and return the actions."""
         if self._in_progress:
             actions = [self._answered(action) for action in actions]
         self._just_handled.clear()
@@ -122,7 +129,7 @@ class RequestLog:
         if request is None or request.header is None:
             return action
         request.response_complete_us = self._stopwatch()
-        # An answer given in the handler ends the local time, and nothing was waited for (RequestChannel.sendResponse).
+        # A response sent by the handler ends the local time; there is no remote time (RequestChannel.sendResponse).
         if request.local_complete_us < 0 or request in self._just_handled:
             request.local_complete_us = request.response_complete_us
         if not isinstance(action, Send):

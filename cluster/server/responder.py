@@ -1,4 +1,4 @@
-"""How the handlers of a broker's APIs answer: plain values in, one framed response out (if still connected)."""
+"""Encodes and sends the responses of a broker's API handlers, unless the client has disconnected."""
 
 from __future__ import annotations
 
@@ -9,30 +9,15 @@ from functools import partial
 from typing import Final
 
 from cluster.node import ConnectionId, Outbox
-from cluster.protocol import cold
-from cluster.protocol.versions import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    CONSUMER_GROUP_HEARTBEAT,
-    END_TXN,
-    FIND_COORDINATOR,
-    HEARTBEAT,
-    INIT_PRODUCER_ID,
-    JOIN_GROUP,
-    LIST_OFFSETS,
-    METADATA,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
-    SYNC_GROUP,
-    TXN_OFFSET_COMMIT,
-    RequestHeader,
-    api_name,
-)
+from cluster.protocol import cold, versions
+from cluster.protocol.entities import Entity
+from cluster.protocol.versions import RequestHeader, api_name
 from cluster.quotas.client_quotas import ClientQuotas
 from cluster.server.accepted_connections import AcceptedConnections, EventLimit, outsider
 from cluster.slices import Slices, paced
 from replica.causes import CloseCause, LeftOut
 from replica.errors import RETRIABLE, ErrorCode
+from replica.frozen import dataclass
 from replica.trace.events import OffsetCommitRefused, Recorder, RequestRefused
 from replica.wording import shown
 
@@ -42,37 +27,64 @@ _BY_COORDINATOR: Final = frozenset(ErrorCode) - {
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-"""What a coordinator of transactions decides, it states itself."""
+"""The errors that a transaction coordinator itself decides and reports in an event."""
 _STEPS: Final[Mapping[int, frozenset[ErrorCode]]] = {
-    JOIN_GROUP: frozenset({ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}),
-    SYNC_GROUP: frozenset({ErrorCode.REBALANCE_IN_PROGRESS}),
-    HEARTBEAT: frozenset({ErrorCode.REBALANCE_IN_PROGRESS}),
-    CONSUMER_GROUP_HEARTBEAT: frozenset(),
-    OFFSET_COMMIT: frozenset(),
-    TXN_OFFSET_COMMIT: frozenset({ErrorCode.CONCURRENT_TRANSACTIONS}),
-    OFFSET_FETCH: frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT}),
-    INIT_PRODUCER_ID: frozenset({ErrorCode.CONCURRENT_TRANSACTIONS}),
-    ADD_PARTITIONS_TO_TXN: _BY_COORDINATOR,
-    ADD_OFFSETS_TO_TXN: _BY_COORDINATOR,
-    END_TXN: _BY_COORDINATOR,
-    METADATA: RETRIABLE,
-    FIND_COORDINATOR: RETRIABLE,
-    LIST_OFFSETS: RETRIABLE,
+    versions.JOIN_GROUP: frozenset({ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}),
+    versions.SYNC_GROUP: frozenset({ErrorCode.REBALANCE_IN_PROGRESS}),
+    versions.HEARTBEAT: frozenset({ErrorCode.REBALANCE_IN_PROGRESS}),
+    versions.CONSUMER_GROUP_HEARTBEAT: frozenset(),
+    versions.OFFSET_COMMIT: frozenset(),
+    versions.TXN_OFFSET_COMMIT: frozenset({ErrorCode.CONCURRENT_TRANSACTIONS}),
+    versions.OFFSET_FETCH: frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT}),
+    versions.INIT_PRODUCER_ID: frozenset({ErrorCode.CONCURRENT_TRANSACTIONS}),
+    versions.ADD_PARTITIONS_TO_TXN: _BY_COORDINATOR,
+    versions.ADD_OFFSETS_TO_TXN: _BY_COORDINATOR,
+    versions.END_TXN: _BY_COORDINATOR,
+    versions.METADATA: RETRIABLE,
+    versions.FIND_COORDINATOR: RETRIABLE,
+    versions.LIST_OFFSETS: RETRIABLE,
 }
-"""By API that a client cannot work without: errors that are steps of its protocol, by which every client goes on."""
+"""For each API that clients depend on, the errors that belong to its protocol and that every client handles."""
 DEPTH_OF_PARTITIONS = 3
-"""OffsetFetch: groups, topics, partitions."""
+"""The depth of lists down to partitions in an OffsetFetch response: groups, topics, partitions."""
 _REFUSALS_AT_ONCE, _REFUSALS_PER_SECOND = 10_000, 50
-"""Of one client from outside; it may ask again without end."""
-Handler = Callable[[ConnectionId, str, RequestHeader, bytearray, int], None]
-"""Handles one request: (connection, peer, header, frame, now_us). It answers in its call or later, through a closure.
+"""Limits for the events about refusals of one outside client, which may repeat its request without end."""
 
-raises: PeerViolation
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request in the hands of the API that handles it; `peer` is the node or client that sent it."""
+
+    connection: ConnectionId
+    peer: str
+    header: RequestHeader
+    frame: bytearray
+    now_us: int
+
+    def decoded(self) -> Entity:
+        """Return the request.
+
+        Raises:
+            PeerViolation: if it is malformed.
+        """
+        return cold.decode_request(self.header, self.frame)
+
+    def of(self, request: Entity) -> Call:
+        """Return the call with another body."""
+        frame = self.frame[: self.header.body_position] + cold.encode_body(request)
+        return Call(self.connection, self.peer, self.header, frame, self.now_us)
+
+
+Handler = Callable[[Call], None]
+"""Handles one request. It responds during the call or later, from a closure.
+
+Raises:
+    PeerViolation: if the request is invalid.
 """
 
 
 class Refusals:
-    """States each request that one broker refuses a client, if the client cannot work without it."""
+    """Reports requests that were refused although their clients cannot proceed without them."""
 
     __slots__ = ("_connections", "_frames", "_limit", "_node", "_recorder")
 
@@ -81,24 +93,24 @@ class Refusals:
         self._connections = connections
         self._recorder = recorder
         self._frames: dict[ConnectionId, bytearray] = {}
-        """The request in progress on each connection, of the APIs of `_STEPS`."""
+        """The frame of the request in progress on each connection, for the APIs in `_STEPS`."""
         self._limit = EventLimit(_REFUSALS_AT_ONCE, _REFUSALS_PER_SECOND)
 
-    def asked(self, connection: ConnectionId, header: RequestHeader, frame: bytearray) -> None:
-        if header.api_key in _STEPS:
-            self._frames[connection] = frame
+    def asked(self, call: Call) -> None:
+        if call.header.api_key in _STEPS:
+            self._frames[call.connection] = call.frame
 
     def gone(self, connection: ConnectionId) -> None:
         self._frames.pop(connection, None)
 
     def answered(self, connection: ConnectionId, header: RequestHeader, values: Mapping[str, object]) -> None:
-        """values: fields of the answer; its first error that is no step of the protocol is stated"""
+        """Report the first error of a response that is not part of the protocol. `values` are the response's fields."""
         steps = _STEPS.get(header.api_key)
         frame = self._frames.pop(connection, None)
         if steps is None or frame is None:
             return
-        # A Metadata answer may have thousands of partitions; it is its topics that are refused.
-        for error, of in _errors(values, 1 if header.api_key == METADATA else DEPTH_OF_PARTITIONS):
+        # A Metadata response may have thousands of partitions, but only topics are refused.
+        for error, of in _errors(values, 1 if header.api_key == versions.METADATA else DEPTH_OF_PARTITIONS):
             if error not in steps:
                 request = cold.decode_request(header, frame)
                 self.state(
@@ -126,7 +138,12 @@ class Refusals:
         transactional_id: str | None = None,
         told: str = "",
     ) -> None:
-        """of: the topic that the error is about     told: the message of the answer"""
+        """Report a refusal.
+
+        Args:
+            of: the topic that the error is about.
+            told: the error message of the response.
+        """
         client = self._connections.peer(connection)
         if client is None:
             return
@@ -136,7 +153,9 @@ class Refusals:
             self._recorder, node, client, self._recorder.at_us, LeftOut.REFUSALS
         ):
             return
-        event = OffsetCommitRefused if api_key in (OFFSET_COMMIT, TXN_OFFSET_COMMIT) else RequestRefused
+        event = (
+            OffsetCommitRefused if api_key in (versions.OFFSET_COMMIT, versions.TXN_OFFSET_COMMIT) else RequestRefused
+        )
         self._recorder.emit(
             event(
                 node=node,
@@ -153,7 +172,7 @@ class Refusals:
 
 
 def _errors(values: Mapping[str, object], depth: int, of: str = "") -> Iterator[tuple[ErrorCode, str]]:
-    """Each error in an answer, with the topic that it is about. depth: how deep its lists are searched"""
+    """Yield each error in a response with its topic, searching lists down to `depth`."""
     error = values.get("error_code", values.get("partition_error_code"))
     of = str(values.get("name") or of)
     if isinstance(error, ErrorCode) and error is not ErrorCode.NONE:
@@ -171,9 +190,11 @@ def _text_of(request: object, field: str) -> str | None:
 
 
 class Responder:
-    """Answers of every API but Produce, Fetch and ApiVersions, which encode their own.
+    """The sender of the responses of all APIs but Produce, Fetch and ApiVersions, which encode their own.
 
-    slices: in which long answers are made     refusals: states those that say no
+    Args:
+        slices: scheduler of the slices in which long responses are encoded.
+        refusals: reports responses that refuse a request.
     """
 
     __slots__ = ("_amends", "_connections", "_outbox", "_quotas", "refusals", "slices")
@@ -194,33 +215,37 @@ class Responder:
         self._amends: dict[ConnectionId, Callable[[dict[str, object]], dict[str, object]]] = {}
 
     def principal(self, connection: ConnectionId) -> str:
-        """Who asks on it, as `User:name`."""
+        """Return the principal of a connection as `User:name`."""
         return self._connections.principal(connection)
 
     def host(self, connection: ConnectionId) -> str:
-        """From where."""
+        """Return the address of a connection's peer."""
         return self._connections.address(connection)
 
     def amend(self, connection: ConnectionId, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
-        """change: of the fields of the next answer on it, which is that to the request in progress"""
-        self._amends[connection] = change
+        """Apply `change` to the fields of the response to the request in progress on a connection.
+
+        Changes of one response are applied in the order of the calls.
+        """
+        earlier = self._amends.get(connection)
+        self._amends[connection] = change if earlier is None else lambda values: change(earlier(values))
 
     def gone(self, connection: ConnectionId) -> None:
         self._amends.pop(connection, None)
         self.refusals.gone(connection)
 
-    def answer(self, connection: ConnectionId, header: RequestHeader, **values: object) -> None:
-        """values: fields of the response, as `cold.response` takes them. Nothing, if the connection is gone."""
-        if self._connections.is_of_node(connection):
-            self._answer(connection, header, values)
+    def answer(self, call: Call, **values: object) -> None:
+        """Send a response, unless the connection has ended. `values` are its fields, as `cold.response` takes them."""
+        if self._connections.is_of_node(call.connection):
+            self._answer(call.connection, call.header, values)
         else:
-            self.slices.begin(partial(self._answer, connection, header, values))
+            self.slices.begin(partial(self._answer, call.connection, call.header, values))
 
     def _answer(self, connection: ConnectionId, header: RequestHeader, values: dict[str, object]) -> None:
         if connection in self._connections:
             if self._amends and connection in self._amends:
                 values = self._amends.pop(connection)(values)
-            # Such an array can be read once, and is read twice: for refusals, and into the frame.
+            # An iterator can be read once, but is needed twice: for refusals and for the frame.
             for name, value in values.items():
                 if isinstance(value, Iterator):
                     values = {**values, name: list(paced(value))}
@@ -231,21 +256,24 @@ class Responder:
                     values = {**values, "throttle_time": throttle_ms}
             try:
                 frame = cold.encode_answer(header.api_key, header.api_version, header.correlation_id, values)
-            except Exception as bug:  # The client does not wait for an answer that does not come.
+            except Exception as bug:  # The client must not wait for a response that never comes.
                 self._connections.close(connection, CloseCause.ANSWER_NOT_WRITTEN)
                 self._outbox.raise_soon(bug)
                 return
             self._outbox.respond(connection, (frame,), header.api_key)
 
-    def pass_on(self, connection: ConnectionId, header: RequestHeader, frame: bytes) -> None:
-        """frame: a whole response of the controller, already encoded, with its size"""
-        if connection in self._connections:
+    def pass_on(self, call: Call, frame: bytes) -> None:
+        """Send a whole response of the controller, already encoded and with its size."""
+        if call.connection in self._connections:
             if self._quotas.is_enabled:
-                frame = self._throttled(connection, header, frame)
-            self._outbox.respond(connection, (frame,), header.api_key)
+                frame = self._throttled(call.connection, call.header, frame)
+            self._outbox.respond(call.connection, (frame,), call.header.api_key)
 
     def _throttled(self, connection: ConnectionId, header: RequestHeader, frame: bytes) -> bytes:
-        """The longer wait of both counts. source: RequestHandlerHelper.sendForwardedResponse"""
+        """Return the forwarded response with the longer of the two throttle times.
+
+        Source: RequestHandlerHelper.sendForwardedResponse
+        """
         if not _tells_throttle(header):
             return frame
         key, version = header.api_key, header.api_version
@@ -259,5 +287,5 @@ class Responder:
 
 
 def _tells_throttle(header: RequestHeader) -> bool:
-    """Whether the answer has a place for the time."""
+    """Return True if the response has a throttle time field."""
     return "throttle_time" in cold.field_names(cold.response_class(header.api_key, header.api_version))

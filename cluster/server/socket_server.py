@@ -1,9 +1,11 @@
 """The server side of a broker as Kafka builds it: acceptor, network threads, request channel, handlers.
 
 A connection is accepted, given to the next network thread in turn, and executes one request at a time: it stays mute
-from a whole request until its answer has left. The thread puts the request into the request channel and stands before
-it while that is full; one of the handlers takes it. All decisions, no sockets: those are the shell's.
-source: SocketServer.scala, RequestChannel.scala, KafkaRequestHandlerPool
+from a whole request until its response has left. The thread puts the request into the request channel, and waits while
+the channel is full; a handler takes it from there. This module decides everything and holds no sockets: those are the
+shell's.
+
+Source: SocketServer.scala, RequestChannel.scala, KafkaRequestHandlerPool
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, Outbox, ResumeReading, Send
 from cluster.protocol.versions import FETCH, PRODUCE, RequestHeader
 from cluster.server.accepted_connections import AcceptedConnections
+from cluster.server.late_answers import LateAnswers
 from cluster.server.network_thread import Acceptor, NetworkThread, ThreadTimes, ThrottledChannels
 from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers, Work
 from cluster.server.request_log import RequestLog
@@ -30,22 +33,25 @@ SHORT_BYTES: Final = 8 * 1024
 
 
 class Gate(Protocol):
-    """What stands before the requests of clients that have to authenticate."""
+    """The authentication that comes before the requests of outside clients."""
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str) -> None: ...
 
     def gone(self, connection: ConnectionId) -> None: ...
 
     def takes(self, connection: ConnectionId, frame: bytearray, now_us: int) -> bool:
-        """Whether that was the end of a frame; if not, it is a request like any other."""
+        """Handle a frame and return True, unless it is a request that the broker may handle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTimes:
     """How long requests take, and how that is measured.
 
-    cpu: the times of work     slices: of long requests of clients
-    log: notified of every request that is done; None: not needed     clock: microseconds, by which handlers are timed
+    Attributes:
+        cpu: times of the work.
+        slices: scheduler of the slices in which long requests of clients are handled.
+        log: notified of every finished request; None for no log.
+        clock: returns the microseconds by which handlers are timed.
     """
 
     cpu: CpuTimes
@@ -55,8 +61,11 @@ class RequestTimes:
 
 
 class SocketServer:
-    """listens_early: its port is open before its requests are processed (before 3.5, KAFKA-14658)
-    on_gone: called for every connection that is over, whichever end closed it
+    """The socket server of one broker.
+
+    Args:
+        listens_early: True if the port is open before requests are processed (before 3.5, KAFKA-14658).
+        on_gone: called for every ended connection, whichever end closed it.
     """
 
     def __init__(
@@ -71,19 +80,20 @@ class SocketServer:
         on_gone: Callable[[ConnectionId], None] = lambda connection: None,
     ) -> None:
         self.connections = AcceptedConnections(node, config, outbox, recorder, self._gone)
+        self.late = LateAnswers(outbox, self.connections)
         self.handlers = RequestHandlers(config.num_io_threads, config.queued_max_requests, on_room=self._unblock)
         self.handler_time = HandlerTime(times.cpu, self.handlers, outbox)
         self.thread_times = ThreadTimes(times.clock, self.handler_time)
         self.times_threads = False
-        """Whether a quota of request time is set: only then is the time of handlers counted."""
+        """True if a request quota is set; only then is handler time measured."""
         self._throttled = ThrottledChannels(outbox)
         self._outbox = outbox
         self._listens_early = listens_early
         self.handle: Callable[[ConnectionId, str, bytearray, int], RequestHeader]
-        """Does a request of a peer, in a handler, and returns its header; a PeerViolation ends the connection."""
+        """Handles a request of a peer and returns its header; a PeerViolation closes the connection."""
         self._on_gone = on_gone
         self.gate: Gate | None = None
-        """None: clients need not authenticate."""
+        """The authentication of clients; None if they need none."""
         self._requests = times.log
         self._slices = times.slices
         self._max_request_bytes = config.socket_request_max_bytes
@@ -102,25 +112,27 @@ class SocketServer:
         self._threads = [self._new_thread(number) for number in range(config.num_network_threads)]
         self._in_use = config.num_network_threads
         self._blocked: deque[NetworkThread] = deque()
-        """Those that stand before the full request channel, first come first."""
+        """Network threads that wait for room in the request channel, in order."""
         self._paused: dict[ConnectionId, None] = {}
-        """Whose request is done in slices, and has some before it."""
+        """Connections whose request is handled in slices and waits for earlier slices."""
         self._thread_of: dict[ConnectionId, NetworkThread] = {}
         self._assigned = 0
         self._unassigned: dict[ConnectionId, bytearray] = {}
-        """Data received on connections that wait for their network thread."""
+        """Requests on connections that wait for their network thread."""
         self.is_place_free = False
-        """A connection that waits for a place may have one now: `settle` is to be called at the end of the step."""
+        """True if a waiting connection may be accepted now; `settle` is then called at the end of the step."""
         self._is_open = False
         self._too_early: dict[ConnectionId, bytearray] = {}
-        """Data received before this server is open, on a port that is; the data of a closed connection is dropped."""
+        """Requests received while the port is open and the server is not; those of closed connections are dropped."""
         self._threads_hold_back = times.cpu.connection_us > 0
-        """Whether a network thread may have something to do before it can send an answer."""
+        """True if a network thread may be busy when a response has to leave."""
 
     def reconfigure(self, config: BrokerConfig, now_us: int) -> None:
-        """Threads and limits of connections. source: BrokerDynamicThreadPool, DynamicListenerConfig
+        """Change the number of threads and the limits of connections.
 
-        Simplified: a network thread too many takes no new connection; Kafka closes those that it has.
+        Source: BrokerDynamicThreadPool, DynamicListenerConfig
+
+        Simplified: a removed network thread takes no new connections; Kafka closes those that it has.
         """
         self.connections.reconfigure(config)
         self.handlers.resize(config.num_io_threads, now_us)
@@ -140,14 +152,14 @@ class SocketServer:
 
     @property
     def is_full(self) -> bool:
-        """There are max.connections, those that wait for their network thread included."""
+        """True if there are max.connections, including those that wait for their network thread."""
         return len(self.connections) >= self._max_connections
 
     def _has_no_place(self) -> bool:
         return len(self._thread_of) >= self._max_connections
 
     def _assign(self, connection: ConnectionId, now_us: int) -> None:
-        """To the next network thread in turn."""
+        """Assign a connection to the next network thread in turn."""
         thread = self._threads[self._assigned % self._in_use]
         self._assigned += 1
         thread.accepted(connection, now_us)
@@ -176,18 +188,21 @@ class SocketServer:
         if self.times_threads:
             self.thread_times.gone(connection)
         self._throttled.gone(connection)
+        self.late.gone(connection)
         self._on_gone(connection)
 
     # ---------------------------------------------------------------------------------------------------- requests
 
     def start(self) -> None:
-        """The process has started, and the broker is not in the cluster yet."""
+        """Start to listen if the port opens before the broker has joined the cluster."""
         if self._listens_early:
             self._outbox.listen()
 
     def open(self, now_us: int) -> None:
-        """Requests of clients and followers are served from now on: those that have waited, or that come once the port
-        is open. source: SocketServer.enableRequestProcessing, Acceptor.start"""
+        """Process requests of clients and followers from now on, including those that have waited.
+
+        Source: SocketServer.enableRequestProcessing, Acceptor.start
+        """
         # Simplified: with KRaft before 3.5, requests are processed once the broker has caught up with the metadata and
         # before it asks to be unfenced; here once it is unfenced.
         # Simplified: up to 0.11 the handlers start before the broker is in ZooKeeper; here after that, as from 2.0 on.
@@ -214,7 +229,7 @@ class SocketServer:
             self._unassigned[connection] = frame
 
     def _deliver(self, thread: NetworkThread, connection: ConnectionId, frame: bytearray, now_us: int) -> bool:
-        """A network thread puts a request into the request channel; False while that is full."""
+        """Put a request of a network thread into the request channel; return False if the channel is full."""
         if self.handlers.is_full:
             self._threads_hold_back = True
             self._blocked.append(thread)
@@ -239,7 +254,7 @@ class SocketServer:
     def _execute(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         peer = self.connections.peer(connection)
         if peer is None:
-            return  # Differs from Kafka: its handlers do what is asked even if the client has gone.
+            return  # Differs from Kafka: its handlers execute a request even if the client has gone.
         if self._requests is not None:
             self._requests.dequeued(connection)
         if self.times_threads:
@@ -280,20 +295,22 @@ class SocketServer:
     # ----------------------------------------------------------------------------------------------------- answers
 
     def throttle(self, connection: ConnectionId, throttle_ms: int, now_us: int) -> None:
-        """Its client has to wait for so long, whenever the answer leaves. To be called before it does."""
+        """Throttle a connection's client. Called before the response leaves."""
         self._throttled.throttle(connection, throttle_ms, now_us)
         if self._requests is not None:
             self._requests.throttled(connection, throttle_ms * 1000)
 
     def settle(self, now_us: int) -> None:
-        """Before the actions of a step are taken."""
+        """Accept waiting connections, at the end of a step."""
         self.is_place_free = False
         self._acceptor.go_on(now_us)
 
     def outgoing(self, actions: list[Action], now_us: int) -> list[Action]:
-        """Answers leave through the network threads, as soon as these are done with what they do."""
+        """Return the actions that can leave now: responses wait for busy network threads and throttled clients."""
         if self._threads_hold_back:
             actions = self._through_threads(actions)
+        if self.late.expected:
+            actions = self.late.outgoing(actions, now_us)
         if self._requests is not None:
             actions = self._requests.outgoing(actions)
         if self._throttled.until_us:
@@ -310,7 +327,7 @@ class SocketServer:
 
 
 def _is_short(frame: bytearray) -> bool:
-    """Whether it is a Produce or a Fetch of few partitions, which are not worth a slice of their own."""
+    """Return True for a Produce or Fetch request of few partitions, which is too short for slices."""
     return len(frame) < SHORT_BYTES and frame[:2] in (_PRODUCE, _FETCH)
 
 

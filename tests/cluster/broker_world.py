@@ -33,9 +33,10 @@ from cluster.protocol.versions import (
     PRODUCE,
     read_request_header,
 )
+from cluster.request_faults import RequestFaults
 from cluster.security import OPEN, PROTOCOLS, ListenerSecurity
 from cluster.server.request_handlers import CpuTimes
-from controller.inputs import ControllerInput
+from controller.inputs import ControllerInput, CreateTopic
 from controller.metadata import Endpoint
 from replica.ids import CLUSTER_ID, Names, TopicPartition
 from replica.log.batches.records import build_batch
@@ -119,6 +120,7 @@ class Caller:
             max_bytes=options.pop("max_bytes", 1 << 20),
             isolation=options.pop("isolation", READ_UNCOMMITTED),
             topics=options.pop("topics", [(topic, [entry])]),
+            rack=options.pop("rack", ""),
         )
         assert not options, options
         self.send(encode_fetch_request(version, self._next(), self.peer, request))
@@ -183,6 +185,7 @@ class BrokerWorld:
         self._controller_side: dict[int, int] = {}
         self._due: deque[Callable[[], None]] = deque()
         self._lives = 0
+        self.faults = RequestFaults()
         self._epochs: dict[int, int] = {}
         self._answered: dict[int, bytearray] = {}
         self.controller: ControllerCore
@@ -233,7 +236,7 @@ class BrokerWorld:
             clock=self.clock,
         )
         times = BrokerTimes(now=lambda: self.now_us, cpu=self.cpu, slicing=self.slicing)
-        self.broker = BrokerCore(base, times, controllers=CONTROLLERS, security=self.security)
+        self.broker = BrokerCore(base, times, controllers=CONTROLLERS, security=self.security, faults=self.faults)
         self._from_broker(self.broker.start(self.now_us))
         self._settle()
         return self
@@ -268,7 +271,7 @@ class BrokerWorld:
 
         return fetch
 
-    def join(self, broker_id: int, life: int = 0, endpoints: tuple[Endpoint, ...] = ()) -> int:
+    def join(self, broker_id: int, life: int = 0, endpoints: tuple[Endpoint, ...] = (), rack: str | None = None) -> int:
         """Another broker registers and is unfenced; returns its broker epoch. endpoints: beside its first listener"""
         all_endpoints = (Endpoint("PLAINTEXT", NAMES(broker_id), 9092, "PLAINTEXT"), *endpoints)
         answer = self._ask_controller(
@@ -282,7 +285,7 @@ class BrokerWorld:
                 for name, host, port, protocol in all_endpoints
             ],
             features=[],
-            rack=None,
+            rack=rack,
             is_migrating_zk_broker=False,
             log_dirs=[],
             previous_broker_epoch=-1,
@@ -313,9 +316,7 @@ class BrokerWorld:
 
     def create(self, *replicas: int, topic: str = "t", **config: str) -> None:
         keys = {key.replace("_", "."): value for key, value in config.items()}
-        actions = self.controller.create_topic(topic, (replicas,), None, None, keys, lambda reply: None, self.now_us)
-        self._from_controller(actions)
-        self._settle()
+        self.decide(CreateTopic(now_us=self.now_us, name=topic, assignment=(replicas,), config=keys))
 
     def decide(self, given: ControllerInput) -> None:
         """Anything else that the controller may be told."""

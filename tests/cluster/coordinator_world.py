@@ -13,47 +13,56 @@ from uuid import UUID
 
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.clocks import WallClock
-from cluster.groups.assignors.specification import Partitions, TopicIdPartition
+from cluster.coordinators.core import (
+    AnswerRequest,
+    Append,
+    CommonInput,
+    Elected,
+    InTransaction,
+    LeadershipResigned,
+    Load,
+    Written,
+)
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
 from cluster.groups.inputs import (
     Action,
-    AnswerRequest,
-    Append,
     CommitOffsets,
     CommitResult,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
     CoordinatorInput,
+    CreateTopics,
     DeleteGroups,
     DeleteGroupsResult,
     DeleteOffsets,
     DeleteOffsetsResult,
-    Elected,
     Heartbeat,
-    InTransaction,
     JoinGroup,
     JoinResult,
-    LeadershipResigned,
     LeaveGroup,
     LeaveResult,
     Leaving,
-    Load,
     Loaded,
     Result,
+    StreamsHeartbeat,
     SyncGroup,
     SyncResult,
     TransactionCompleted,
-    Written,
 )
+from cluster.groups.state.assignors import TopicIdPartition
 from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.consumer_records import read_consumer_key
 from cluster.groups.state.group import Group
 from cluster.groups.state.loading import Replay
 from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.groups.state.records import GroupKey, OffsetKey, UnknownKey, read_key
+from cluster.groups.state.tasks import ACTIVE, STANDBY, StreamsTask
+from cluster.groups.state.topology import topology_class
 from cluster.groups.topic_directory import TopicDirectory
+from cluster.protocol.cold import make
 from cluster.protocol.consumer_protocol import assigned_partitions, write_assignment
+from cluster.protocol.entities import Entity
 from controller.image import PartitionRegistration, TopicImage
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
@@ -152,7 +161,7 @@ class CoordinatorWorld:
 
     # ------------------------------------------------------------------------------------------------------- the core
 
-    def step(self, given: CoordinatorInput) -> list[str]:
+    def step(self, given: CommonInput | CoordinatorInput) -> list[str]:
         self._perform(self.coordinator.step(given))
         return self._taken()
 
@@ -171,6 +180,8 @@ class CoordinatorWorld:
                     self._append(action)
                 case Load():
                     self._load(action.leader_epoch)
+                case CreateTopics():
+                    self.lines += [f"create {one.name} with {one.partitions} partitions" for one in action.topics]
                 case Emit():
                     name = EVENT_NAMES[type(action.event)]
                     self.lines.append(f"  {name}: {action.event.sentence()}")
@@ -352,7 +363,7 @@ class CoordinatorWorld:
                 partition(name.replace("_", "-")): OffsetAndMetadata(offset, -1, metadata, self.now_us // 1000)
                 for name, offset in offsets.items()
             },
-            knows_epochs=version >= 9,
+            knows_epochs=version >= 9 and transaction is None,
             transaction=None if transaction is None else InTransaction(transaction, 0, NOT_ASKED_FOR),
         )
         return self.step(event)
@@ -411,6 +422,45 @@ class CoordinatorWorld:
             makes_its_id=version >= 1,
         )
         return [self._named(line) for line in self.step(event)]
+
+    def stream(
+        self,
+        member: str,
+        epoch: int,
+        shape: str = "copy",
+        version: int = 0,
+        process: str = "",
+        owned: tuple[str, ...] | None = None,
+        standby: tuple[str, ...] = (),
+        stops: str = "",
+        group: str = "g",
+    ) -> list[str]:
+        """A heartbeat of KIP-1071, of a member of one process unless said. shape: what the application does
+
+        version: of its topology     owned, standby: tasks that it has     stops=all: the whole application
+        """
+        joins = epoch == 0
+        tasks = None if owned is None and not joins else tuple(sorted(task(one, ACTIVE) for one in owned or ()))
+        kept = None if tasks is None else tuple(sorted(task(one, STANDBY) for one in standby))
+        event = StreamsHeartbeat(
+            now_us=self.now_us,
+            request=self._ask(f"{member} beat"),
+            group_id=group,
+            member_id=member,
+            member_epoch=epoch,
+            instance_id=None,
+            rack_id=None,
+            client_id=f"client-{member}",
+            client_host="/host",
+            rebalance_timeout_ms=60_000 if joins else -1,
+            topology=topology(version, SHAPES[shape]) if joins else None,
+            owned=(tasks, kept, None if tasks is None else ()),
+            process_id=process or f"process-of-{member}" if joins else None,
+            user_endpoint=None,
+            client_tags=None,
+            shuts_down=bool(stops),
+        )
+        return self.step(event)
 
     def _topic_partition(self, text: str) -> TopicIdPartition:
         topic, _, number = text.rpartition("-")
@@ -503,7 +553,60 @@ class CoordinatorWorld:
         return [self._named(line) for line in lines]
 
 
-def partitions_text(partitions: Partitions) -> str:
+SHAPES: dict[str, list[dict[str, object]]] = {
+    "copy": [{"subtopology_id": "0", "source_topics": ["t"]}],
+    "store": [
+        {
+            "subtopology_id": "0",
+            "source_topics": ["t"],
+            "state_changelog_topics": [{"name": "counts", "topic_configs": []}],
+        }
+    ],
+    "two": [{"subtopology_id": "0", "source_topics": ["t", "u"]}],
+    "join": [
+        {
+            "subtopology_id": "0",
+            "source_topics": ["t", "u"],
+            "copartition_groups": [{"source_topics": [0, 1], "repartition_source_topics": []}],
+        }
+    ],
+    "count": [
+        {"subtopology_id": "0", "source_topics": ["t"], "repartition_sink_topics": ["words"]},
+        {
+            "subtopology_id": "1",
+            "repartition_source_topics": [{"name": "words", "topic_configs": []}],
+            "state_changelog_topics": [{"name": "counts", "topic_configs": [{"key": "cleanup.policy", "value": "x"}]}],
+        },
+    ],
+}
+"""Subtopologies. copy: without state     store: with     count: with a repartition topic and a store"""
+
+
+STATUSES = (
+    "STALE_TOPOLOGY",
+    "MISSING_SOURCE_TOPICS",
+    "INCORRECTLY_PARTITIONED_TOPICS",
+    "MISSING_INTERNAL_TOPICS",
+    "SHUTDOWN_APPLICATION",
+    "ASSIGNMENT_DELAYED",
+)
+"""Kafka's names, by code. Source: StreamsGroupHeartbeatResponse.Status"""
+
+
+def topology(epoch: int, subtopologies: list[dict[str, object]]) -> Entity:
+    return make(topology_class(), epoch=epoch, subtopologies=subtopologies)
+
+
+def task(text: str, kind: int = ACTIVE) -> StreamsTask:
+    subtopology, _, number = text.partition("_")
+    return StreamsTask(kind, subtopology, int(number))
+
+
+def partitions_text(partitions: tuple[Any, ...]) -> str:
+    """Or of tasks: a standby one is in brackets."""
+    if partitions and isinstance(partitions[0], StreamsTask):
+        names = [(one.kind, f"{one.subtopology}_{one.partition}") for one in partitions]
+        return " ".join(name if kind == ACTIVE else f"({name})" for kind, name in names)
     return " ".join(f"{one.topic_id}-{one.partition}" for one in partitions)
 
 
@@ -513,7 +616,8 @@ def printed(result: Result) -> str:
             if result.error is not ErrorCode.NONE:
                 return f"{result.error.name}: {result.message}" if result.message else result.error.name
             reads = "" if result.assigned is None else f", reads {partitions_text(result.assigned) or 'nothing'}"
-            return f"{result.member_id} at epoch {result.member_epoch}{reads}"
+            waits = "".join(f"; {STATUSES[code]}: {detail}" for code, detail in result.statuses)
+            return f"{result.member_id} at epoch {result.member_epoch}{reads}{waits}"
         case JoinResult():
             if result.error is not ErrorCode.NONE:
                 return result.error.name + (f" {result.member_id}" if result.member_id else "")
@@ -551,6 +655,12 @@ def printed_record(key: bytes, value: bytes | None) -> str:
                 7: "target",
                 8: "assignment",
                 16: "pattern",
+                17: "epoch",
+                19: "member",
+                20: "target epoch",
+                21: "target",
+                22: "assignment",
+                23: "topology",
             }
             _, group_id, whose = read_consumer_key(key)
             return f"{kinds[version]} of {whose or group_id} {what}"

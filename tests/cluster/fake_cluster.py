@@ -106,6 +106,10 @@ class FakeBroker:
     cluster: FakeCluster
     is_up: bool = True
     swallows_connections: bool = False
+    prefers: int | None = None
+    """The replica that it names as the leader, without records."""
+    serves: bool = False
+    """Whether it answers fetches as a follower."""
     offers: dict[int, tuple[int, int]] = field(default_factory=lambda: dict(VERSIONS))
     log: dict[int, list[bytes]] = field(default_factory=dict)
     log_end: dict[int, int] = field(default_factory=dict)
@@ -218,7 +222,8 @@ class FakeBroker:
             results = []
             for part in partitions:
                 result = self._read(part.partition, part.fetch_offset, part.current_leader_epoch, verdict)
-                has_data |= result.error is not ErrorCode.NONE or len(result.slice) > 0  # type: ignore[arg-type]
+                is_named = result.preferred_read_replica >= 0
+                has_data |= is_named or result.error is not ErrorCode.NONE or len(result.slice) > 0  # type: ignore[arg-type]
                 results.append(result)
             topics.append((topic, results))
         segments = fetch_response_segments(header.api_version, header.correlation_id, topics)
@@ -227,8 +232,10 @@ class FakeBroker:
     def _read(self, partition: int, offset: int, leader_epoch: int, verdict: Verdict) -> FetchPartitionResponse:
         leader, epoch = self.cluster.leaders[partition]
         error = verdict.error
-        if error is ErrorCode.NONE and leader != self.node_id:
+        if error is ErrorCode.NONE and leader != self.node_id and not self.serves:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif error is ErrorCode.NONE and leader == self.node_id and self.prefers is not None:
+            return FetchPartitionResponse(partition, error, slice=b"", preferred_read_replica=self.prefers)
         elif error is ErrorCode.NONE and leader_epoch != epoch:
             error = ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         elif error is ErrorCode.NONE and not self.log_start.get(partition, 0) <= offset <= self.log_end.get(
@@ -257,6 +264,7 @@ class FakeBroker:
                 "partition_index": partition,
                 "leader_id": leader,
                 "leader_epoch": epoch,
+                "replica_nodes": [broker.node_id for broker in cluster.brokers.values()],
             }
             for partition, (leader, epoch) in cluster.leaders.items()
         ]

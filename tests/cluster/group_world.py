@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from broker_world import B1, BrokerWorld, Caller
 
@@ -112,7 +113,8 @@ class Consumer:
         one = {"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}
         me = self._me()
         me["generation_id_or_member_epoch"] = me.pop("generation_id")
-        answer = self.ask(OFFSET_COMMIT, version, **{**me, **values}, topics=[{"name": "t", "partitions": [one]}])
+        topics = [{"name": "t", "topic_id": self._topic_id, "partitions": [one]}]
+        answer = self.ask(OFFSET_COMMIT, version, **{**me, **values}, topics=topics)
         return None if answer is None else self.commit_error()
 
     def commit_error(self) -> int:
@@ -120,18 +122,23 @@ class Consumer:
 
     def committed(self, version: int = 9, partition: int = 0, *, stable: bool = False) -> tuple[int, int]:
         """(offset, error) of what the group has committed for the partition."""
-        topics = [{"name": "t", "partition_indexes": [partition]}]
+        topics: list[dict[str, Any]] = [{"name": "t", "partition_indexes": [partition]}]
         if version < 8:
             answer = self.ask(OFFSET_FETCH, version, group_id=self.group, topics=topics, require_stable=stable)
             topic, error = answer.topics, getattr(answer, "error_code", 0)
         else:
-            groups = [{"group_id": self.group, "topics": topics}]
+            groups = [{"group_id": self.group, "topics": [{**topics[0], "topic_id": self._topic_id}]}]
             (group,) = self.ask(OFFSET_FETCH, version, groups=groups, require_stable=stable).groups
             topic, error = group.topics, group.error_code
         if int(error):
             return -1, int(error)
         found = topic[0].partitions[0]
         return int(found.committed_offset), int(found.error_code)
+
+    @property
+    def _topic_id(self) -> UUID:
+        """Later versions of requests name topics by it."""
+        return self.world.topic_id("t")
 
     def _me(self) -> dict[str, Any]:
         return {

@@ -46,7 +46,7 @@ class Peers:
 
     def hang_up(self, now_us: int = 0) -> None:
         """The connection of the last request breaks."""
-        self._caller(self._requests[-1][0]).disconnected("it is gone", now_us)
+        self._caller(self._requests[-1][0]).disconnected(now_us)
         self.listen(now_us)
 
     def run(self, now_us: int) -> None:

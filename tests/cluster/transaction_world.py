@@ -6,30 +6,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from cluster.clocks import WallClock
+from cluster.coordinators.core import (
+    AnswerRequest,
+    Append,
+    CommonAction,
+    CommonInput,
+    Elected,
+    LeadershipResigned,
+    Load,
+    Written,
+)
 from cluster.transactions.coordinator import TransactionCoordinator
 from cluster.transactions.desk import TransactionSettings
 from cluster.transactions.inputs import (
     AddPartitions,
     AddResult,
-    AnswerProducer,
     AskProducerId,
-    CoordinatorElected,
-    CoordinatorResigned,
     EndTxn,
     InitProducerId,
-    LoadPartition,
     MarkersAnswered,
     PartitionLoaded,
     ProducerIdAndEpoch,
     ProducerIdGiven,
-    RecordWritten,
     SendMarkers,
     TransactionAction,
     TransactionInput,
     TransactionResult,
-    WriteRecord,
 )
-from cluster.transactions.loading import TransactionReplay
+from cluster.transactions.records import TransactionReplay
 from cluster.transactions.transaction import MAX_EPOCH, TransactionMetadata
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -79,7 +83,7 @@ class TransactionWorld:
         self.elect()
         self._lines.clear()
 
-    def step(self, given: TransactionInput) -> list[str]:
+    def step(self, given: CommonInput | TransactionInput) -> list[str]:
         self._perform(self.coordinator.step(given))
         return self._taken()
 
@@ -87,20 +91,21 @@ class TransactionWorld:
         lines, self._lines = self._lines, []
         return lines
 
-    def _perform(self, actions: list[TransactionAction]) -> None:
+    def _perform(self, actions: list[CommonAction[TransactionResult] | TransactionAction]) -> None:
         for action in actions:
             match action:
-                case AnswerProducer():
+                case AnswerRequest():
                     self.answers.append(action.result)
                     self._lines.append(f"-> {_printed(action.result)}")
-                case WriteRecord():
+                case Append():
                     error, self._refuses = self._refuses, ErrorCode.NONE
                     if error is ErrorCode.NONE:
-                        self.log.append((action.key, action.value))
+                        self.log += action.records
+                    assert action.write is not None, "each write is waited for"
                     self._writes.append((action.write, error))
                     if not self._holds_log:
                         self._log_answers()
-                case LoadPartition():
+                case Load():
                     loaded = PartitionLoaded(
                         now_us=self.now_us,
                         partition=0,
@@ -122,7 +127,7 @@ class TransactionWorld:
     def _log_answers(self) -> None:
         writes, self._writes = self._writes, []
         for write, error in writes:
-            self._perform(self.coordinator.step(RecordWritten(now_us=self.now_us, write=write, error=error)))
+            self._perform(self.coordinator.step(Written(now_us=self.now_us, write=write, error=error, offset=0)))
 
     def _markers_wanted(self, markers: SendMarkers) -> None:
         names = ", ".join(str(name) for name in markers.partitions)
@@ -252,11 +257,11 @@ class TransactionWorld:
 
     def elect(self) -> list[str]:
         self._epoch += 1
-        return self.step(CoordinatorElected(now_us=self.now_us, partition=0, leader_epoch=self._epoch))
+        return self.step(Elected(now_us=self.now_us, partition=0, leader_epoch=self._epoch))
 
     def resign(self) -> list[str]:
         self._epoch += 1
-        return self.step(CoordinatorResigned(now_us=self.now_us, partition=0, leader_epoch=self._epoch))
+        return self.step(LeadershipResigned(now_us=self.now_us, partition=0, leader_epoch=self._epoch))
 
     def restart(self) -> list[str]:
         """The broker dies and another one leads: what it knows is in the log."""

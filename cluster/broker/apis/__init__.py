@@ -1,9 +1,8 @@
-"""What a broker answers to clients, followers and controllers: a module for each subject, and in it a handler for each
-API; refusals.py answers what is offered and does nothing here.
+"""The APIs that a broker answers, one module per subject; refusals.py answers APIs that are not implemented.
 
 May import: cluster, cluster.authorization, cluster.broker.control_planes, cluster.broker.metadata,
-cluster.broker.replicas, cluster.groups, cluster.groups.assignors, cluster.groups.state, cluster.messages,
-cluster.messages.admin, cluster.protocol, cluster.quotas, cluster.server,
+cluster.broker.replicas, cluster.coordinators, cluster.groups, cluster.groups.state, cluster.messages,
+cluster.messages.admin, cluster.protocol, cluster.quotas, cluster.server, cluster.share,
 cluster.transactions.
 Open first: api.py.
 """

@@ -1,8 +1,10 @@
-"""How a module here declares the APIs that brokers answer, by Kafka's key.
+"""The interface between a broker and the modules of this package, which declare the APIs that brokers answer.
 
-    APIS: Final[Mapping[int, Serve]] = {LIST_GROUPS: ListGroupsHandler}
+A module declares its APIs by Kafka's API key:
 
-`cluster/broker/api_table.py` says which module has which key; `offered.py` has the versions on offer.
+    APIS: Final[Mapping[int, Serve]] = {versions.LIST_GROUPS: ListGroupsHandler}
+
+`cluster/broker/api_table.py` maps keys to modules; `offered.py` has the offered versions.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from cluster.broker.metadata.lifecycle import BrokerBase
 if TYPE_CHECKING:
     from cluster.authorization.authorizer import Access
     from cluster.broker.apis.coordinators import Coordinators
+    from cluster.broker.apis.injections import Injections
     from cluster.broker.apis.offered import Ranges
     from cluster.broker.control_planes.plane import ControlPlane, ZooKeeperParts
     from cluster.broker.replicas.blocking_logs import BlockingLogs
@@ -38,10 +41,14 @@ Values = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerParts:
-    """The parts of a broker that its APIs use; each handler takes those it needs.
+    """The parts of a broker that the handlers of its APIs use.
 
-    logs: with the work of a request on them apart, where it takes long     directories: the same logs, by directory
-    works_apart: see BrokerTimes     offered: API key -> (lowest, highest version) of what this broker offers
+    Attributes:
+        deletion: returns the handler of DeleteRecords.
+        logs: runs the log operations of requests, which may take long.
+        directories: the broker's logs, by log directory.
+        works_apart: see BrokerTimes.
+        offered: returns (lowest, highest version) by API key.
     """
 
     base: BrokerBase
@@ -51,6 +58,7 @@ class BrokerParts:
     handler_time: HandlerTime
     client_quotas: ClientQuotas
     access: Access
+    injections: Injections
     works_apart: bool
     plane: ControlPlane
     replicas: ReplicaManager
@@ -71,17 +79,26 @@ class BrokerParts:
         return self.coordinators.transactions
 
 
+class ApiHandler:
+    """The base of the handlers of APIs, which find what they need in `_broker`."""
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._broker = broker
+        self._cache = broker.base.cache
+        self._answer = broker.responder.answer
+
+
 Serve = Callable[[BrokerParts], "Handler | None"]
-"""Makes the handler of one API in one broker; None: this broker does not answer it."""
+"""Creates the handler of one API in one broker, or None if this broker does not answer it."""
 
 
 def answered_by_controller(key: int, otherwise: Serve = lambda broker: None) -> Serve:
-    """`serve` of what the controller answers, by way of this broker. otherwise: where it does not"""
+    """Return a function that creates the handler of an API: one that asks the controller, or else `otherwise`."""
     return lambda broker: broker.plane.for_controller(key) or otherwise(broker)
 
 
 def in_zookeeper_era(make: Callable[[BrokerParts, ZooKeeperParts], Handler]) -> Serve:
-    """`serve` of what only brokers of that era answer."""
+    """Return a function that creates the handler of an API that only brokers of the ZooKeeper era answer."""
 
     def serve(broker: BrokerParts) -> Handler | None:
         return None if broker.plane.zookeeper is None else make(broker, broker.plane.zookeeper)

@@ -1,12 +1,13 @@
-"""ApiVersions (18): which APIs and features this broker offers. source: KafkaApis.handleApiVersionsRequest
+"""ApiVersions (18): return the APIs and features that this broker offers. Source: KafkaApis.handleApiVersionsRequest
 
      0  APIs with their lowest and highest version
      1  throttle time
-     2  a throttled client is answered first and held back then (KIP-219)
-     3  flexible, but for the header of the answer; the client names its software (KIP-511), features (KIP-584)
+     2  a throttled client gets its response before the delay (KIP-219)
+     3  flexible, except for the header of the response; the client names its software (KIP-511), features (KIP-584)
      4  a feature may start at level 0 (KAFKA-17011)
+     5  the request may name the intended cluster and broker; REBOOTSTRAP_REQUIRED if this is another one (KIP-1242)
 
-A version that the broker does not know is answered, too: see cluster/protocol/api_18_api_versions.py.
+A version that the broker does not know is answered too, see cluster/protocol/api_18_api_versions.py.
 """
 
 from __future__ import annotations
@@ -15,18 +16,22 @@ from collections.abc import Mapping
 from typing import Final
 
 from cluster.broker.apis.api import BrokerParts, Serve
-from cluster.node import ConnectionId
+from cluster.protocol import cold
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.primitives import INT32
 from cluster.protocol.versions import API_VERSIONS, RequestHeader
+from cluster.server.responder import Call
 from controller.features import finalized
+from replica.errors import ErrorCode
+from replica.ids import CLUSTER_ID, NO_BROKER
 
 _Levels = tuple[int, tuple[tuple[str, int], ...]]
-"""Of features: the offset of the metadata that they are of, and the levels."""
+"""The offset of the metadata image, and its feature levels."""
 CORRELATION_ID = 4
-"""Its place in a response, behind the size."""
+"""The position of the correlation id in a response, after the size."""
+FIRST_WITH_DESTINATION = 5
 UNKNOWN = -1
-"""All versions that the broker does not know have the same answer."""
+"""The key in `_encoded` of all versions that the broker does not know, which share one response."""
 
 
 class ApiVersionsHandler:
@@ -36,21 +41,44 @@ class ApiVersionsHandler:
         self._offered = broker.offered
         self._quotas = broker.client_quotas
         self._rules = broker.base.rules
+        self._broker_id = broker.base.broker_id
         self._encoded: dict[int, tuple[_Levels, bytes]] = {}
-        """By version the last answer without a throttle: each connection begins with one, and they are alike."""
+        """The last response without a throttle time, by version: each connection begins with this API."""
 
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        throttle_ms = self._quotas.answered(connection, header) if self._quotas.is_enabled else 0
-        self._outbox.respond(connection, (self.answer(header, throttle_ms),), API_VERSIONS)
+    def __call__(self, call: Call) -> None:
+        throttle_ms = self._quotas.answered(call.connection, call.header) if self._quotas.is_enabled else 0
+        error = self._destination_error(call.header, call.frame)
+        if error is ErrorCode.NONE:
+            answer = self.answer(call.header, throttle_ms)
+        else:
+            answer = cold.encode_answer(
+                API_VERSIONS,
+                call.header.api_version,
+                call.header.correlation_id,
+                {"error_code": error, "throttle_time": throttle_ms},
+            )
+        self._outbox.respond(call.connection, (answer,), API_VERSIONS)
+
+    def _destination_error(self, header: RequestHeader, frame: bytearray) -> ErrorCode:
+        """Return the error if the client intended to reach another broker or another cluster.
+
+        Source: ApiVersionsRequest.isValid, KafkaApis.handleApiVersionsRequest
+        """
+        if header.api_version < FIRST_WITH_DESTINATION or not self.knows(header.api_version):
+            return ErrorCode.NONE
+        request = cold.decode_request(header, frame)
+        cluster_id, node_id = request.cluster_id, int(request.node_id)
+        if (cluster_id is None) != (node_id == NO_BROKER):
+            return ErrorCode.INVALID_REQUEST
+        is_here = cluster_id is None or (cluster_id, node_id) == (CLUSTER_ID, self._broker_id)
+        return ErrorCode.NONE if is_here else ErrorCode.REBOOTSTRAP_REQUIRED
 
     def knows(self, version: int) -> bool:
-        """Of this API; another one is answered, too, with an error."""
+        """Return True if the broker knows this version of ApiVersions."""
         return version <= self._offered()[API_VERSIONS][1]
 
     def answer(self, header: RequestHeader, throttle_ms: int = 0) -> bytes:
-        """The whole response, with its size."""
+        """Return the encoded response, which begins with its size."""
         image = self._cache.image
         levels = image.offset, tuple(image.feature_levels.items())
         version = header.api_version if self.knows(header.api_version) else UNKNOWN
@@ -71,6 +99,4 @@ class ApiVersionsHandler:
         return before[:CORRELATION_ID] + INT32.pack(header.correlation_id) + before[CORRELATION_ID + INT32.size :]
 
 
-APIS: Final[Mapping[int, Serve]] = {
-    API_VERSIONS: ApiVersionsHandler,
-}
+APIS: Final[Mapping[int, Serve]] = {API_VERSIONS: ApiVersionsHandler}

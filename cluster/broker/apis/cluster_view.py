@@ -1,4 +1,4 @@
-"""The cluster as a broker describes it to clients. source: KRaftMetadataCache, ZkMetadataCache, AuthHelper"""
+"""Descriptions of the cluster for clients. Source: KRaftMetadataCache, ZkMetadataCache, AuthHelper"""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from replica.ids import NO_BROKER, BrokerId, TopicPartition
 
 NOT_ASKED = -(2**31)
 ALL_OF_TOPIC = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""AclOperation: read, write, create, delete, alter, describe, describe configs, alter configs. There are no rules who
-may do what, so every client may do everything (AuthHelper.authorizedOperations without an authorizer)."""
+"""Bits of AclOperation: read, write, create, delete, alter, describe, describe configs, alter configs.
+
+Without an authorizer every client may do everything (AuthHelper.authorizedOperations).
+"""
 ALL_OF_CLUSTER = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 
@@ -32,9 +34,9 @@ class DescribedCluster:
     def reached(
         self, connection: ConnectionId, brokers: Sequence[BrokerRegistration]
     ) -> Iterator[tuple[BrokerRegistration, tuple[str, int]]]:
-        """Those of `brokers` that have the listener by which a client came, each with its host and port there.
+        """Yield each of `brokers` that has the listener of this client's connection, with its host and port there.
 
-        source: KRaftMetadataCache.getAliveBrokerNodes
+        Source: KRaftMetadataCache.getAliveBrokerNodes
         """
         listener = self._connections.listener(connection)
         for broker in brokers:
@@ -43,7 +45,10 @@ class DescribedCluster:
                 yield broker, address
 
     def controller_id(self) -> BrokerId:
-        """Differs from Kafka: where clients may not talk to controllers it names a random live broker, we the first."""
+        """Return the id of the controller, or of the first live broker if clients cannot reach controllers.
+
+        Differs from Kafka: there it is a random live broker.
+        """
         controller_id = self._plane.controller_id()
         if controller_id is not None:
             return controller_id
@@ -51,14 +56,16 @@ class DescribedCluster:
         return live[0].broker_id if live else NO_BROKER
 
     def known_leader(self, registration: PartitionRegistration) -> BrokerId:
-        """The leader, if clients can reach it: a ZooKeeper-era broker may learn of a death before the election.
+        """Return a partition's leader, or NO_BROKER if the leader is not registered.
 
-        source: getAliveEndpoint of KRaftMetadataCache (where a fenced broker has an endpoint too) and ZkMetadataCache
+        A ZooKeeper-era broker may learn of a leader's death before the election of the next leader.
+
+        Source: getAliveEndpoint of KRaftMetadataCache (where a fenced broker has an endpoint too) and ZkMetadataCache
         """
         return registration.leader if registration.leader in self._cache.image.brokers else NO_BROKER
 
     def offline_replicas(self, topic: str, number: int, registration: PartitionRegistration) -> list[BrokerId]:
-        """source: KRaftMetadataCache.isReplicaOffline"""
+        """Return the offline replicas of a partition. Source: KRaftMetadataCache.isReplicaOffline"""
         name, image = TopicPartition(topic, number), self._cache.image
         return [
             broker_id
@@ -72,7 +79,7 @@ class DescribedCluster:
 
 
 def failed(error: ErrorCode, name: str | None) -> Values:
-    """A topic of an answer that has none of its partitions."""
+    """Return the entry of a Metadata response for a topic with an error."""
     internal = name is not None and is_internal(name)
     return {"error_code": error, "name": name, "is_internal": internal, "partitions": []}
 
@@ -87,13 +94,15 @@ def why_missing(name: str) -> ErrorCode:
 
 # --------------------------------------------------------------------------------------------------------- leader hints
 #
-# Whom a client should ask in place of this broker (KIP-951).
+# A leader hint is the leader that a client should ask instead of this broker (KIP-951).
 
 
 class LeaderHints:
-    """Of one answer. endpoints: where the leaders are reached that it names, of those that live
+    """The leader hints in one response.
 
-    listener: by which the client came that asks
+    Attributes:
+        endpoints: addresses of the live leaders in the hints.
+        listener: listener of the client.
     """
 
     def __init__(self, cache: MetadataCache, listener: str) -> None:
@@ -106,7 +115,7 @@ class LeaderHints:
         return list(self._endpoints.values())
 
     def leader_of(self, name: TopicPartition) -> LeaderIdAndEpoch:
-        """As far as this broker knows."""
+        """Return the leader of a partition that this broker knows, and add its address to `endpoints`."""
         registration = self._image.partition(name.topic, name.partition)
         if registration is None:
             return LeaderIdAndEpoch()

@@ -1,11 +1,11 @@
-"""Settings as this broker knows them: DescribeConfigs (32), ListConfigResources (74)."""
+"""Settings in this broker's metadata: DescribeConfigs (32), ListConfigResources (74)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from cluster.broker.apis.api import BrokerParts, Serve, Values
+from cluster.broker.apis.api import ApiHandler, BrokerParts, Serve, Values
 from cluster.messages.admin.config_entries import (
     ConfigEntry,
     Dynamic,
@@ -16,45 +16,40 @@ from cluster.messages.admin.config_entries import (
     topic_entries,
 )
 from cluster.messages.admin.config_requests import broker_of
-from cluster.node import ConnectionId
-from cluster.protocol import cold
 from cluster.protocol.config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES, RequestHeader
+from cluster.protocol.versions import DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES
+from cluster.server.responder import Call
 from cluster.slices import paced
 from controller.features import is_elr_enabled
 from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, BrokerId
-from replica.rules import WITH_GROUP_SETTINGS
+from replica.rules import NEXT_COORDINATOR_SINCE
 
 
-class DescribeConfigsHandler:
-    """DescribeConfigs (32): the settings of topics, of groups and of this broker (KIP-133).
+class DescribeConfigsHandler(ApiHandler):
+    """DescribeConfigs (32): return the settings of topics, of groups and of this broker (KIP-133).
 
-         1  synonyms and sources of a value (KIP-226): the oldest version that Kafka 4 takes
-         2  a throttled client is answered first and held back then (KIP-219)
+         1  synonyms and sources of a value (KIP-226): the oldest version that Kafka 4 accepts
+         2  a throttled client gets its response before the delay (KIP-219)
          3  types, and documentation on request (KIP-569)
          4  flexible
 
-    source: KafkaApis.handleDescribeConfigsRequest, ConfigHelper.scala
+    Source: KafkaApis.handleDescribeConfigsRequest, ConfigHelper.scala
     """
 
     def __init__(self, broker: BrokerParts) -> None:
+        super().__init__(broker)
         self._broker_id = broker.base.identity.broker_id
         self._config = broker.base.config
         self._rules = broker.base.rules
-        self._own_keys = broker.own_keys
-        self._cache = broker.base.cache
-        self._answer = broker.responder.answer
 
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
-        # Differs from Kafka: a resource that is named twice in the same words is described once.
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
+        # Differs from Kafka: identical resources in one request are described once.
         resources = dict.fromkeys(request.resources)
-        self._answer(connection, header, results=(self._described(request, one) for one in paced(resources)))
+        self._answer(call, results=(self._described(request, one) for one in paced(resources)))
 
     def _described(self, request: Entity, resource: Entity) -> Values:
         kind, name = int(resource.resource_type), str(resource.resource_name)
@@ -68,7 +63,11 @@ class DescribeConfigsHandler:
         return {**result, "error_code": ErrorCode.NONE, "configs": [_config(request, entry) for entry in found]}
 
     def _entries(self, kind: int, name: str) -> Iterable[ConfigEntry]:
-        """raises: KafkaError"""
+        """Return the settings of a resource.
+
+        Raises:
+            KafkaError: if there is no such resource.
+        """
         if kind == TOPIC:
             check_legal(name)
             topic = self._cache.image.topics.get(name)
@@ -77,22 +76,28 @@ class DescribeConfigsHandler:
             return topic_entries(topic.config, self._config, self._dynamic())
         if kind in (BROKER, BROKER_LOGGER):
             return self._broker_entries(kind, broker_of(name))
-        if kind == GROUP and self._rules.release in WITH_GROUP_SETTINGS:
+        if kind == GROUP and self._rules.release >= NEXT_COORDINATOR_SINCE:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             return group_entries(self._cache.image.group_config.get(name, {}), self._config)
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no configs")
 
     def _broker_entries(self, kind: int, broker_id: BrokerId) -> Iterable[ConfigEntry]:
-        """raises: KafkaError"""
+        """Return the settings of this broker, or the cluster-wide defaults if `broker_id` is EVERY_BROKER.
+
+        Raises:
+            KafkaError: INVALID_REQUEST if `broker_id` is another broker, or if loggers are requested.
+        """
         if broker_id == EVERY_BROKER and kind == BROKER:
             return default_entries(self._dynamic().default)
         if broker_id != self._broker_id:
-            who = f"this is broker {self._broker_id}; broker {broker_id} has to be asked itself"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "no broker is named" if broker_id == EVERY_BROKER else who)
+            who = f"broker {self._broker_id} cannot describe broker {broker_id}; send the request to that broker"
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "the resource has no broker id" if broker_id == EVERY_BROKER else who
+            )
         if kind == BROKER_LOGGER:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "a broker has no loggers here whose level could be set")
-        return broker_entries(self._config, self._rules, self._own_keys(), self._dynamic())
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "broker loggers cannot be configured")
+        return broker_entries(self._config, self._rules, self._broker.own_keys(), self._dynamic())
 
     def _dynamic(self) -> Dynamic:
         image = self._cache.image
@@ -117,29 +122,23 @@ def _config(request: Entity, entry: ConfigEntry) -> Values:
 
 CLIENT_METRICS = 16
 SUPPORTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
-"""ListConfigResourcesRequest.supportedResourceTypes; of client metrics there are none here."""
+"""Types of resources of ListConfigResourcesRequest.supportedResourceTypes; there are no client metrics here."""
 
 
-class ListConfigResourcesHandler:
-    """ListConfigResources (74): what has settings.
+class ListConfigResourcesHandler(ApiHandler):
+    """ListConfigResources (74): return the resources that have settings.
 
-         0  client metrics alone, which there are none of (KIP-714)
-         1  by type: topics, brokers, and groups that have settings of their own, too (KIP-1142)
+         0  client metrics only, of which there are none (KIP-714)
+         1  a filter by type, with topics, brokers, and groups with settings of their own (KIP-1142)
 
-    source: KafkaApis.handleListConfigResources
+    Source: KafkaApis.handleListConfigResources
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._cache = broker.base.cache
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         wanted = getattr(request, "resource_types", None)
         if any(kind not in SUPPORTED for kind in wanted or ()):
-            self._answer(connection, header, error_code=ErrorCode.UNSUPPORTED_VERSION)
+            self._answer(call, error_code=ErrorCode.UNSUPPORTED_VERSION)
             return
         image = self._cache.image
         brokers = [str(broker) for broker in sorted(image.brokers)]
@@ -157,7 +156,7 @@ class ListConfigResourcesHandler:
             for kind in sorted(set(types))
             for name in there.get(kind, ())
         ]
-        self._answer(connection, header, error_code=ErrorCode.NONE, config_resources=found)
+        self._answer(call, error_code=ErrorCode.NONE, config_resources=found)
 
 
 APIS: Final[Mapping[int, Serve]] = {

@@ -1,7 +1,7 @@
-"""The coordinators of one broker, of groups and of transactions, and the topics in which they keep what they know.
+"""The coordinators of one broker for groups, transactions and share groups, and their internal topics.
 
-source: BrokerServer.startup, KafkaApis.getCoordinator, AutoTopicCreationManager,
-GroupCoordinator.offsetsTopicConfigs, TransactionStateManager.transactionTopicConfigs
+Source: BrokerServer.startup, KafkaApis.getCoordinator, AutoTopicCreationManager, GroupCoordinator.offsetsTopicConfigs,
+TransactionStateManager.transactionTopicConfigs
 """
 
 from __future__ import annotations
@@ -17,22 +17,31 @@ from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.config import BrokerConfig
 from cluster.node import ConnectionId
 from controller.image import BrokerRegistration
-from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition, partition_of
+from replica.errors import ErrorCode
+from replica.ids import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition, partition_of
 
 if TYPE_CHECKING:
     from cluster.broker.control_planes.plane import ControlPlane
     from cluster.broker.replicas.manager import ReplicaManager
     from cluster.broker.replicas.transaction_checks import TransactionQuestion
+    from cluster.groups.inputs import ShareAction
     from cluster.groups.service import GroupService
+    from cluster.groups.state.topology import MissingTopic
+    from cluster.share.manager import ShareManager
+    from cluster.share.persister import Persister
+    from cluster.share.service import ShareService
     from cluster.transactions.service import TransactionService
     from cluster.transactions.verification import TransactionVerifier
 
 CreateTopic = Callable[[WantedTopic, int], None]
-"""Asks the controller, if that has not been done: (topic, now_us)"""
+"""Asks the controller to create a topic, unless a request for that topic is open: (topic, now_us)."""
 
 
 def wanted_topic(name: str, config: BrokerConfig) -> WantedTopic:
-    """Settings of a topic that a client's request creates. source: AutoTopicCreationManager.creatableTopic"""
+    """Return the settings of a topic that a client's request creates.
+
+    Source: AutoTopicCreationManager.creatableTopic
+    """
     if name == OFFSETS_TOPIC:
         return WantedTopic(
             name,
@@ -57,11 +66,24 @@ def wanted_topic(name: str, config: BrokerConfig) -> WantedTopic:
                 "segment.bytes": str(config.transaction_state_log_segment_bytes),
             },
         )
+    if name == SHARE_STATE_TOPIC:
+        return WantedTopic(
+            name,
+            config.share_coordinator_state_topic_num_partitions,
+            config.share_coordinator_state_topic_replication_factor,
+            {
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+                "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+                "retention.ms": "-1",
+            },
+        )
     return WantedTopic(name, config.num_partitions, config.default_replication_factor)
 
 
 class CoordinatorTopic:
-    """create: how the topic comes to be, when the first client looks for a coordinator"""
+    """The internal topic of a coordinator; `create` creates it when the first client looks for that coordinator."""
 
     def __init__(self, name: str, config: BrokerConfig, cache: MetadataCache, create: CreateTopic) -> None:
         self._name = name
@@ -70,15 +92,18 @@ class CoordinatorTopic:
         self._create = create
 
     def partition_of(self, key: str) -> int:
-        """A broker of the ZooKeeper era may have heard that it leads a partition, and nothing of the topic yet."""
+        """Return the partition of a key, such as a group id.
+
+        A broker of the ZooKeeper era may lead a partition of the topic before it has the topic's metadata.
+        """
         topic = self._cache.image.topics.get(self._name)
         known = 0 if topic is None else len(topic.partitions)
         return partition_of(key, known or self._wanted.partitions)
 
     def coordinator(self, key: str, now_us: int) -> BrokerRegistration | None:
-        """The broker that coordinates it; None: there is none yet, or it is not alive."""
+        """Return the broker that coordinates a key, or None if there is none or it is not alive."""
         if self._name not in self._cache.image.topics:
-            # Clients come again until it is there. With too few brokers for its replicas the controller refuses.
+            # Clients retry until the topic exists. With too few brokers for its replicas the controller refuses.
             self._create(self._wanted, now_us)
             return None
         registration = self._cache.image.partition(self._name, self.partition_of(key))
@@ -88,9 +113,10 @@ class CoordinatorTopic:
 
 @dataclass(kw_only=True, eq=False)
 class Coordinators:
-    """Each is made when the first partition of its topic comes to this broker, or the first client asks for it.
+    """The coordinators of one broker, each created with its first partition here, or by the first client's request.
 
-    plane: of the broker, which is made after them
+    Attributes:
+        plane: returns the broker's control plane, which is created after this object.
     """
 
     base: BrokerBase
@@ -100,21 +126,73 @@ class Coordinators:
     def __post_init__(self) -> None:
         self.offsets_topic = CoordinatorTopic(OFFSETS_TOPIC, self.base.config, self.base.cache, self._create)
         self.transactions_topic = CoordinatorTopic(TRANSACTIONS_TOPIC, self.base.config, self.base.cache, self._create)
+        self.share_state_topic = CoordinatorTopic(SHARE_STATE_TOPIC, self.base.config, self.base.cache, self._create)
         self.replicas.transaction_checks.ask = self._verify
         self._groups: GroupService | None = None
         self._transactions: TransactionService | None = None
+        self._share_states: ShareService | None = None
+        self._shares: ShareManager | None = None
         self._transaction_version: int | None = None
 
     def _create(self, wanted: WantedTopic, now_us: int) -> None:
         self.plane().create_topics([wanted], now_us)
+
+    def _create_internal(self, topics: Sequence[MissingTopic], now_us: int) -> None:
+        """Request the internal topics of a Kafka Streams application."""
+        self.plane().create_topics([WantedTopic(*topic) for topic in topics], now_us)
 
     @property
     def groups(self) -> GroupService:
         if self._groups is None:
             from cluster.groups.service import GroupService
 
-            self._groups = GroupService(self.base, replicas=self.replicas, partition_of=self.offsets_topic.partition_of)
+            self._groups = GroupService(
+                self.base,
+                replicas=self.replicas,
+                partition_of=self.offsets_topic.partition_of,
+                change_shares=self._change_shares,
+                create_topics=self._create_internal,
+            )
         return self._groups
+
+    @property
+    def share_states(self) -> ShareService:
+        """The share coordinator of this broker."""
+        if self._share_states is None:
+            from cluster.share.service import ShareService
+
+            topic = self.share_state_topic
+            self._share_states = ShareService(self.base, replicas=self.replicas, partition_of=topic.partition_of)
+        return self._share_states
+
+    @property
+    def shares(self) -> ShareManager:
+        """The manager of the share partitions that this broker leads."""
+        if self._shares is None:
+            from cluster.share.manager import ShareManager
+
+            self._shares = ShareManager(self.base, replicas=self.replicas, persister=self.persister)
+        return self._shares
+
+    @cached_property
+    def persister(self) -> Persister:
+        """The client through which this broker reads and writes share states at share coordinators."""
+        from cluster.share.persister import Persister
+
+        return Persister(
+            node=self.base.node,
+            outbox=self.base.outbox,
+            find=self.share_state_topic.coordinator,
+            request_timeout_us=self.base.config.request_timeout_ms * 1000,
+        )
+
+    def _change_shares(self, wanted: ShareAction, done: Callable[[ErrorCode, int], None], now_us: int) -> None:
+        """Initialize or delete states of share partitions, and call `done` with the first error or NONE."""
+        from cluster.groups.inputs import InitializeShares
+        from cluster.share.persister import change_states
+
+        epoch = wanted.state_epoch if isinstance(wanted, InitializeShares) else None
+        change_states(self.persister, (wanted.group_id, wanted.partitions), epoch, done, now_us)
 
     @property
     def transactions(self) -> TransactionService:
@@ -157,28 +235,44 @@ class Coordinators:
             self.groups.led(name, leader_epoch, now_us)
         elif name.topic == TRANSACTIONS_TOPIC:
             self.transactions.led(name, leader_epoch, now_us)
+        elif name.topic == SHARE_STATE_TOPIC:
+            self.share_states.led(name, leader_epoch, now_us)
 
     def not_led(self, name: TopicPartition, leader_epoch: LeaderEpoch | None, now_us: int) -> None:
         if name.topic == OFFSETS_TOPIC:
             self.groups.not_led(name, leader_epoch, now_us)
         elif name.topic == TRANSACTIONS_TOPIC:
             self.transactions.not_led(name, leader_epoch, now_us)
+        elif name.topic == SHARE_STATE_TOPIC:
+            self.share_states.not_led(name, leader_epoch, now_us)
+        elif self._shares is not None:
+            self._shares.not_led(name, now_us)
 
     def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None:
-        """A partition that is deleted gets no marker: its transactions' coordinator sees it when it looks for the
-        leader."""
+        """Delete the offsets and share states of deleted partitions.
+
+        Pending transaction markers are dropped later, when the transaction coordinator finds no leader for them.
+        """
         if self._groups is not None:
             self._groups.deleted(names, now_us)
+        if names and self._share_states is not None:
+            self._share_states.deleted(now_us)
 
-    def gone(self, connection: ConnectionId) -> None:
+    def gone(self, connection: ConnectionId, now_us: int) -> None:
         if self._groups is not None:
             self._groups.gone(connection)
         if self._transactions is not None:
             self._transactions.gone(connection)
+        if self._share_states is not None:
+            self._share_states.gone(connection)
+        if self._shares is not None:
+            self._shares.gone(connection, now_us)
 
     def settle(self, now_us: int) -> None:
-        """At the end of each step of the broker."""
+        """Apply the results of finished log operations, at the end of each step of the broker."""
         if self._groups is not None:
             self._groups.settle(now_us)
         if self._transactions is not None:
             self._transactions.settle(now_us)
+        if self._share_states is not None:
+            self._share_states.settle(now_us)

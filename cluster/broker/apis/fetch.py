@@ -1,20 +1,20 @@
-"""Fetch (1): records, for consumers and for followers. source: KafkaApis.handleFetchRequest
+"""Fetch (1): return records to consumers and followers. Source: KafkaApis.handleFetchRequest
 
- 4  isolation level, record batches of format 2: the oldest version that Kafka 4 takes
- 5  log start offset, in request and answer
- 6  KAFKA_STORAGE_ERROR may be the answer
- 7  fetch sessions: only what has changed is asked for and answered (KIP-227)
- 8  a throttled client is answered first and held back then (KIP-219)
+ 4  isolation level, record batches of format 2: the oldest version that Kafka 4 accepts
+ 5  log start offset, in request and response
+ 6  KAFKA_STORAGE_ERROR is a possible error
+ 7  fetch sessions: only changes are requested and returned (KIP-227)
+ 8  a throttled client gets its response before the delay (KIP-219)
  9  the request fences by the leader epoch it knows (KIP-320)
 10  zstd batches (KIP-110)
-11  the request names its rack, and a follower may answer (KIP-392)
-12  flexible; a diverging epoch in the answer makes a follower truncate (KIP-595)
+11  the request has the rack, and a follower may respond (KIP-392)
+12  flexible; a diverging epoch in the response makes a follower truncate (KIP-595)
 13  topics by id (KIP-516)
-14  OFFSET_MOVED_TO_TIERED_STORAGE may be the answer (KIP-405)
-15  a follower says in which of its lives it fetches (KIP-903)
-16  the answer says where the new leader is reached (KIP-951)
+14  OFFSET_MOVED_TO_TIERED_STORAGE is a possible error (KIP-405)
+15  a follower states its broker epoch (KIP-903)
+16  the response has the new leader's address (KIP-951)
 17  directory id of a replica of the metadata log (KIP-853)
-18  a follower says which high watermark it knows (KIP-1166)
+18  a follower states the high watermark that it knows (KIP-1166)
 """
 
 from __future__ import annotations
@@ -30,17 +30,20 @@ from cluster.broker.apis.cluster_view import LeaderHints
 from cluster.broker.replicas.delayed import FetchParams, FetchResults
 from cluster.broker.replicas.fetch_sessions import Answered, FetchContext, Key, RequestedPartition
 from cluster.broker.replicas.resting import RestingPartitions
+from cluster.config import RACK_AWARE
 from cluster.node import ConnectionId, OnSent, Sent
 from cluster.protocol.api_01_fetch import READ_COMMITTED, FetchPartitionResponse, FetchRequest, size_of
-from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
+from cluster.protocol.primitives import Topic
 from cluster.protocol.versions import FETCH, RequestHeader
+from cluster.server.responder import Call
 from cluster.slices import MANY_PARTITIONS, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
+from replica.fetch_fencing import followers_serve_consumers
 from replica.frozen import dataclass
-from replica.ids import Offset, TopicPartition
+from replica.ids import TopicPartition
 from replica.trace.events import RecordsSent
 
 FIRST_FROM_ANY_REPLICA = 11
@@ -51,9 +54,11 @@ MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPO
 
 @dataclass(frozen=True, slots=True)
 class FetchInHand:
-    """One request, as far as it is understood.
+    """One decoded request whose response is not sent yet.
 
-    may_fetch: as the follower that it says it is     resting: those of its session that are not looked at
+    Attributes:
+        may_fetch: True if the peer may fetch as the follower that it claims to be.
+        resting: unchanged partitions of its session, which are skipped; None if partitions cannot be skipped.
     """
 
     connection: ConnectionId
@@ -69,6 +74,8 @@ class FetchHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._identity = broker.base.identity
         self._fetch_max_bytes = broker.base.config.fetch_max_bytes
+        selector = broker.base.config.replica_selector_class
+        self._selects_replica = selector == RACK_AWARE and followers_serve_consumers(broker.base.rules)
         self._outbox = broker.base.outbox
         self._connections = broker.connections
         self._cache = broker.base.cache
@@ -78,30 +85,37 @@ class FetchHandler:
         self._handler_time = broker.handler_time
         self._quotas = broker.client_quotas
         self._access = broker.access
+        self._injections = broker.injections
         self._recorder = broker.base.recorder
         self._slices = broker.responder.slices
 
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = decode_fetch_request(header, frame)
-        context = self._fetch_sessions.context(request, header.api_version, now_us)
-        may_fetch = request.replica_id < 0 or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
+    def __call__(self, call: Call) -> None:
+        request = decode_fetch_request(call.header, call.frame)
+        context = self._fetch_sessions.context(request, call.header.api_version, call.now_us)
+        may_fetch = request.replica_id < 0 or self._access.allows_on_cluster(call.connection, Operation.CLUSTER_ACTION)
         resting = context.resting if may_fetch else None
-        fetch = FetchInHand(connection, peer, header, request, context, may_fetch, resting)
+        fetch = FetchInHand(call.connection, call.peer, call.header, request, context, may_fetch, resting)
         if resting is not None:
-            self._fetches.fetched_again(resting, request.replica_id, now_us)
+            if request.replica_id < 0 and self._injections.concern(FETCH):
+                resting.end_all()
+            self._fetches.fetched_again(resting, request.replica_id, call.now_us)
         asked = context.asked()
-        if len(asked) < MANY_PARTITIONS or self._connections.is_of_node(connection):
-            self._fetch(fetch, asked, now_us)
-        else:  # In a session a short request may be one for very many partitions.
-            self._slices.go_on(partial(self._fetch, fetch, asked, now_us))
+        if len(asked) < MANY_PARTITIONS or self._connections.is_of_node(call.connection):
+            self._fetch(fetch, asked, call.now_us)
+        else:  # In a fetch session a short request may be for very many partitions.
+            self._slices.go_on(partial(self._fetch, fetch, asked, call.now_us))
 
     def _fetch(self, fetch: FetchInHand, asked_for: list[RequestedPartition], now_us: int) -> None:
         connection, request, resting = fetch.connection, fetch.request, fetch.resting
         wanted: dict[TopicPartition, RequestedPartition] = {}
         refused: dict[Key, FetchPartitionResponse] = {}
-        is_inconsistent = False
+        ends_wait = False
+        injection = None
+        if self._injections.concern(FETCH):
+            names = [asked.name for asked in asked_for if asked.name is not None]
+            injection = self._injections.meet(connection, fetch.peer, FETCH, names)
+            if injection is not None:
+                self._injections.carried_out(injection)  # A fetch changes nothing, so "after" is the same as "before".
         for asked in paced(asked_for):
             error = self._refusal(asked)
             if not fetch.may_fetch or (
@@ -111,10 +125,18 @@ class FetchHandler:
                 and not self._access.allows_topic(connection, Operation.READ, asked.name.topic)
             ):
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if (
+                injection is not None
+                and injection.error is not ErrorCode.NONE
+                and asked.name is not None
+                and injection.rule.hits(asked.name)
+            ):
+                error = injection.error
+                ends_wait = True
             if error is ErrorCode.NONE and asked.name is not None:
                 wanted[asked.name] = asked
                 continue
-            is_inconsistent |= error is ErrorCode.INCONSISTENT_TOPIC_ID
+            ends_wait |= error is ErrorCode.INCONSISTENT_TOPIC_ID
             refused[asked.topic, asked.entry.partition] = FetchPartitionResponse(asked.entry.partition, error)
         max_bytes = min(request.max_bytes, self._fetch_max_bytes)
         if self._quotas.is_enabled and request.replica_id < 0:
@@ -124,8 +146,8 @@ class FetchHandler:
             replica_epoch=request.replica_epoch,
             peer=fetch.peer,
             connection=connection,
-            # The error of an old id is found by the read, which ends the wait; the other two are found before it.
-            max_wait_us=0 if is_inconsistent else request.max_wait_ms * 1000,
+            # As in Kafka, INCONSISTENT_TOPIC_ID ends the wait, but unknown topics and partitions do not.
+            max_wait_us=0 if ends_wait else request.max_wait_ms * 1000,
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
             leader_only=fetch.header.api_version < FIRST_FROM_ANY_REPLICA,
@@ -133,6 +155,7 @@ class FetchHandler:
             from_follower=fetch.may_fetch and request.replica_id >= 0,
             resting=resting,
             read_committed=request.isolation == READ_COMMITTED and request.replica_id < 0,
+            rack=request.rack if self._selects_replica and request.replica_id < 0 else "",
         )
         if resting:
             resting.listeners = [lambda asked: _note(wanted, asked)]
@@ -141,16 +164,16 @@ class FetchHandler:
             answer = partial(self._respond, fetch, params, wanted, refused, results, now_us)
             self._slices.answer(len(results) + len(refused), answer)
 
-        # What the metadata does not know is answered beside the rest, and ends no waiting for it.
+        # Partitions unknown to the metadata get their errors in the same response, and do not shorten its wait.
         self._logs.fetch_records(params, [(name, asked.entry) for name, asked in wanted.items()], respond, now_us)
 
     def _refusal(self, asked: RequestedPartition) -> ErrorCode:
-        """Why a partition is not even looked for, NONE if it is."""
+        """Return why a requested partition is not read, NONE if it is read."""
         if asked.name is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         if self._cache.image.partition(asked.name.topic, asked.name.partition) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        # A session goes on asking for the topic that had this name when its id was resolved.
+        # A session keeps the name that it resolved a topic id to, also after that topic was deleted.
         is_another = isinstance(asked.topic, UUID) and self._cache.topic_name(asked.topic) != asked.name.topic
         return ErrorCode.INCONSISTENT_TOPIC_ID if is_another else ErrorCode.NONE
 
@@ -183,7 +206,7 @@ class FetchHandler:
                 self._respond_empty(connection, header, context.throttled(), throttle_ms)
                 return
         answered = context.answer(by_key, now_us)
-        # Whether a client may read a partition is asked with each of its requests.
+        # With an authorizer, clients' partitions cannot be skipped: each request checks permissions again.
         may_rest = context.may_rest and (params.from_follower or not self._access.is_on)
         if may_rest and answered.error is ErrorCode.NONE:
             sent_back = answered.partitions
@@ -199,7 +222,9 @@ class FetchHandler:
             if found and (wanted[name].topic, name.partition) in answered.partitions:
                 if not counts:
                     self._handler_time.found(result.slice)
-                sent.append(self._records_sent(peer, name, wanted[name].entry.fetch_offset, found))
+                fetch_offset = wanted[name].entry.fetch_offset
+                place = (self._identity.name, *name)
+                sent.append(RecordsSent(*place, peer=peer, fetch_offset=fetch_offset, size_bytes=found))
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in paced(answered.partitions.items()):
             topics.setdefault(topic, []).append(result)
@@ -216,8 +241,8 @@ class FetchHandler:
     def _throttle_ms(
         self, connection: ConnectionId, header: RequestHeader, results: Mapping[Key, FetchPartitionResponse]
     ) -> int:
-        """How long the consumer has to wait if it gets these."""
-        # Simplified: of a fetch session Kafka counts only the partitions that have news.
+        """Record the size of a response with these results in the quotas, and return its throttle time."""
+        # Simplified: in a fetch session Kafka counts only the partitions that changed.
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in results.items():
             topics.setdefault(topic, []).append(result)
@@ -229,24 +254,14 @@ class FetchHandler:
     def _respond_empty(
         self, connection: ConnectionId, header: RequestHeader, answered: Answered, throttle_ms: int
     ) -> None:
-        """source: FetchContext.getThrottledResponse"""
+        """Respond without records. Source: FetchContext.getThrottledResponse"""
         segments = fetch_response_segments(
             header.api_version, header.correlation_id, [], answered.error, answered.session_id, throttle_ms
         )
         self._outbox.respond(connection, segments, FETCH)
 
-    def _records_sent(self, peer: str, name: TopicPartition, fetch_offset: Offset, size_bytes: int) -> RecordsSent:
-        return RecordsSent(
-            node=self._identity.name,
-            peer=peer,
-            topic=name.topic,
-            partition=name.partition,
-            fetch_offset=fetch_offset,
-            size_bytes=size_bytes,
-        )
-
     def _stated_when_sent(self, events: Sequence[RecordsSent]) -> OnSent:
-        """The broker or the connection may end between the answer and its last byte: then nothing was sent."""
+        """Return a callback that emits the events once the last byte of the response was sent."""
         cause = self._recorder.cause
 
         def state(_: Sent) -> None:
@@ -262,6 +277,4 @@ def _note(wanted: dict[TopicPartition, RequestedPartition], asked: RequestedPart
         wanted[asked.name] = asked
 
 
-APIS: Final[Mapping[int, Serve]] = {
-    FETCH: FetchHandler,
-}
+APIS: Final[Mapping[int, Serve]] = {FETCH: FetchHandler}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
-from cluster.broker.apis.api import BrokerParts, Serve, Values
+from cluster.broker.apis.api import ApiHandler, Serve, Values
 from cluster.broker.metadata.follower import MetadataCache
+from cluster.coordinators.core import InTransaction
 from cluster.groups.inputs import (
     NO_GENERATION,
     NO_MEMBER_ID,
@@ -14,14 +16,13 @@ from cluster.groups.inputs import (
     CommitResult,
     DeleteOffsets,
     DeleteOffsetsResult,
-    InTransaction,
     Result,
 )
 from cluster.groups.state.offsets import NO_EXPIRY, OffsetAndMetadata
-from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH, TXN_OFFSET_COMMIT, RequestHeader
+from cluster.protocol.versions import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH, TXN_OFFSET_COMMIT
+from cluster.server.responder import Call
 from cluster.slices import paced
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import UNDEFINED_EPOCH, UNKNOWN_OFFSET, TopicPartition
@@ -30,7 +31,7 @@ from replica.log.producers.transaction_index import NOT_ASKED_FOR
 
 
 def instance_id_of(request: Entity) -> str | None:
-    """group.instance.id; older versions of every request have no field for it"""
+    """Return the group.instance.id of a request, None if its version has no such field."""
     found: object = getattr(request, "group_instance_id", None)
     return None if found is None else str(found)
 
@@ -39,49 +40,91 @@ def exists(cache: MetadataCache, name: TopicPartition) -> bool:
     return cache.image.partition(name.topic, name.partition) is not None
 
 
-def commits_of(
-    request: Entity, cache: MetadataCache, now_ms: int, expires_ms: int
-) -> tuple[list[TopicPartition], dict[TopicPartition, OffsetAndMetadata]]:
-    """Of OffsetCommit or TxnOffsetCommit: the partitions named, and the commits of those that exist."""
-    names: list[TopicPartition] = []
-    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-    for topic in request.topics:
-        for one in topic.partitions:
-            name = TopicPartition(str(topic.name), int(one.partition_index))
-            names.append(name)
-            if exists(cache, name):
-                offsets[name] = _commit_of(one, now_ms, expires_ms)
-    return names, offsets
+class RequestedTopics:
+    """The topics of a request, which has their names or, in later versions, their ids.
+
+    Attributes:
+        known: (name, entry of the request) of each topic with a name or a known id.
+        ids: topic ids by name, if the request has ids.
+        unknown: topics with unknown ids.
+    """
+
+    def __init__(self, topics: Iterable[Entity], cache: MetadataCache) -> None:
+        self.known: list[tuple[str, Entity]] = []
+        self.ids: dict[str, UUID] = {}
+        self.unknown: list[Entity] = []
+        for topic in topics:
+            name = str(topic.name) if hasattr(topic, "name") else cache.topic_name(topic.topic_id)
+            if name is None:
+                self.unknown.append(topic)
+                continue
+            self.known.append((name, topic))
+            if hasattr(topic, "topic_id"):
+                self.ids[name] = topic.topic_id
 
 
-def _commit_of(one: Entity, now_ms: int, expires_ms: int) -> OffsetAndMetadata:
-    """Times are the wall clock's."""
+class RequestedCommits:
+    """The commits of an OffsetCommit or TxnOffsetCommit request. Times are wall-clock times.
+
+    Attributes:
+        offsets: the commits for partitions that exist.
+    """
+
+    def __init__(self, request: Entity, cache: MetadataCache, now_ms: int, expires_ms: int) -> None:
+        topics = RequestedTopics(request.topics, cache)
+        self._ids, self._unknown = topics.ids, topics.unknown
+        self._names: list[TopicPartition] = []
+        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        for topic_name, topic in topics.known:
+            for one in topic.partitions:
+                name = TopicPartition(topic_name, int(one.partition_index))
+                self._names.append(name)
+                if exists(cache, name):
+                    self.offsets[name] = _commit_of(one, now_ms, expires_ms, topics.ids.get(topic_name))
+
+    def answers(self, errors: Mapping[TopicPartition, ErrorCode]) -> Iterator[Values]:
+        """Yield the entries of the response, which are the errors of the partitions by topic."""
+        yield from error_of_each(self._names, errors, self._ids)
+        for topic in self._unknown:
+            numbers = (int(one.partition_index) for one in topic.partitions)
+            partitions = [{"partition_index": one, "error_code": ErrorCode.UNKNOWN_TOPIC_ID} for one in numbers]
+            yield {"topic_id": topic.topic_id, "partitions": partitions}
+
+
+def _commit_of(one: Entity, now_ms: int, expires_ms: int, topic_id: UUID | None) -> OffsetAndMetadata:
     return OffsetAndMetadata(
         offset=int(one.committed_offset),
         leader_epoch=int(getattr(one, "committed_leader_epoch", UNDEFINED_EPOCH)),
         metadata="" if one.committed_metadata is None else str(one.committed_metadata),
         committed_ms=now_ms,
         expires_ms=expires_ms,
+        topic_id=topic_id,
     )
 
 
-def by_topic(partitions: Iterable[tuple[TopicPartition, Values]]) -> Iterator[Values]:
-    """Answers about partitions, gathered by topic in the order in which topics first come.
+NO_IDS: Final[Mapping[str, UUID]] = {}
 
-    They are gathered when the answer is written, which is done in slices.
+
+def by_topic(partitions: Iterable[tuple[TopicPartition, Values]], ids: Mapping[str, UUID] = NO_IDS) -> Iterator[Values]:
+    """Yield the entries of partitions grouped by topic, in the order in which topics first appear.
+
+    It is a generator so that the work happens while the response is written, which is done in slices.
     """
     topics: dict[str, list[Values]] = {}
     for name, answer in paced(partitions):
         topics.setdefault(name.topic, []).append(answer)
     for topic, answers in topics.items():
-        yield {"name": topic, "partitions": answers}
+        named: Values = {"name": topic, "topic_id": ids[topic]} if topic in ids else {"name": topic}
+        yield {**named, "partitions": answers}
 
 
-def error_of_each(names: Sequence[TopicPartition], errors: Mapping[TopicPartition, ErrorCode]) -> Iterator[Values]:
-    """Partitions that the coordinator was not asked about do not exist."""
+def error_of_each(
+    names: Sequence[TopicPartition], errors: Mapping[TopicPartition, ErrorCode], ids: Mapping[str, UUID] = NO_IDS
+) -> Iterator[Values]:
+    """Yield the error of each partition by topic; UNKNOWN_TOPIC_OR_PARTITION if `errors` has none for it."""
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return by_topic(
-        (name, {"partition_index": name.partition, "error_code": errors.get(name, missing)}) for name in names
+        ((name, {"partition_index": name.partition, "error_code": errors.get(name, missing)}) for name in names), ids
     )
 
 
@@ -89,132 +132,150 @@ DEFAULT_RETENTION = -1
 FIRST_WITH_MEMBER_EPOCHS = 9
 
 
-class OffsetCommitHandler:
-    """OffsetCommit (8): a group keeps how far it has come. source: KafkaApis.handleOffsetCommitRequest
+class OffsetCommitHandler(ApiHandler):
+    """OffsetCommit (8): store a group's offsets. Source: KafkaApis.handleOffsetCommitRequest
 
-    2  how long to keep the offsets: the oldest version that Kafka 4 takes
+    2  the retention of the offsets: the oldest version that Kafka 4 accepts
     3  throttle time
-    4  a throttled client is answered first and held back then (KIP-219)
-    5  how long they are kept is the broker's setting alone (KIP-211)
+    4  a throttled client gets its response before the delay (KIP-219)
+    5  only the broker's setting decides the retention (KIP-211)
     6  leader epochs (KIP-320)
     7  group.instance.id: a static member (KIP-345)
     8  flexible
-    9  members of KIP-848's groups; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH may be the answer
+    9  members of KIP-848's groups; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH is a possible error
+    10 topics by id; UNKNOWN_TOPIC_ID is a possible error
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.groups
-        self._cache = broker.base.cache
-        self._clock = broker.base.clock
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
-        now_ms = self._clock.at(now_us) // 1000
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
+        now_ms = self._broker.base.clock.at(call.now_us) // 1000
         retention = getattr(request, "retention_time", None)
         expires_ms = NO_EXPIRY
         if retention is not None and cold.milliseconds(retention) != DEFAULT_RETENTION:
             expires_ms = now_ms + cold.milliseconds(retention)
-        names, offsets = commits_of(request, self._cache, now_ms, expires_ms)
-        if not offsets:
-            self._answer(connection, header, topics=error_of_each(names, {}))
+        commits = RequestedCommits(request, self._cache, now_ms, expires_ms)
+        if not commits.offsets:
+            self._answer(call, topics=commits.answers({}))
             return
 
         def make_input(number: int) -> CommitOffsets:
             return CommitOffsets(
-                now_us=now_us,
+                now_us=call.now_us,
                 request=number,
                 group_id=str(request.group_id),
                 generation=int(request.generation_id_or_member_epoch),
                 member_id=str(request.member_id),
                 instance_id=instance_id_of(request),
-                offsets=offsets,
-                knows_epochs=header.api_version >= FIRST_WITH_MEMBER_EPOCHS,
+                offsets=commits.offsets,
+                knows_epochs=call.header.api_version >= FIRST_WITH_MEMBER_EPOCHS,
             )
 
         def answer(result: Result) -> None:
             assert isinstance(result, CommitResult)
-            self._answer(connection, header, topics=error_of_each(names, result.errors))
+            self._answer(call, topics=commits.answers(result.errors))
 
-        self._service.submit(connection, make_input, answer, now_us)
+        self._broker.groups.submit(call.connection, make_input, answer, call.now_us)
 
 
 FIRST_WITH_ERROR = 2
 FIRST_OF_MANY = 8
+FIRST_WITH_TOPIC_IDS = 10
 
 
-class OffsetFetchHandler:
-    """OffsetFetch (9): how far a group has come. source: KafkaApis.handleOffsetFetchRequest
+class OffsetFetchHandler(ApiHandler):
+    """OffsetFetch (9): return a group's committed offsets. Source: KafkaApis.handleOffsetFetchRequest
 
-    1  offsets that the coordinator keeps: the oldest version that Kafka 4 takes
-    2  null asks for all partitions; an error of the whole answer
+    1  offsets stored by the coordinator: the oldest version that Kafka 4 accepts
+    2  null requests all partitions; a top-level error
     3  throttle time
-    4  a throttled client is answered first and held back then (KIP-219)
+    4  a throttled client gets its response before the delay (KIP-219)
     5  leader epochs (KIP-320)
     6  flexible
     7  only stable offsets, on request: UNSTABLE_OFFSET_COMMIT while a transaction is open (KIP-447)
-    8  several groups at once (KIP-709)
+    8  several groups in one request (KIP-709)
     9  members of KIP-848's groups, by id and epoch
+    10 topics by id; UNKNOWN_TOPIC_ID is a possible error
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._groups = broker.groups.coordinator
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         stable = bool(getattr(request, "require_stable", False))
-        if header.api_version >= FIRST_OF_MANY:
-            found = [self._of_group(one, stable) for one in request.groups]
-            self._answer(connection, header, groups=found)
+        if call.header.api_version >= FIRST_OF_MANY:
+            found = [self._of_group(one, stable) for one in paced(request.groups)]
+            if call.header.api_version >= FIRST_WITH_TOPIC_IDS:
+                found = [self._with_ids(one) for one in paced(found)]
+            self._answer(call, groups=found)
             return
-        wanted = _wanted(request.topics)
-        answer = self._committed(str(request.group_id), wanted, stable)
+        topics = self._topics(request)
+        answer = self._committed(str(request.group_id), topics, stable)
         error = answer["error_code"]
-        if header.api_version < FIRST_WITH_ERROR and error is not ErrorCode.NONE:
-            answer["topics"] = by_topic((name, _no_offset(name, error)) for name in wanted or ())
-        self._answer(connection, header, error_code=error, topics=answer["topics"])
+        if call.header.api_version < FIRST_WITH_ERROR and error is not ErrorCode.NONE:
+            answer["topics"] = by_topic((name, _no_offset(name.partition, error)) for name in _wanted(topics) or ())
+        self._answer(call, error_code=error, topics=answer["topics"])
 
     def _of_group(self, asked: Entity, stable: bool) -> Values:
         member_id, epoch = getattr(asked, "member_id", None), int(getattr(asked, "member_epoch", NO_GENERATION))
-        return self._committed(str(asked.group_id), _wanted(asked.topics), stable, member_id, epoch)
+        return self._committed(str(asked.group_id), self._topics(asked), stable, member_id, epoch)
+
+    def _topics(self, asked: Entity) -> RequestedTopics | None:
+        """Return the requested topics, None if all of the group's topics are requested."""
+        return None if asked.topics is None else RequestedTopics(asked.topics, self._cache)
+
+    def _with_ids(self, group: Values) -> Values:
+        """Add topic ids to a group's entry of the response, and drop the topics that do not exist."""
+        found, known = group["topics"], self._cache.image.topics
+        assert isinstance(found, list), "topics"
+        there = (one for one in found if "topic_id" in one or one["name"] in known)
+        named = [one if "topic_id" in one else {**one, "topic_id": known[one["name"]].topic_id} for one in there]
+        return {**group, "topics": named}
 
     def _committed(
         self,
         group_id: str,
-        wanted: Sequence[TopicPartition] | None,
+        topics: RequestedTopics | None,
         stable: bool,
         member_id: str | None = None,
         member_epoch: int = NO_GENERATION,
     ) -> Values:
-        """source: fetchOffsets, fetchAllOffsets"""
+        """Return the committed offsets of a group. Source: fetchOffsets, fetchAllOffsets"""
         try:
-            found = self._groups.offsets(
-                group_id, wanted, stable=stable, member_id=member_id, member_epoch=member_epoch
+            found = self._broker.groups.coordinator.offsets(
+                group_id, _wanted(topics), stable=stable, member_id=member_id, member_epoch=member_epoch
             )
         except KafkaError as refusal:
             return {"group_id": group_id, "error_code": refusal.code, "topics": []}
-        topics = by_topic(
-            (name, _offset_fields(name, value) if isinstance(value, OffsetAndMetadata) else _no_offset(name, value))
-            for name, value in found.items()
+        ids = NO_IDS if topics is None else topics.ids
+        answers = by_topic(
+            ((name, _offset_fields(name.partition, value, ids.get(name.topic))) for name, value in found.items()), ids
         )
-        return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": list(topics)}
+        unknown = (
+            {
+                "topic_id": topic.topic_id,
+                "partitions": [_no_offset(int(one), ErrorCode.UNKNOWN_TOPIC_ID) for one in topic.partition_indexes],
+            }
+            for topic in (() if topics is None else topics.unknown)
+        )
+        return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": [*answers, *unknown]}
 
 
-def _wanted(topics: Iterable[Entity] | None) -> list[TopicPartition] | None:
-    """None: all that the group has."""
+def _wanted(topics: RequestedTopics | None) -> list[TopicPartition] | None:
+    """Return the requested partitions, None if all of the group's partitions are requested."""
     if topics is None:
         return None
-    return [TopicPartition(str(topic.name), int(number)) for topic in topics for number in topic.partition_indexes]
+    return [TopicPartition(name, int(number)) for name, topic in topics.known for number in topic.partition_indexes]
 
 
-def _offset_fields(name: TopicPartition, value: OffsetAndMetadata) -> Values:
+def _offset_fields(partition: int, value: OffsetAndMetadata | ErrorCode | None, topic_id: UUID | None) -> Values:
+    """Return the response's fields of a partition; a commit for an earlier topic of the same name does not count.
+
+    `topic_id` is the id in the request. Source: OffsetMetadataManager.isMismatchedTopicId
+    """
+    if not isinstance(value, OffsetAndMetadata):
+        return _no_offset(partition, value)
+    if None not in (topic_id, value.topic_id) and topic_id != value.topic_id:
+        return _no_offset(partition, None)
     return {
-        "partition_index": name.partition,
+        "partition_index": partition,
         "committed_offset": value.offset,
         "committed_leader_epoch": value.leader_epoch,
         "metadata": value.metadata,
@@ -222,10 +283,10 @@ def _offset_fields(name: TopicPartition, value: OffsetAndMetadata) -> Values:
     }
 
 
-def _no_offset(name: TopicPartition, error: object) -> Values:
-    """error: None where there is no error, only no commit"""
+def _no_offset(partition: int, error: object) -> Values:
+    """Return the response's fields of a partition without an offset; `error` is None if there is just no commit."""
     return {
-        "partition_index": name.partition,
+        "partition_index": partition,
         "committed_offset": UNKNOWN_OFFSET,
         "committed_leader_epoch": UNDEFINED_EPOCH,
         "metadata": "",
@@ -233,23 +294,16 @@ def _no_offset(name: TopicPartition, error: object) -> Values:
     }
 
 
-class OffsetDeleteHandler:
-    """OffsetDelete (47): a group forgets its offsets of some partitions (KIP-496).
+class OffsetDeleteHandler(ApiHandler):
+    """OffsetDelete (47): delete a group's offsets of some partitions (KIP-496).
 
          0  the only version
 
-    source: KafkaApis.handleOffsetDeleteRequest
+    Source: KafkaApis.handleOffsetDeleteRequest
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.groups
-        self._cache = broker.base.cache
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         names = [
             TopicPartition(str(topic.name), int(one.partition_index))
             for topic in request.topics
@@ -260,57 +314,51 @@ class OffsetDeleteHandler:
         def answer(result: Result) -> None:
             assert isinstance(result, DeleteOffsetsResult)
             topics = error_of_each(names, result.errors) if result.error is ErrorCode.NONE else ()
-            self._answer(connection, header, error_code=result.error, topics=topics)
+            self._answer(call, error_code=result.error, topics=topics)
 
         def make_input(number: int) -> DeleteOffsets:
-            return DeleteOffsets(now_us=now_us, request=number, group_id=str(request.group_id), partitions=known)
+            return DeleteOffsets(now_us=call.now_us, request=number, group_id=str(request.group_id), partitions=known)
 
-        self._service.submit(connection, make_input, answer, now_us)
+        self._broker.groups.submit(call.connection, make_input, answer, call.now_us)
 
 
 FIRST_WITH_LOAD_IN_PROGRESS = 2
+FIRST_IN_TRANSACTION_WITH_MEMBER_EPOCHS = 6
 
 
-class TxnOffsetCommitHandler:
-    """TxnOffsetCommit (28): offsets of a group, in a transaction (KIP-98): they count once it is committed.
-    source: KafkaApis.handleTxnOffsetCommitRequest
+class TxnOffsetCommitHandler(ApiHandler):
+    """TxnOffsetCommit (28): store a group's offsets in a transaction; they take effect when it commits (KIP-98).
+    Source: KafkaApis.handleTxnOffsetCommitRequest
 
     0  first version
-    1  a throttled client is answered first and held back then (KIP-219)
-    2  leader epochs (KIP-320); COORDINATOR_LOAD_IN_PROGRESS may be the answer (KAFKA-7296)
-    3  flexible; which member of the group commits (KIP-447)
-    4  TRANSACTION_ABORTABLE may be the answer (KIP-890)
+    1  a throttled client gets its response before the delay (KIP-219)
+    2  leader epochs (KIP-320); COORDINATOR_LOAD_IN_PROGRESS is a possible error (KAFKA-7296)
+    3  flexible; the committing member of the group (KIP-447)
+    4  TRANSACTION_ABORTABLE is a possible error (KIP-890)
     5  the group need not be added to the transaction first (KIP-890)
+    6  topics by id; UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH are possible errors (KIP-1319)
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.groups
-        self._cache = broker.base.cache
-        self._clock = broker.base.clock
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         group_id, producer_id, epoch = str(request.group_id), int(request.producer_id), int(request.producer_epoch)
-        now_ms = self._clock.at(now_us) // 1000
-        names, offsets = commits_of(request, self._cache, now_ms, NO_EXPIRY)
+        now_ms = self._broker.base.clock.at(call.now_us) // 1000
+        commits = RequestedCommits(request, self._cache, now_ms, NO_EXPIRY)
 
         def respond(errors: dict[TopicPartition, ErrorCode]) -> None:
-            told = {name: _error_in(header.api_version, error) for name, error in errors.items()}
-            self._answer(connection, header, topics=error_of_each(names, told))
+            error_codes = {name: _error_in(call.header.api_version, error) for name, error in errors.items()}
+            self._answer(call, topics=commits.answers(error_codes))
 
-        if not offsets:
+        if not commits.offsets:
             respond({})
             return
 
-        # Without a producer's id it is a commit like any other (GroupMetadataManager.storeOffsets).
+        # Without a producer id it is not a transactional commit (GroupMetadataManager.storeOffsets).
         is_transactional = producer_id != NO_PRODUCER_ID
 
         def commit(guard: int, error: ErrorCode, at_us: int) -> None:
             if error is not ErrorCode.NONE:
-                respond(dict.fromkeys(offsets, error))
+                respond(dict.fromkeys(commits.offsets, error))
                 return
 
             def make_input(number: int) -> CommitOffsets:
@@ -321,7 +369,8 @@ class TxnOffsetCommitHandler:
                     generation=int(getattr(request, "generation_id", NO_GENERATION)),
                     member_id=str(getattr(request, "member_id", NO_MEMBER_ID)),
                     instance_id=instance_id_of(request),
-                    offsets=offsets,
+                    offsets=commits.offsets,
+                    knows_epochs=call.header.api_version >= FIRST_IN_TRANSACTION_WITH_MEMBER_EPOCHS,
                     transaction=InTransaction(producer_id, epoch, guard) if is_transactional else None,
                 )
 
@@ -329,18 +378,18 @@ class TxnOffsetCommitHandler:
                 assert isinstance(result, CommitResult)
                 respond(result.errors)
 
-            self._service.submit(connection, make_input, answer, at_us)
+            self._broker.groups.submit(call.connection, make_input, answer, at_us)
 
         if not is_transactional:
-            commit(NOT_ASKED_FOR, ErrorCode.NONE, now_us)
+            commit(NOT_ASKED_FOR, ErrorCode.NONE, call.now_us)
             return
-        self._service.ask_transaction(
-            group_id, str(request.transactional_id), producer_id, epoch, header.api_version, commit, now_us
+        self._broker.groups.ask_transaction(
+            group_id, str(request.transactional_id), producer_id, epoch, call.header.api_version, commit, call.now_us
         )
 
 
 def _error_in(version: int, error: ErrorCode) -> ErrorCode:
-    """As producers of that version understand it."""
+    """Return an error that clients of this version of TxnOffsetCommit understand."""
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < FIRST_WITH_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return error

@@ -6,86 +6,73 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Final
 
-from cluster.broker.apis.api import BrokerParts, Serve, Values
+from cluster.broker.apis.api import ApiHandler, Serve, Values
 from cluster.broker.apis.refusals import ABSENT
-from cluster.node import ConnectionId
-from cluster.protocol import cold
-from cluster.protocol.versions import ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS, RequestHeader
+from cluster.protocol.versions import ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS
+from cluster.server.responder import Call
 from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.manager import LogManager
 
 
-class AlterReplicaLogDirsHandler:
+class AlterReplicaLogDirsHandler(ApiHandler):
     """AlterReplicaLogDirs (34): replicas move to other log directories of their broker (KIP-113).
 
-    1  a throttled client is answered first and held back then (KIP-219): the oldest version that Kafka 4 takes
+    1  a throttled client gets its response before the delay (KIP-219): the oldest version that Kafka 4 accepts
     2  flexible
 
-    source: ReplicaManager.alterReplicaLogDirs
+    Source: ReplicaManager.alterReplicaLogDirs
 
     Differs from Kafka: a replica stays where it is. A move to another directory is refused as UNSUPPORTED_VERSION,
-    and a directory that is named for a replica before that is there is forgotten.
+    and a directory requested before the replica exists is ignored.
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._replicas = broker.replicas
-        self._logs = broker.directories
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
-        # A replica that is named twice goes to the last place.
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
+        # If a replica occurs twice, the last directory counts.
         places = {
             TopicPartition(str(topic.name), int(number)): str(directory.path)
             for directory in request.dirs
             for topic in directory.topics
             for number in topic.partitions
         }
-        managers = {str(manager.root): manager for manager in self._logs.directories.values()}
-        failed = frozenset(map(str, self._logs.failed_roots))
+        logs = self._broker.directories
+        managers = {str(manager.root): manager for manager in logs.directories.values()}
+        failed = frozenset(map(str, logs.failed_roots))
         topics: dict[str, list[Values]] = {}
         for name, path in paced(places.items()):
             error = ErrorCode.KAFKA_STORAGE_ERROR if path in failed else self._moved(name, managers.get(path))
             answer: Values = {"partition_index": name.partition, "error_code": error}
             topics.setdefault(name.topic, []).append(answer)
         results = [{"topic_name": topic, "partitions": answers} for topic, answers in topics.items()]
-        self._answer(connection, header, results=results)
+        self._answer(call, results=results)
 
     def _moved(self, name: TopicPartition, manager: LogManager | None) -> ErrorCode:
-        """manager: of the directory that it is to go to; None: there is no such directory"""
+        """Return the error of a move to the directory of `manager`; None stands for a directory that does not exist."""
         if manager is None:
             return ErrorCode.LOG_DIR_NOT_FOUND
-        if name not in self._replicas.partitions:
-            missing = self._replicas.missing_partition_error(name)
-            # The older word, which clients of this API know.
+        if name not in self._broker.replicas.partitions:
+            missing = self._broker.replicas.missing_partition_error(name)
+            # Clients of this API expect the older error code.
             return ErrorCode.REPLICA_NOT_AVAILABLE if missing is ErrorCode.NOT_LEADER_OR_FOLLOWER else missing
         return ErrorCode.NONE if name in manager.logs else ABSENT
 
 
-class DescribeLogDirsHandler:
-    """DescribeLogDirs (35): the log directories of this broker, and how much is in them (KIP-113).
+class DescribeLogDirsHandler(ApiHandler):
+    """DescribeLogDirs (35): return this broker's log directories and their sizes (KIP-113).
 
-         1  a throttled client is answered first and held back then (KIP-219): the oldest version that Kafka 4 takes
+         1  a throttled client gets its response before the delay (KIP-219): the oldest version that Kafka 4 accepts
          2  flexible
-         3  an error of the whole answer
-         4  room in all and room that is left (KIP-827)
+         3  a top-level error
+         4  total and usable space (KIP-827)
+         5  whether a directory is cordoned (KIP-1066); none is here
 
-    source: ReplicaManager.describeLogDirs
+    Source: ReplicaManager.describeLogDirs
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._replicas = broker.replicas
-        self._logs = broker.directories
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         wanted: dict[TopicPartition, None] | None = None
         if request.topics is not None:
             wanted = {
@@ -93,11 +80,10 @@ class DescribeLogDirsHandler:
                 for topic in request.topics
                 for number in topic.partitions
             }
-        online = [self._directory(manager, wanted) for manager in self._logs.directories.values()]
-        failed = [
-            {"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": str(root)} for root in self._logs.failed_roots
-        ]
-        self._answer(connection, header, error_code=ErrorCode.NONE, results=[*online, *failed])
+        logs = self._broker.directories
+        online = [self._directory(manager, wanted) for manager in logs.directories.values()]
+        failed = [{"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": str(root)} for root in logs.failed_roots]
+        self._answer(call, error_code=ErrorCode.NONE, results=[*online, *failed])
 
     def _directory(self, manager: LogManager, wanted: Mapping[TopicPartition, None] | None) -> Values:
         names = sorted(name for name in manager.logs if wanted is None or name in wanted)
@@ -125,8 +111,11 @@ class DescribeLogDirsHandler:
         }
 
     def _offset_lag(self, name: TopicPartition, manager: LogManager) -> int:
-        """How far the log is behind the high watermark; -1 for a log without a partition. source: getLogEndOffsetLag"""
-        partition = self._replicas.partitions.get(name)
+        """Return how many records the log end is behind the high watermark, -1 for a log without a partition.
+
+        Source: getLogEndOffsetLag
+        """
+        partition = self._broker.replicas.partitions.get(name)
         if partition is None:
             return -1
         return max(0, partition.high_watermark - manager.logs[name].log_end_offset)

@@ -1,4 +1,4 @@
-"""Where a log begins, ends and may be read, and where an operator lets it begin: ListOffsets (2), DeleteRecords (21),
+"""The start, end and epochs of logs, and the deletion of records: ListOffsets (2), DeleteRecords (21),
 OffsetForLeaderEpoch (23).
 """
 
@@ -10,14 +10,14 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Final, NamedTuple
 
-from cluster.broker.apis.api import BrokerParts, Serve, Values
+from cluster.broker.apis.api import ApiHandler, BrokerParts, Serve, Values
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.record_deletion import Deleted
-from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, RequestHeader
+from cluster.protocol.versions import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from cluster.server.responder import Call
 from cluster.slices import paced
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import (
@@ -34,17 +34,17 @@ from replica.log.batches.records import read_timestamps
 from replica.log.batches.validation import takes_long
 from replica.log.log import Log
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 
 
-FIRST_VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
-"""Times that stand for something (ReplicaManager.timestampMinSupportedVersion); any other is milliseconds."""
+FIRST_VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, PENDING_UPLOAD: 11}
+"""The first version that knows a special timestamp (ReplicaManager.timestampMinSupportedVersion)."""
 NO_TIMESTAMP = -1
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 
 class FoundOffset(NamedTuple):
-    """leader_epoch: in which the record at `offset` was written; of the latest offset, the epoch that is now."""
+    """An offset with the timestamp and leader epoch of its record; the latest offset has the current epoch."""
 
     offset: Offset = UNKNOWN_OFFSET
     timestamp: int = NO_TIMESTAMP
@@ -52,7 +52,7 @@ class FoundOffset(NamedTuple):
 
 
 class TakesLong(Exception):
-    """The timestamps of this batch are not known yet, and reading them takes the processor some time."""
+    """Raised if the timestamps of `batch` are not cached and reading them takes long."""
 
     def __init__(self, batch: bytes) -> None:
         super().__init__()
@@ -60,14 +60,19 @@ class TakesLong(Exception):
 
 
 class TimestampReader:
-    """The timestamps of batches; live, those of a large one are read apart, and asked for again."""
+    """The reader of timestamps in batches; in live mode, a large batch has to be read with `read` first."""
 
     def __init__(self, *, works_apart: bool) -> None:
         self._works_apart = works_apart
         self._last: tuple[bytes, list[tuple[Offset, int]] | KafkaError] | None = None
 
     def timestamps_of(self, batch: bytes) -> list[tuple[Offset, int]]:
-        """raises: TakesLong; call `read` and look up once more     KafkaError: as read_timestamps"""
+        """Return (offset, timestamp in milliseconds) of each record in a batch.
+
+        Raises:
+            TakesLong: if `read` has to be called first.
+            KafkaError: as in read_timestamps.
+        """
         if not self._works_apart or not takes_long([memoryview(batch)]):
             return read_timestamps(batch)
         if self._last is None or self._last[0] != batch:
@@ -84,39 +89,31 @@ class TimestampReader:
             self._last = batch, refusal
 
 
-class ListOffsetsHandler:
-    """ListOffsets (2): where a log begins and ends, and the first record at a time or later.
+class ListOffsetsHandler(ApiHandler):
+    """ListOffsets (2): return the start or end of a log, or its first record at a time or later.
 
-         1  one offset for each partition, with its timestamp: the oldest version that Kafka 4 takes
+         1  one offset for each partition, with its timestamp: the oldest version that Kafka 4 accepts
          2  isolation level
-         3  a throttled client is answered first and held back then (KIP-219)
-         4  leader epoch, in request and answer (KIP-320)
-         5  OFFSET_NOT_AVAILABLE may be the answer (KIP-207)
+         3  a throttled client gets its response before the delay (KIP-219)
+         4  leader epoch, in request and response (KIP-320)
+         5  OFFSET_NOT_AVAILABLE is a possible error (KIP-207)
          6  flexible
-         7  the record with the largest timestamp, asked for as -3 (KIP-734)
-         8  the start of the log on this disk, asked for as -4 (KIP-405)
-         9  the last offset in tiered storage, asked for as -5 (KIP-1005)
-        10  a timeout, for what is looked up in tiered storage (KIP-1075)
+         7  the record with the largest timestamp, requested as -3 (KIP-734)
+         8  the start of the log on this disk, requested as -4 (KIP-405)
+         9  the last offset in tiered storage, requested as -5 (KIP-1005)
+        10  a timeout for lookups in tiered storage (KIP-1075)
+        11  the first offset that is not in tiered storage yet, requested as -6 (KIP-1023)
 
-    source: KafkaApis.handleListOffsetRequest, ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp
+    Source: KafkaApis.handleListOffsetRequest, ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._replicas = broker.replicas
-        self._outbox = broker.base.outbox
-        self._answer = broker.responder.answer
-        self._slices = broker.responder.slices
-        self._works_apart = broker.works_apart
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request, version = cold.decode_request(header, frame), header.api_version
+    def __call__(self, call: Call) -> None:
+        request, version = call.decoded(), call.header.api_version
         replica_id = int(request.replica_id)
         read_committed = int(getattr(request, "isolation_level", READ_UNCOMMITTED)) == READ_COMMITTED
         wanted = [(str(topic.name), entry) for topic in request.topics for entry in topic.partitions]
         asked = Counter((topic, int(entry.partition_index)) for topic, entry in paced(wanted))
-        reader = TimestampReader(works_apart=self._works_apart)
+        reader = TimestampReader(works_apart=self._broker.works_apart)
         found: list[Values] = []
 
         def go_on(now_us: int) -> None:
@@ -124,19 +121,19 @@ class ListOffsetsHandler:
                 try:
                     found.append(self._offset(topic, entry, version, replica_id, asked, reader, read_committed))
                 except TakesLong as long:
-                    self._outbox.work_apart(partial(reader.read, long.batch), begin_again)
+                    self._broker.base.outbox.work_apart(partial(reader.read, long.batch), begin_again)
                     return
             answers = iter(found)
             topics = [
                 {"name": str(topic.name), "partitions": list(islice(answers, len(topic.partitions)))}
                 for topic in request.topics
             ]
-            self._answer(connection, header, topics=topics)
+            self._answer(call, topics=topics)
 
         def begin_again(now_us: int) -> None:
-            self._slices.begin(partial(go_on, now_us))
+            self._broker.responder.slices.begin(partial(go_on, now_us))
 
-        go_on(now_us)
+        go_on(call.now_us)
 
     def _offset(
         self,
@@ -154,10 +151,13 @@ class ListOffsetsHandler:
         timestamp = int(entry.timestamp)
         try:
             if asked[name] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is asked about more than once")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"partition {name} occurs more than once in the request")
             if timestamp < 0 and version < FIRST_VERSION_OF.get(timestamp, version + 1):
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} means nothing in version {version}")
-            partition = self._replicas.hosted(name)
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"timestamp {timestamp} is not supported in ListOffsets version {version}",
+                )
+            partition = self._broker.replicas.hosted(name)
             if replica_id == DEBUGGING_CONSUMER:
                 partition.check_epoch(epoch)
             else:
@@ -181,15 +181,19 @@ def find_offset(
     from_follower: bool,
     read_committed: bool = False,
 ) -> FoundOffset:
-    """-2 earliest, -1 latest, -3 the record with the largest timestamp, else the first one at that time or later.
+    """Return the offset of the first record at a time in milliseconds or later, or of a special timestamp.
 
-    -4 and -5 (earliest on this disk, latest in tiered storage): where nothing is tiered the earliest, and none.
+    -1 stands for the latest offset, -2 the earliest, -3 the record with the largest timestamp, -4 the earliest on this
+    disk, -5 the latest in tiered storage, and -6 the earliest that is not in tiered storage yet. There is no tiered
+    storage here, so -4 is the earliest offset, and -5 and -6 find none.
 
-    raises: KafkaError OFFSET_NOT_AVAILABLE (KIP-207) for what a client may not see yet     TakesLong
+    Raises:
+        KafkaError: OFFSET_NOT_AVAILABLE (KIP-207) if clients cannot see the offset yet.
+        TakesLong: if a batch has to be read first.
     """
     log = partition.log
-    if timestamp == LATEST_TIERED:
-        return FoundOffset()  # There is no tiered storage.
+    if timestamp in (LATEST_TIERED, PENDING_UPLOAD):
+        return FoundOffset()
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return FoundOffset(log.log_start_offset, leader_epoch=_epoch_of(log, log.log_start_offset))
     end_offset = log.log_end_offset if from_follower else partition.consumer_limit
@@ -213,24 +217,18 @@ def _epoch_of(log: Log, offset: Offset) -> LeaderEpoch:
     return UNDEFINED_EPOCH if epoch is None else epoch
 
 
-class OffsetForLeaderEpochHandler:
-    """OffsetForLeaderEpoch (23): where a leader epoch ends in a log (KIP-101), for followers and consumers.
+class OffsetForLeaderEpochHandler(ApiHandler):
+    """OffsetForLeaderEpoch (23): return where a leader epoch ends in a log (KIP-101), for followers and consumers.
 
-         2  the request fences by the leader epoch it knows (KIP-320): the oldest version that Kafka 4 takes
+         2  the request fences by the leader epoch it knows (KIP-320): the oldest version that Kafka 4 accepts
          3  replica id
          4  flexible
 
-    source: KafkaApis.handleOffsetForLeaderEpochRequest, Partition.lastOffsetForLeaderEpoch
+    Source: KafkaApis.handleOffsetForLeaderEpochRequest, Partition.lastOffsetForLeaderEpoch
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._replicas = broker.replicas
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         topics = [
             {
                 "topic": str(topic.topic),
@@ -238,13 +236,13 @@ class OffsetForLeaderEpochHandler:
             }
             for topic in request.topics
         ]
-        self._answer(connection, header, topics=topics)
+        self._answer(call, topics=topics)
 
     def _epoch_end(self, topic: str, entry: Entity) -> Values:
         name = TopicPartition(topic, int(entry.partition))
         error, epoch, end_offset = ErrorCode.NONE, UNDEFINED_EPOCH, UNKNOWN_OFFSET
         try:
-            partition = self._replicas.hosted(name)
+            partition = self._broker.replicas.hosted(name)
             partition.check_leading(int(entry.current_leader_epoch))
             epoch, end_offset = partition.log.end_offset_for_epoch(int(entry.leader_epoch))
         except KafkaError as refusal:
@@ -252,24 +250,22 @@ class OffsetForLeaderEpochHandler:
         return {"error_code": error, "partition": name.partition, "leader_epoch": epoch, "end_offset": end_offset}
 
 
-class DeleteRecordsHandler:
-    """DeleteRecords (21): partitions lose their records up to an offset (KIP-107).
+class DeleteRecordsHandler(ApiHandler):
+    """DeleteRecords (21): delete the records of partitions below an offset (KIP-107).
 
          0  first version
-         1  a throttled client is answered first and held back then (KIP-219)
+         1  a throttled client gets its response before the delay (KIP-219)
          2  flexible
 
-    source: KafkaApis.handleDeleteRecordsRequest
+    Source: KafkaApis.handleDeleteRecordsRequest
     """
 
     def __init__(self, broker: BrokerParts) -> None:
+        super().__init__(broker)
         self._deletion = broker.deletion()
-        self._answer = broker.responder.answer
 
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         offsets = {
             TopicPartition(str(topic.name), int(partition.partition_index)): int(partition.offset)
             for topic in request.topics
@@ -291,10 +287,10 @@ class DeleteRecordsHandler:
                 }
                 for topic, names in groupby(sorted(results), key=lambda name: name.topic)
             )
-            self._answer(connection, header, topics=topics)
+            self._answer(call, topics=topics)
 
         timeout_us = cold.milliseconds(request.timeout) * 1000
-        self._deletion.delete(offsets, peer, timeout_us, respond, now_us)
+        self._deletion.delete(offsets, call.peer, timeout_us, respond, call.now_us)
 
 
 APIS: Final[Mapping[int, Serve]] = {

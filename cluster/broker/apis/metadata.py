@@ -1,4 +1,4 @@
-"""What the cluster consists of: Metadata (3), DescribeCluster (60), DescribeTopicPartitions (75)."""
+"""The brokers and topics of the cluster: Metadata (3), DescribeCluster (60), DescribeTopicPartitions (75)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from cluster.broker.apis.api import BrokerParts, Serve, Values
+from cluster.broker.apis.api import ApiHandler, BrokerParts, Serve, Values
 from cluster.broker.apis.cluster_view import (
     ALL_OF_CLUSTER,
     ALL_OF_TOPIC,
@@ -16,10 +16,9 @@ from cluster.broker.apis.cluster_view import (
     why_missing,
 )
 from cluster.broker.apis.coordinators import wanted_topic
-from cluster.node import ConnectionId
-from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS, METADATA, RequestHeader
+from cluster.protocol.versions import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS, METADATA
+from cluster.server.responder import Call
 from cluster.slices import paced
 from controller.image import PartitionRegistration, TopicImage
 from controller.topics import is_internal
@@ -28,60 +27,57 @@ from replica.ids import CLUSTER_ID, NO_BROKER
 
 FIRST_BY_TOPIC_ID = 12
 MADE_AT_ONCE = 1_000
-"""So many topics one request creates. Differs from Kafka: there it is any number."""
+"""The largest number of topics that one request creates. Differs from Kafka, which has no limit."""
 
 
-class MetadataHandler:
-    """Metadata (3): the brokers, and the topics with their partitions. source: KafkaApis.handleTopicMetadataRequest
+class MetadataHandler(ApiHandler):
+    """Metadata (3): return the brokers, and the topics with their partitions.
 
-     0  an empty list of topics asks for all
-     1  null asks for all; racks, the controller, and which topics are internal
+    Source: KafkaApis.handleTopicMetadataRequest
+
+     0  an empty list of topics requests all
+     1  null requests all; racks, the controller, and which topics are internal
      2  cluster id
      3  throttle time
-     4  the request says whether topics may be created
+     4  the request states whether topics may be created
      5  offline replicas
-     6  a throttled client is answered first and held back then (KIP-219)
+     6  a throttled client gets its response before the delay (KIP-219)
      7  leader epochs (KIP-320)
-     8  operations that the client may do, on request (KIP-430)
+     8  the client's authorized operations, on request (KIP-430)
      9  flexible
-    10  topic ids in the answer (KIP-516)
-    11  operations on the cluster are asked of DescribeCluster (KIP-700)
+    10  topic ids in the response (KIP-516)
+    11  authorized operations on the cluster moved to DescribeCluster (KIP-700)
     12  topics by id, in the request
-    13  an error of the whole answer (KIP-1102)
+    13  a top-level error (KIP-1102)
     """
 
     def __init__(self, broker: BrokerParts) -> None:
+        super().__init__(broker)
         self._view = DescribedCluster(broker)
-        self._cache = broker.base.cache
         self._config = broker.base.config
-        self._answer = broker.responder.answer
-        self._create_topics = broker.plane.create_topics
 
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
-        version = header.api_version
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
+        version = call.header.api_version
         image = self._cache.image
         if version < FIRST_BY_TOPIC_ID and any(map(_is_by_id, request.topics or ())):
             refused = [failed(ErrorCode.INVALID_REQUEST, topic.name or "") for topic in request.topics]
-            self._answer(connection, header, topics=refused, controller_id=NO_BROKER)
+            self._answer(call, topics=refused, controller_id=NO_BROKER)
             return
         if request.topics is None or (version == 0 and not request.topics):
             topics = [self._topic(name, topic, version) for name, topic in paced(sorted(image.topics.items()))]
         else:
             topics = [self._asked_topic(topic, version) for topic in paced(dict.fromkeys(request.topics))]
-            self._create_missing(request, topics, now_us)
+            self._create_missing(request, topics, call.now_us)
         if getattr(request, "include_topic_authorized_operations", False):
             for topic in topics:
                 topic["topic_authorized_operations"] = ALL_OF_TOPIC
         of_cluster = getattr(request, "include_cluster_authorized_operations", False)
         self._answer(
-            connection,
-            header,
+            call,
             brokers=[
                 {"node_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack}
-                for broker, (host, port) in self._view.reached(connection, self._view.live())
+                for broker, (host, port) in self._view.reached(call.connection, self._view.live())
             ],
             cluster_id=CLUSTER_ID,
             controller_id=self._view.controller_id(),
@@ -90,7 +86,7 @@ class MetadataHandler:
         )
 
     def _asked_topic(self, asked: Entity, version: int) -> Values:
-        """By name, or from version 12 on by id (KIP-516)."""
+        """Return the response's fields of a topic that is requested by name or, from version 12 on, by id (KIP-516)."""
         topic_id = getattr(asked, "topic_id", None)
         if topic_id is None:
             name = str(asked.name or "")
@@ -101,13 +97,13 @@ class MetadataHandler:
         return self._topic(known, self._cache.image.topics[known], version)
 
     def _create_missing(self, request: Entity, topics: Sequence[Values], now_us: int) -> None:
-        """They are not there yet; the client repeats its request, and gets what is left beyond MADE_AT_ONCE."""
+        """Ask the controller to create missing topics, at most MADE_AT_ONCE; the client's retry creates the others."""
         if not self._config.auto_create_topics_enable or not getattr(request, "allow_auto_topic_creation", True):
             return
         missing = [topic["name"] for topic in topics if topic["error_code"] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         if missing:
             names = islice(dict.fromkeys(map(str, missing)), MADE_AT_ONCE)
-            self._create_topics([wanted_topic(name, self._config) for name in names], now_us)
+            self._broker.plane.create_topics([wanted_topic(name, self._config) for name in names], now_us)
 
     def _topic(self, name: str, topic: TopicImage | None, version: int) -> Values:
         if topic is None:
@@ -148,40 +144,36 @@ def _is_by_id(asked: Entity) -> bool:
 
 
 BROKERS, CONTROLLERS = 1, 2
-"""EndpointType"""
+"""Values of EndpointType."""
 
 
-class DescribeClusterHandler:
-    """DescribeCluster (60): the brokers of the cluster (KIP-700). source: KafkaApis.handleDescribeCluster
+class DescribeClusterHandler(ApiHandler):
+    """DescribeCluster (60): return the brokers of the cluster (KIP-700). Source: KafkaApis.handleDescribeCluster
 
     0  first version
-    1  the request says whether it asks a broker or a controller (KIP-919)
+    1  the request states whether it is for a broker or a controller (KIP-919)
     2  fenced brokers, on request (KIP-1073)
     """
 
     def __init__(self, broker: BrokerParts) -> None:
+        super().__init__(broker)
         self._view = DescribedCluster(broker)
-        self._cache = broker.base.cache
-        self._answer = broker.responder.answer
 
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         endpoint = int(getattr(request, "endpoint_type", BROKERS))
         if endpoint != BROKERS:
             known = endpoint == CONTROLLERS
             error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             message = f"this is a broker, and the request is for {'a controller' if known else f'type {endpoint}'}"
-            self._answer(connection, header, error_code=error, error_message=message, endpoint_type=BROKERS)
+            self._answer(call, error_code=error, error_message=message, endpoint_type=BROKERS)
             return
         brokers = self._view.live()
         if getattr(request, "include_fenced_brokers", False):
             brokers = [broker for _, broker in sorted(self._cache.image.brokers.items())]
         of_cluster = request.include_cluster_authorized_operations
         self._answer(
-            connection,
-            header,
+            call,
             error_code=ErrorCode.NONE,
             endpoint_type=BROKERS,
             cluster_id=CLUSTER_ID,
@@ -194,44 +186,41 @@ class DescribeClusterHandler:
                     "rack": broker.rack,
                     "is_fenced": broker.fenced,
                 }
-                for broker, (host, port) in self._view.reached(connection, brokers)
+                for broker, (host, port) in self._view.reached(call.connection, brokers)
             ],
             cluster_authorized_operations=ALL_OF_CLUSTER if of_cluster else NOT_ASKED,
         )
 
 
-class DescribeTopicPartitionsHandler:
-    """DescribeTopicPartitions (75): partitions with their eligible leaders, page by page (KIP-966).
+class DescribeTopicPartitionsHandler(ApiHandler):
+    """DescribeTopicPartitions (75): return partitions with their eligible leaders, page by page (KIP-966).
 
          0  the only version
 
-    source: DescribeTopicPartitionsRequestHandler
+    Source: DescribeTopicPartitionsRequestHandler
     """
 
     def __init__(self, broker: BrokerParts) -> None:
+        super().__init__(broker)
         self._view = DescribedCluster(broker)
-        self._cache = broker.base.cache
-        self._config = broker.base.config
-        self._answer = broker.responder.answer
 
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         image = self._cache.image
         asked = [str(topic.name) for topic in request.topics]
         first, start = "", 0
         if request.cursor is not None:
             first, start = str(request.cursor.topic_name), int(request.cursor.partition_index)
         if start < 0 or (first and asked and first not in asked):
-            # No field says what is wrong with a cursor, so the topics do (getErrorResponse).
+            # The response has no error of its own, so each topic gets the error of the cursor (getErrorResponse).
             answer = [failed(ErrorCode.INVALID_REQUEST, name) for name in asked]
-            self._answer(connection, header, topics=answer, next_cursor=None)
+            self._answer(call, topics=answer, next_cursor=None)
             return
-        limit = max(1, min(self._config.max_request_partition_size_limit, int(request.response_partition_limit)))
+        most = self._broker.base.config.max_request_partition_size_limit
+        limit = max(1, min(most, int(request.response_partition_limit)))
         names = sorted(name for name in paced(dict.fromkeys(asked or image.topics)) if name >= first)
         topics, cursor = self._page(names, start if first else 0, first, limit)
-        self._answer(connection, header, topics=topics, next_cursor=cursor)
+        self._answer(call, topics=topics, next_cursor=cursor)
 
     def _page(self, names: Sequence[str], start: int, first: str, limit: int) -> tuple[list[Values], Values | None]:
         topics: list[Values] = []
@@ -255,7 +244,7 @@ class DescribeTopicPartitionsHandler:
             registration = topic.partitions[number]
             partitions.append(
                 {
-                    # As Kafka, which names no error here even where there is no leader.
+                    # As in Kafka, also without a leader.
                     "error_code": ErrorCode.NONE,
                     "partition_index": number,
                     "leader_id": self._view.known_leader(registration),

@@ -1,13 +1,13 @@
-"""Produce (0): records for partitions that this broker leads. source: KafkaApis.handleProduceRequest
+"""Produce (0): append records to partitions that this broker leads. Source: KafkaApis.handleProduceRequest
 
- 3  transactional id, record batches of format 2: the oldest version that Kafka 4 takes
- 4  KAFKA_STORAGE_ERROR may be the answer
- 5  the answer has the log start offset
+ 3  transactional id, record batches of format 2: the oldest version that Kafka 4 accepts
+ 4  KAFKA_STORAGE_ERROR is a possible error
+ 5  the response has the log start offset
  7  zstd batches (KIP-110)
- 8  the answer says which records were refused, and why (KIP-467)
+ 8  the response lists refused records with the reasons (KIP-467)
  9  flexible
-10  the answer names the new leader and where it is reached (KIP-951)
-11  TRANSACTION_ABORTABLE may be the answer (KIP-890)
+10  the response has the new leader and its address (KIP-951)
+11  TRANSACTION_ABORTABLE is a possible error (KIP-890)
 12  a transactional producer need not add its partitions first (KIP-890)
 13  topics by id (KIP-516)
 """
@@ -25,8 +25,9 @@ from cluster.broker.apis.cluster_view import LeaderHints
 from cluster.broker.replicas.delayed import ProduceParams, ProduceResults
 from cluster.node import ConnectionId
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
-from cluster.protocol.by_topic import Topic
+from cluster.protocol.primitives import Topic
 from cluster.protocol.versions import PRODUCE, RequestHeader
+from cluster.server.responder import Call
 from cluster.slices import array_type, paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
@@ -52,12 +53,11 @@ class ProduceHandler:
         self._handler_time = broker.handler_time
         self._quotas = broker.client_quotas
         self._access = broker.access
+        self._injections = broker.injections
         self._slices = broker.responder.slices
 
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = decode_produce_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = decode_produce_request(call.header, call.frame)
         entries: Entries = []
         refused: Refused = {}
         ids: dict[str, UUID] = {}
@@ -72,31 +72,41 @@ class ProduceHandler:
                     refused.setdefault(topic, []).append(unknown)
                 else:
                     entries.append((wanted, None if records is None else memoryview(records)))
-        size_bytes = len(frame) if self._quotas.is_enabled else 0
-        answer = partial(self._respond, connection, header, size_bytes, request.acks, ids, refused)
+        injection = None
+        if self._injections.concern(PRODUCE):
+            injection = self._injections.meet(call.connection, call.peer, PRODUCE, [one for one, _ in entries])
+        if injection is not None and injection.refuses:
+            for one in [one for one, _ in entries if injection.rule.hits(one)]:
+                refusal = ProducePartitionResponse(one.partition, injection.error)
+                refused.setdefault(ids.get(one.topic, one.topic), []).append(refusal)
+            entries = [entry for entry in entries if not injection.rule.hits(entry[0])]
+        size_bytes = len(call.frame) if self._quotas.is_enabled else 0
+        answer = partial(self._respond, call.connection, call.header, size_bytes, request.acks, ids, refused)
 
         def respond(results: ProduceResults, cause: int | None) -> None:
+            if injection is not None:
+                results, cause = self._injections.produced(injection, results, cause)
             self._slices.answer(len(results) + len(refused), partial(answer, results, cause))
 
-        if not self._may_use(connection, request.transactional_id) and any(
+        if not self._may_use(call.connection, request.transactional_id) and any(
             is_transactional(it) for _, it in paced(entries)
         ):
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             respond({name: ProducePartitionResponse(name.partition, error) for name, _ in entries}, None)
             return
         if self._access.is_on:
-            entries = self._only_allowed(connection, entries, ids, refused)
+            entries = self._only_allowed(call.connection, entries, ids, refused)
         self._handler_time.produced([records for _, records in entries])
         produce = ProduceParams(
             acks=request.acks,
             timeout_us=request.timeout_ms * 1000,
             entries=array_type()(entries),
-            peer=peer,
-            api_version=header.api_version,
+            peer=call.peer,
+            api_version=call.header.api_version,
             respond=respond,
             transactional_id=request.transactional_id,
         )
-        self._logs.append_records(produce, now_us)
+        self._logs.append_records(produce, call.now_us)
 
     def _may_use(self, connection: ConnectionId, transactional_id: str | None) -> bool:
         if transactional_id is None or not self._access.is_on:
@@ -106,17 +116,17 @@ class ProduceHandler:
     def _only_allowed(
         self, connection: ConnectionId, entries: Entries, ids: Mapping[str, UUID], refused: Refused
     ) -> Entries:
-        """The others are `refused`."""
+        """Return the entries that the client may write, and add the other entries to `refused`."""
         topics = dict.fromkeys(name.topic for name, _ in entries)
         denied = {name for name in paced(topics) if not self._access.allows_topic(connection, Operation.WRITE, name)}
         for name, _ in paced(entries):
             if name.topic in denied:
-                told = ProducePartitionResponse(name.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                refused.setdefault(ids.get(name.topic, name.topic), []).append(told)
+                refusal = ProducePartitionResponse(name.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                refused.setdefault(ids.get(name.topic, name.topic), []).append(refusal)
         return [entry for entry in entries if entry[0].topic not in denied]
 
     def _is_another_topic(self, topic: Topic, name: TopicPartition) -> bool:
-        """The replica here is still that of a topic which had this name before. source: getPartitionOrException"""
+        """Return True if the replica here is of an earlier topic with the same name. Source: getPartitionOrException"""
         partition = self._replicas.partitions.get(name)
         return isinstance(topic, UUID) and partition is not None and partition.topic_id != topic
 
@@ -131,15 +141,19 @@ class ProduceHandler:
         results: ProduceResults,
         cause: int | None,
     ) -> None:
-        """size_bytes: of the request, counted while there are quotas of clients
-        ids: of topics that the request names by id     refused: without asking the replica manager
+        """Send the response, unless the client is gone or wants none.
+
+        Args:
+            size_bytes: size of the request, 0 without quotas.
+            ids: ids of topics by name, for topics that the request names by id.
+            refused: results of partitions whose records were not appended.
         """
         if connection not in self._connections:
-            return  # No client is left to answer; appended records stay.
+            return  # The client is gone; appended records stay.
         throttle_ms = self._quotas.produced(connection, header, size_bytes, acks) if self._quotas.is_enabled else 0
         if acks == 0:
-            # The client waits for no answer; on an error the connection is closed, so that it looks for the leader
-            # again (KafkaApis.handleProduceRequest).
+            # The client waits for no response. After an error the connection is closed, so that the client looks for
+            # the leader again (KafkaApis.handleProduceRequest).
             if refused or any(result.error is not ErrorCode.NONE for result in results.values()):
                 self._connections.close(connection)
             else:
@@ -164,6 +178,4 @@ class ProduceHandler:
         self._outbox.respond(connection, (frame,), PRODUCE, cause)
 
 
-APIS: Final[Mapping[int, Serve]] = {
-    PRODUCE: ProduceHandler,
-}
+APIS: Final[Mapping[int, Serve]] = {PRODUCE: ProduceHandler}

@@ -1,9 +1,11 @@
-"""APIs that a broker of the era offers and that do nothing here: each is refused, or answered that there is nothing.
+"""APIs that brokers offer although Highwater does not implement them; each is refused or answered with an empty result.
 
-Clients know a broker's release by the APIs it offers, so they are offered. Where the feature is off (no authorizer,
-no SASL listener, no share groups) the answer is Kafka's; the rest is refused as UNSUPPORTED_VERSION.
-Differs from Kafka, which has delegation tokens and share groups.
-source: KafkaApis.scala, AclApis.scala
+They are offered because clients recognize a broker's release by its APIs. If Kafka would refuse too, because the
+feature is disabled (no authorizer, no SASL listener, share.version 0), the response is Kafka's; otherwise it is
+UNSUPPORTED_VERSION.
+
+Differs from Kafka, which has delegation tokens.
+Source: KafkaApis.scala, AclApis.scala
 """
 
 from __future__ import annotations
@@ -13,51 +15,30 @@ from dataclasses import dataclass
 from typing import Final
 
 from cluster.broker.apis.api import BrokerParts, Serve, Values
-from cluster.node import ConnectionId
-from cluster.protocol import cold
+from cluster.protocol import versions
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import (
-    ADD_RAFT_VOTER,
-    ALTER_SHARE_GROUP_OFFSETS,
-    CREATE_DELEGATION_TOKEN,
-    DELETE_SHARE_GROUP_OFFSETS,
-    DELETE_SHARE_GROUP_STATE,
-    DESCRIBE_DELEGATION_TOKEN,
-    DESCRIBE_SHARE_GROUP_OFFSETS,
-    EXPIRE_DELEGATION_TOKEN,
-    INITIALIZE_SHARE_GROUP_STATE,
-    READ_SHARE_GROUP_STATE,
-    READ_SHARE_GROUP_STATE_SUMMARY,
-    REMOVE_RAFT_VOTER,
-    RENEW_DELEGATION_TOKEN,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    SHARE_GROUP_DESCRIBE,
-    SHARE_GROUP_HEARTBEAT,
-    WRITE_SHARE_GROUP_STATE,
-    RequestHeader,
-)
-from cluster.server.responder import Handler
+from cluster.server.responder import Call, Handler
 from replica.errors import ErrorCode
 
 Refusal = Callable[[Entity], Values]
-"""Fields of the answer to a request."""
+"""Returns the fields of the response to a request."""
 ABSENT: Final = ErrorCode.UNSUPPORTED_VERSION
 NOT_HERE: Final = {"error_code": ABSENT, "error_message": "this is not implemented here"}
 NO_AUTHORIZER: Final = {"error_code": ErrorCode.SECURITY_DISABLED, "error_message": "No Authorizer is configured."}
 NO_TOKENS: Final = {"error_code": ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED}
+NO_SHARES: Final = {"error_code": ABSENT, "error_message": "The version of API is not supported."}
 NOTHING: Final = {"error_code": ErrorCode.NONE}
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """`serve` of an API that does nothing here."""
+    """A function that creates the handler of an API that is not implemented."""
 
     refusal: Refusal
 
     def __call__(self, broker: BrokerParts) -> Handler:
-        def refuse(connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int) -> None:
-            broker.responder.answer(connection, header, **self.refusal(cold.decode_request(header, frame)))
+        def refuse(call: Call) -> None:
+            broker.responder.answer(call, **self.refusal(call.decoded()))
 
         return refuse
 
@@ -67,7 +48,13 @@ def always(values: Mapping[str, object]) -> Refusal:
 
 
 def each(answers: str, asked: str, values: Mapping[str, object], **names: str) -> Refusal:
-    """One entry per entry of the request; names: field of the answer -> field of what is asked, or "" for itself"""
+    """Return a function that builds the response to a refused request.
+
+    Args:
+        answers: array of the response, with one entry for each entry of the array `asked` of the request.
+        values: fields that are the same in every entry of the response.
+        names: maps a field of the response's entry to the field of the request's entry that it copies; "" is the entry.
+    """
 
     def refuse(request: Entity) -> Values:
         return {answers: [{**values, **_named(one, names)} for one in getattr(request, asked)]}
@@ -76,11 +63,16 @@ def each(answers: str, asked: str, values: Mapping[str, object], **names: str) -
 
 
 def _named(one: Entity, names: Mapping[str, str]) -> Values:
-    return {ours: getattr(one, theirs) if theirs else one for ours, theirs in names.items()}
+    return {field: getattr(one, asked) if asked else one for field, asked in names.items()}
 
 
 def by_partition(answers: str, values: Mapping[str, object], topic: Mapping[str, str], number: str) -> Refusal:
-    """By topic and partition. number: field of a partition, in the request and in the answer"""
+    """Return a function that refuses a request with one entry per topic and partition.
+
+    Args:
+        topic: fields to copy from the topics, like `names` of `each`.
+        number: field of a partition's number in request and response.
+    """
 
     def refuse(request: Entity) -> Values:
         return {
@@ -97,68 +89,43 @@ def by_partition(answers: str, values: Mapping[str, object], topic: Mapping[str,
 
 
 APIS: Final[Mapping[int, Serve]] = {
-    # CreateDelegationToken (38): a token in place of a password (KIP-48).
+    # CreateDelegationToken (38): create a token that a client can use instead of a password (KIP-48).
     # There are no tokens on a listener without authentication, here as in Kafka.
-    #   1  a throttled client is answered first and held back then (KIP-219): the oldest version that Kafka 4 takes
+    #   1  a throttled client gets its response before the delay (KIP-219): the oldest version that Kafka 4 accepts
     #   2  flexible
     #   3  a token for another owner (KIP-373)
-    CREATE_DELEGATION_TOKEN: Refused(always(NO_TOKENS)),
-    # RenewDelegationToken (39): a token lives longer (KIP-48).
+    versions.CREATE_DELEGATION_TOKEN: Refused(always(NO_TOKENS)),
+    # RenewDelegationToken (39): extend the lifetime of a token (KIP-48).
     # There are no tokens on a listener without authentication, here as in Kafka.
-    #   1  a throttled client is answered first and held back then (KIP-219): the oldest version that Kafka 4 takes
+    #   1  a throttled client gets its response before the delay (KIP-219): the oldest version that Kafka 4 accepts
     #   2  flexible
-    RENEW_DELEGATION_TOKEN: Refused(always(NO_TOKENS)),
-    # ExpireDelegationToken (40): a token ends sooner (KIP-48).
+    versions.RENEW_DELEGATION_TOKEN: Refused(always(NO_TOKENS)),
+    # ExpireDelegationToken (40): shorten the lifetime of a token (KIP-48).
     # There are no tokens on a listener without authentication, here as in Kafka.
-    #   1  a throttled client is answered first and held back then (KIP-219): the oldest version that Kafka 4 takes
+    #   1  a throttled client gets its response before the delay (KIP-219): the oldest version that Kafka 4 accepts
     #   2  flexible
-    EXPIRE_DELEGATION_TOKEN: Refused(always(NO_TOKENS)),
+    versions.EXPIRE_DELEGATION_TOKEN: Refused(always(NO_TOKENS)),
     # DescribeDelegationToken (41): the tokens of some owners (KIP-48).
     # There are no tokens on a listener without authentication, here as in Kafka.
-    #   1  a throttled client is answered first and held back then (KIP-219): the oldest version that Kafka 4 takes
+    #   1  a throttled client gets its response before the delay (KIP-219): the oldest version that Kafka 4 accepts
     #   2  flexible
     #   3  who asked for each token (KIP-373)
-    DESCRIBE_DELEGATION_TOKEN: Refused(always(NO_TOKENS)),
-    # ShareGroupHeartbeat (76): a member of a share group lives (KIP-932). Not implemented here.
-    #   1  the first that Kafka keeps: version 0 was for early access in 4.0
-    SHARE_GROUP_HEARTBEAT: Refused(always(NOT_HERE)),
-    # ShareGroupDescribe (77): share groups and their members (KIP-932). Not implemented here.
-    #   1  the first that Kafka keeps: version 0 was for early access in 4.0
-    SHARE_GROUP_DESCRIBE: Refused(each("groups", "group_ids", NOT_HERE, group_id="")),
-    # ShareFetch (78): records for a member of a share group (KIP-932). Not implemented here.
-    #   1  the first that Kafka keeps: version 0 was for early access in 4.0
-    SHARE_FETCH: Refused(always(NOT_HERE)),
-    # ShareAcknowledge (79): a member of a share group is done with records (KIP-932). Not implemented here.
-    #   1  the first that Kafka keeps: version 0 was for early access in 4.0
-    SHARE_ACKNOWLEDGE: Refused(always(NOT_HERE)),
-    # AddRaftVoter (80): the quorum gets one more controller (KIP-853). Not implemented here.
-    #   0  the only version
-    ADD_RAFT_VOTER: Refused(always(NOT_HERE)),
-    # RemoveRaftVoter (81): the quorum loses a controller (KIP-853). Not implemented here.
-    #   0  the only version
-    REMOVE_RAFT_VOTER: Refused(always(NOT_HERE)),
-    # InitializeShareGroupState (83): a share group begins with partitions (KIP-932). Not implemented here.
-    #   0  the only version
-    INITIALIZE_SHARE_GROUP_STATE: Refused(by_partition("results", NOT_HERE, {"topic_id": "topic_id"}, "partition")),
-    # ReadShareGroupState (84): how far a share group has come (KIP-932). Not implemented here.
-    #   0  the only version
-    READ_SHARE_GROUP_STATE: Refused(by_partition("results", NOT_HERE, {"topic_id": "topic_id"}, "partition")),
-    # WriteShareGroupState (85): keep how far a share group has come (KIP-932). Not implemented here.
-    #   0  the only version
-    WRITE_SHARE_GROUP_STATE: Refused(by_partition("results", NOT_HERE, {"topic_id": "topic_id"}, "partition")),
-    # DeleteShareGroupState (86): forget a share group's partitions (KIP-932). Not implemented here.
-    #   0  the only version
-    DELETE_SHARE_GROUP_STATE: Refused(by_partition("results", NOT_HERE, {"topic_id": "topic_id"}, "partition")),
-    # ReadShareGroupStateSummary (87): where a share group begins to read (KIP-932). Not implemented here.
-    #   0  the only version
-    READ_SHARE_GROUP_STATE_SUMMARY: Refused(by_partition("results", NOT_HERE, {"topic_id": "topic_id"}, "partition")),
-    # DescribeShareGroupOffsets (90): where share groups begin to read (KIP-932). Not implemented here.
-    #   0  the only version
-    DESCRIBE_SHARE_GROUP_OFFSETS: Refused(each("groups", "groups", NOT_HERE, group_id="group_id")),
-    # AlterShareGroupOffsets (91): set where a share group begins to read (KIP-932). Not implemented here.
-    #   0  the only version
-    ALTER_SHARE_GROUP_OFFSETS: Refused(always(NOT_HERE)),
-    # DeleteShareGroupOffsets (92): forget where a share group begins to read (KIP-932). Not implemented here.
-    #   0  the only version
-    DELETE_SHARE_GROUP_OFFSETS: Refused(always(NOT_HERE)),
+    versions.DESCRIBE_DELEGATION_TOKEN: Refused(always(NO_TOKENS)),
 }
+
+_BY_PARTITION: Final = Refused(by_partition("results", NO_SHARES, {"topic_id": "topic_id"}, "partition"))
+WITHOUT_SHARES: Final[Mapping[int, Refused]] = {
+    versions.SHARE_GROUP_HEARTBEAT: Refused(always(NO_SHARES)),
+    versions.SHARE_GROUP_DESCRIBE: Refused(each("groups", "group_ids", NO_SHARES, group_id="")),
+    versions.SHARE_FETCH: Refused(always(NO_SHARES)),
+    versions.SHARE_ACKNOWLEDGE: Refused(always(NO_SHARES)),
+    versions.INITIALIZE_SHARE_GROUP_STATE: _BY_PARTITION,
+    versions.READ_SHARE_GROUP_STATE: _BY_PARTITION,
+    versions.WRITE_SHARE_GROUP_STATE: _BY_PARTITION,
+    versions.DELETE_SHARE_GROUP_STATE: _BY_PARTITION,
+    versions.READ_SHARE_GROUP_STATE_SUMMARY: _BY_PARTITION,
+    versions.DESCRIBE_SHARE_GROUP_OFFSETS: Refused(each("groups", "groups", NO_SHARES, group_id="group_id")),
+    versions.ALTER_SHARE_GROUP_OFFSETS: Refused(always(NO_SHARES)),
+    versions.DELETE_SHARE_GROUP_OFFSETS: Refused(always(NO_SHARES)),
+}
+"""The refusals of requests of share groups, used while share.version is 0."""

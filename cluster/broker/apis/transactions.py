@@ -1,4 +1,4 @@
-"""What a producer asks about its transactions: InitProducerId (22), AddPartitionsToTxn (24), AddOffsetsToTxn (25),
+"""A producer's requests about its transactions: InitProducerId (22), AddPartitionsToTxn (24), AddOffsetsToTxn (25),
 EndTxn (26).
 """
 
@@ -8,17 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from cluster.broker.apis.api import BrokerParts, Serve, Values
+from cluster.broker.apis.api import ApiHandler, Serve, Values
 from cluster.node import ConnectionId
-from cluster.protocol import cold
+from cluster.protocol import cold, versions
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    INIT_PRODUCER_ID,
-    RequestHeader,
-)
+from cluster.server.responder import Call
 from cluster.slices import paced
 from cluster.transactions.inputs import (
     AddPartitions,
@@ -35,12 +29,12 @@ from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 
 FIRST_WITH_PRODUCER_FENCED = 2
-"""Of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn (KIP-588)."""
+"""The first version of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn with PRODUCER_FENCED (KIP-588)."""
 FIRST_INIT_WITH_PRODUCER_FENCED = 4
 
 
 def error_in(version: int, error: ErrorCode, fenced_since: int = FIRST_WITH_PRODUCER_FENCED) -> ErrorCode:
-    """As that version of an API calls it. fenced_since: the first that has PRODUCER_FENCED"""
+    """Return an error, or INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED for versions before `fenced_since`."""
     if error is ErrorCode.PRODUCER_FENCED and version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
@@ -49,29 +43,23 @@ def error_in(version: int, error: ErrorCode, fenced_since: int = FIRST_WITH_PROD
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
 
-class InitProducerIdHandler:
-    """InitProducerId (22): an id for an idempotent or transactional producer (KIP-98). source:
-    KafkaApis.handleInitProducerIdRequest
+class InitProducerIdHandler(ApiHandler):
+    """InitProducerId (22): return an id for an idempotent or transactional producer (KIP-98).
+
+    Source: KafkaApis.handleInitProducerIdRequest
 
     0  first version
-    1  a throttled client is answered first and held back then (KIP-219)
+    1  a throttled client gets its response before the delay (KIP-219)
     2  flexible
     3  the request has the producer's current id and epoch (KIP-360)
-    4  PRODUCER_FENCED may be the answer (KIP-588)
-    5  TRANSACTION_ABORTABLE may be the answer (KIP-890)
+    4  PRODUCER_FENCED is a possible error (KIP-588)
+    5  TRANSACTION_ABORTABLE is a possible error (KIP-890)
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._ids = broker.plane.producer_ids
-        self._service = broker.transactions
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
+    def __call__(self, call: Call) -> None:
         def answer(error: ErrorCode, producer_id: int = NO_PRODUCER_ID, epoch: int = NO_PRODUCER_EPOCH) -> None:
-            error = error_in(header.api_version, error, FIRST_INIT_WITH_PRODUCER_FENCED)
-            self._answer(connection, header, error_code=error, producer_id=producer_id, producer_epoch=epoch)
+            error = error_in(call.header.api_version, error, FIRST_INIT_WITH_PRODUCER_FENCED)
+            self._answer(call, error_code=error, producer_id=producer_id, producer_epoch=epoch)
 
         def give(producer_id: int | None) -> None:
             if producer_id is None:
@@ -83,25 +71,25 @@ class InitProducerIdHandler:
             assert isinstance(result, InitResult)
             answer(*result)
 
-        request = cold.decode_request(header, frame)
+        request = call.decoded()
         known = _known(request)
         if (known.producer_id == NO_PRODUCER_ID) != (known.epoch == NO_PRODUCER_EPOCH):
             answer(ErrorCode.INVALID_REQUEST)
             return
         if request.transactional_id is None:
-            self._ids.next(give, now_us)
+            self._broker.plane.producer_ids.next(give, call.now_us)
             return
 
         def make_input(number: int) -> InitProducerId:
             return InitProducerId(
-                now_us=now_us,
+                now_us=call.now_us,
                 request=number,
                 transactional_id=str(request.transactional_id),
                 timeout_ms=cold.milliseconds(request.transaction_timeout),
                 expected=None if known.producer_id == NO_PRODUCER_ID else known,
             )
 
-        self._service.submit(connection, make_input, respond, now_us)
+        self._broker.transactions.submit(call.connection, make_input, respond, call.now_us)
 
 
 def _known(request: Entity) -> ProducerIdAndEpoch:
@@ -113,14 +101,14 @@ def _known(request: Entity) -> ProducerIdAndEpoch:
 
 FIRST_OF_MANY = 4
 BY_CLIENT = 0
-"""transaction.version of a producer that adds its partitions itself."""
+"""The transaction.version of a producer that sends AddPartitionsToTxn itself."""
 
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
 class _Asked(NamedTuple):
-    """One transaction of a request. version: transaction.version that the version of the request stands for"""
+    """One transaction of a request; `version` is the transaction.version that the request's version implies."""
 
     transactional_id: str
     producer_id: int
@@ -130,42 +118,35 @@ class _Asked(NamedTuple):
     version: int
 
 
-class AddPartitionsToTxnHandler:
-    """AddPartitionsToTxn (24): a transaction spreads to partitions (KIP-98). source:
-    KafkaApis.handleAddPartitionsToTxnRequest
+class AddPartitionsToTxnHandler(ApiHandler):
+    """AddPartitionsToTxn (24): add partitions to a transaction (KIP-98).
+
+    Source: KafkaApis.handleAddPartitionsToTxnRequest
 
     0  first version
-    1  a throttled client is answered first and held back then (KIP-219)
-    2  PRODUCER_FENCED may be the answer (KIP-588)
+    1  a throttled client gets its response before the delay (KIP-219)
+    2  PRODUCER_FENCED is a possible error (KIP-588)
     3  flexible
-    4  brokers ask, too: of several transactions at once, or only whether they are open (KIP-890)
-    5  TRANSACTION_ABORTABLE may be the answer (KIP-890)
+    4  requests of brokers: several transactions together, or only a check that they are open (KIP-890)
+    5  TRANSACTION_ABORTABLE is a possible error (KIP-890)
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.transactions
-        self._cache = broker.base.cache
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
-        asked = self._asked(header.api_version, request)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
+        asked = self._asked(call.header.api_version, request)
         answered: dict[str, Errors] = {}
 
         def take(transactional_id: str, errors: Errors) -> None:
             answered[transactional_id] = errors
             if len(answered) == len(asked):
-                self._respond(connection, header, answered)
+                self._respond(call, answered)
 
         if not asked:
-            self._respond(connection, header, answered)
+            self._respond(call, answered)
         for one in paced(asked.values()):
-            self._add(connection, one, partial(take, one.transactional_id), now_us)
+            self._add(call.connection, one, partial(take, one.transactional_id), call.now_us)
 
     def _asked(self, api_version: int, request: Entity) -> dict[str, _Asked]:
-        """By transactional id."""
         if api_version < FIRST_OF_MANY:
             only = _Asked(
                 str(request.v3_and_below_transactional_id),
@@ -206,22 +187,22 @@ class AddPartitionsToTxnHandler:
             assert isinstance(result, AddResult)
             respond(result.errors)
 
-        self._service.submit(connection, make_input, take, now_us)
+        self._broker.transactions.submit(connection, make_input, take, now_us)
 
-    def _respond(self, connection: ConnectionId, header: RequestHeader, answered: Mapping[str, Errors]) -> None:
-        version = header.api_version
+    def _respond(self, call: Call, answered: Mapping[str, Errors]) -> None:
+        version = call.header.api_version
         if version < FIRST_OF_MANY:
             results = (result for errors in answered.values() for result in _results(version, errors))
-            self._answer(connection, header, results_by_topic_v3_and_below=results)
+            self._answer(call, results_by_topic_v3_and_below=results)
         elif any(ErrorCode.UNSUPPORTED_VERSION in errors.values() for errors in paced(answered.values())):
-            # In Kafka it is an exception, which ends the request.
-            self._answer(connection, header, error_code=ErrorCode.UNSUPPORTED_VERSION)
+            # In Kafka, this error is thrown as an exception and replaces the response.
+            self._answer(call, error_code=ErrorCode.UNSUPPORTED_VERSION)
         else:
             found = (
                 {"transactional_id": name, "topic_results": _results(version, errors)}
                 for name, errors in answered.items()
             )
-            self._answer(connection, header, results_by_transaction=found)
+            self._answer(call, results_by_transaction=found)
 
 
 def _partitions(topics: Sequence[Entity]) -> tuple[TopicPartition, ...]:
@@ -236,31 +217,26 @@ def _results(version: int, errors: Errors) -> list[Values]:
     return [{"name": topic, "results_by_partition": results} for topic, results in topics.items()]
 
 
-class AddOffsetsToTxnHandler:
-    """AddOffsetsToTxn (25): a transaction will commit offsets of a group (KIP-98), so the partition in which the group
-    is kept is one of its own. source: KafkaApis.handleAddOffsetsToTxnRequest
+class AddOffsetsToTxnHandler(ApiHandler):
+    """AddOffsetsToTxn (25): add the partition that stores a group's offsets to a transaction (KIP-98).
+
+    Source: KafkaApis.handleAddOffsetsToTxnRequest
 
     0  first version
-    1  a throttled client is answered first and held back then (KIP-219)
-    2  PRODUCER_FENCED may be the answer (KIP-588)
+    1  a throttled client gets its response before the delay (KIP-219)
+    2  PRODUCER_FENCED is a possible error (KIP-588)
     3  flexible
-    4  TRANSACTION_ABORTABLE may be the answer (KIP-890)
+    4  TRANSACTION_ABORTABLE is a possible error (KIP-890)
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.transactions
-        self._offsets_topic = broker.coordinators.offsets_topic
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
-        kept_in = TopicPartition(OFFSETS_TOPIC, self._offsets_topic.partition_of(str(request.group_id)))
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
+        offsets_topic = self._broker.coordinators.offsets_topic
+        kept_in = TopicPartition(OFFSETS_TOPIC, offsets_topic.partition_of(str(request.group_id)))
 
         def make_input(number: int) -> AddPartitions:
             return AddPartitions(
-                now_us=now_us,
+                now_us=call.now_us,
                 request=number,
                 transactional_id=str(request.transactional_id),
                 producer_id=int(request.producer_id),
@@ -272,61 +248,54 @@ class AddOffsetsToTxnHandler:
 
         def respond(result: TransactionResult) -> None:
             assert isinstance(result, AddResult)
-            self._answer(connection, header, error_code=error_in(header.api_version, result.errors[kept_in]))
+            self._answer(call, error_code=error_in(call.header.api_version, result.errors[kept_in]))
 
-        self._service.submit(connection, make_input, respond, now_us)
+        self._broker.transactions.submit(call.connection, make_input, respond, call.now_us)
 
 
 FIRST_WITH_NEXT_EPOCH = 5
 
 
-class EndTxnHandler:
-    """EndTxn (26): a transaction commits or aborts (KIP-98). source: KafkaApis.handleEndTxnRequest
+class EndTxnHandler(ApiHandler):
+    """EndTxn (26): commit or abort a transaction (KIP-98). Source: KafkaApis.handleEndTxnRequest
 
     0  first version
-    1  a throttled client is answered first and held back then (KIP-219)
-    2  PRODUCER_FENCED may be the answer (KIP-588)
+    1  a throttled client gets its response before the delay (KIP-219)
+    2  PRODUCER_FENCED is a possible error (KIP-588)
     3  flexible
-    4  TRANSACTION_ABORTABLE may be the answer (KIP-890)
-    5  the answer has the producer's next epoch (KIP-890)
+    4  TRANSACTION_ABORTABLE is a possible error (KIP-890)
+    5  the response has the producer's next epoch (KIP-890)
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.transactions
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
 
         def make_input(number: int) -> EndTxn:
             return EndTxn(
-                now_us=now_us,
+                now_us=call.now_us,
                 request=number,
                 transactional_id=str(request.transactional_id),
                 producer_id=int(request.producer_id),
                 producer_epoch=int(request.producer_epoch),
                 commit=bool(request.committed),
-                version=BUMPS_EPOCH if header.api_version >= FIRST_WITH_NEXT_EPOCH else 0,
+                version=BUMPS_EPOCH if call.header.api_version >= FIRST_WITH_NEXT_EPOCH else 0,
             )
 
         def respond(result: TransactionResult) -> None:
             assert isinstance(result, EndResult)
             self._answer(
-                connection,
-                header,
-                error_code=error_in(header.api_version, result.error),
+                call,
+                error_code=error_in(call.header.api_version, result.error),
                 producer_id=result.producer_id,
                 producer_epoch=result.producer_epoch,
             )
 
-        self._service.submit(connection, make_input, respond, now_us)
+        self._broker.transactions.submit(call.connection, make_input, respond, call.now_us)
 
 
 APIS: Final[Mapping[int, Serve]] = {
-    INIT_PRODUCER_ID: InitProducerIdHandler,
-    ADD_PARTITIONS_TO_TXN: AddPartitionsToTxnHandler,
-    ADD_OFFSETS_TO_TXN: AddOffsetsToTxnHandler,
-    END_TXN: EndTxnHandler,
+    versions.INIT_PRODUCER_ID: InitProducerIdHandler,
+    versions.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxnHandler,
+    versions.ADD_OFFSETS_TO_TXN: AddOffsetsToTxnHandler,
+    versions.END_TXN: EndTxnHandler,
 }

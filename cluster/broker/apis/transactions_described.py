@@ -1,4 +1,4 @@
-"""Producers and transactions as an operator looks for them: DescribeProducers (61), DescribeTransactions (65),
+"""Descriptions of producers and transactions for operators: DescribeProducers (61), DescribeTransactions (65),
 ListTransactions (66).
 """
 
@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from cluster.broker.apis.api import BrokerParts, Serve, Values
-from cluster.node import ConnectionId
-from cluster.protocol import cold
-from cluster.protocol.versions import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, RequestHeader
+from cluster.broker.apis.api import ApiHandler, Serve, Values
+from cluster.protocol.versions import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
+from cluster.server.responder import Call
 from cluster.slices import paced
 from cluster.topic_pattern import described_by
 from cluster.transactions.transaction import TransactionState as State
@@ -21,23 +20,16 @@ from replica.ids import TopicPartition
 NO_TRANSACTION = -1
 
 
-class DescribeProducersHandler:
-    """DescribeProducers (61): the producers whose batches a partition remembers, and since when each has a
-    transaction open there (KIP-664).
+class DescribeProducersHandler(ApiHandler):
+    """DescribeProducers (61): return a partition's producers, and where the open transaction of each begins (KIP-664).
 
          0  the only version
 
-    source: ReplicaManager.activeProducerState
+    Source: ReplicaManager.activeProducerState
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._replicas = broker.replicas
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         topics = [
             {
                 "name": str(topic.name),
@@ -47,14 +39,14 @@ class DescribeProducersHandler:
             }
             for topic in request.topics
         ]
-        self._answer(connection, header, topics=topics)
+        self._answer(call, topics=topics)
 
     def _producers(self, name: TopicPartition) -> Values:
-        partition = self._replicas.partitions.get(name)
+        partition = self._broker.replicas.partitions.get(name)
         if partition is None:
             try:
                 check_legal(name.topic)
-                error, message = self._replicas.missing_partition_error(name), None
+                error, message = self._broker.replicas.missing_partition_error(name), None
             except KafkaError as illegal:
                 error, message = illegal.code, illegal.message
             return {"partition_index": name.partition, "error_code": error, "error_message": message}
@@ -77,25 +69,19 @@ class DescribeProducersHandler:
         }
 
 
-class DescribeTransactionsHandler:
-    """DescribeTransactions (65): the state of transactions (KIP-664).
+class DescribeTransactionsHandler(ApiHandler):
+    """DescribeTransactions (65): return the state of transactions (KIP-664).
 
     0  the only version
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.transactions
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        asked = cold.decode_request(header, frame).transactional_ids
-        self._answer(connection, header, transaction_states=[self._state(str(name)) for name in asked])
+    def __call__(self, call: Call) -> None:
+        asked = call.decoded().transactional_ids
+        self._answer(call, transaction_states=[self._state(str(name)) for name in asked])
 
     def _state(self, transactional_id: str) -> Values:
         try:
-            found = self._service.coordinator.describe(transactional_id)
+            found = self._broker.transactions.coordinator.describe(transactional_id)
         except KafkaError as error:
             return {"transactional_id": transactional_id, "error_code": error.code}
         topics: dict[str, list[int]] = {}
@@ -117,40 +103,33 @@ ANY_TIME = -1
 _STATES = {state.value: state for state in State}
 
 
-class ListTransactionsHandler:
-    """ListTransactions (66): the transactions of this coordinator (KIP-664).
-    source: KafkaApis.handleListTransactionsRequest
+class ListTransactionsHandler(ApiHandler):
+    """ListTransactions (66): return the transactions of this coordinator (KIP-664).
+    Source: KafkaApis.handleListTransactionsRequest
 
     0  first version
-    1  by how long they have been open (KIP-994)
-    2  by a pattern of their ids (KIP-1152)
+    1  a filter by the time for which they are open (KIP-994)
+    2  a filter by a pattern of their ids (KIP-1152)
     """
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.transactions
-        self._answer = broker.responder.answer
-
-    def __call__(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
         names = [str(name) for name in request.state_filters]
         states = [_STATES[name] for name in names if name in _STATES]
         try:
-            found = self._service.coordinator.listed(
+            found = self._broker.transactions.coordinator.listed(
                 {int(one) for one in request.producer_id_filters},
                 states if names else None,
                 int(getattr(request, "duration_filter", ANY_TIME)),
-                now_us,
+                call.now_us,
             )
             pattern = getattr(request, "transactional_id_pattern", None)
             is_wanted = described_by(str(pattern), "Transaction ID pattern") if pattern else None
         except KafkaError as error:
-            self._answer(connection, header, error_code=error.code)
+            self._answer(call, error_code=error.code)
             return
         self._answer(
-            connection,
-            header,
+            call,
             error_code=ErrorCode.NONE,
             unknown_state_filters=[name for name in names if name not in _STATES],
             transaction_states=[

@@ -1,7 +1,7 @@
-"""The controller of the ZooKeeper era inside a broker: its questions to the registry, one at a time, and one
-queue of requests per live broker, each over its own connection with one request in flight.
+"""The ZooKeeper-era controller inside a broker: its registry operations, one at a time, and its requests to brokers.
 
-source: ControllerEventManager, ControllerChannelManager, RequestSendThread
+Each live broker has a queue of requests, with a connection and at most one request in flight.
+Source: ControllerEventManager, ControllerChannelManager, RequestSendThread
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from replica.ids import BrokerEpoch, BrokerId
 from replica.trace.events import Emit
 
 FIRST_REBALANCE_US = 5_000_000
-"""KafkaController.onControllerFailover: the first check for preferred leaders comes 5 s after the election."""
+"""The time from an election to the first check of preferred leaders (KafkaController.onControllerFailover)."""
 REQUEST_TIMEOUT_US = 30_000_000
 """controller.socket.timeout.ms"""
 
 
 class _Sender:
-    """Requests to one life of one broker, in order; a failed request is sent again until the broker is gone."""
+    """The requests to one incarnation of a broker, sent in order; a failed one is repeated until the broker is gone."""
 
     def __init__(self, outbox: Outbox, node: str, request: ControlRequest) -> None:
         self.broker_epoch: BrokerEpoch = request.broker.broker_epoch
@@ -59,13 +59,16 @@ class _Sender:
             now_us,
         )
 
-    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
-        """Simplified: a broker's answer is ignored; Kafka logs a refusal and goes on, too."""
+    def _answered(self, frame: bytearray | None, now_us: int) -> None:
+        """Send the next request.
+
+        Simplified: the broker's response is ignored; Kafka logs an error and continues too.
+        """
         self._go_on(now_us)
 
 
 class ControllerRunner:
-    """Feeds one KafkaController with what happens, and performs what it wants done."""
+    """The driver of one KafkaController: it passes events to the controller and performs the controller's actions."""
 
     def __init__(self, base: BrokerBase, *, client: RegistryClient, controller: KafkaController) -> None:
         self.controller = controller
@@ -113,7 +116,7 @@ class ControllerRunner:
 
     def _answered(self, results: Sequence[Result], now_us: int) -> None:
         if results and results[0].error is RegistryError.SESSION_EXPIRED:
-            return  # `session_expired` follows, and ends the process that waits.
+            return  # `session_expired` is called next, and ends the waiting process.
         self._ask(self.controller.resume(results))
         self._after_step(now_us)
 
@@ -155,7 +158,7 @@ class ControllerRunner:
         sender.send(request, now_us)
 
     def _close_gone(self) -> None:
-        """source: ControllerChannelManager.removeBroker: requests not yet sent to a removed broker are dropped"""
+        """Drop the requests to removed brokers. Source: ControllerChannelManager.removeBroker"""
         for broker_id, sender in list(self._senders.items()):
             live = self.controller.live.get(broker_id)
             if live is None or live.broker_epoch != sender.broker_epoch:

@@ -1,6 +1,7 @@
-"""Telling the controller which log directory each replica lies in, so that it knows what is gone when one fails.
+"""Reports to the controller of the log directory of each replica, so that it knows the replicas of a failed directory.
 
-source: AssignmentsManager.java (KIP-858). A broker with one directory need not: its replicas can lie nowhere else.
+A broker with one directory reports nothing, with one exception: if its directory is new, it reports the replicas that
+were assigned to it before. source: AssignmentsManager.java (KIP-858)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.protocol import cold
 from cluster.protocol.versions import ASSIGN_REPLICAS_TO_DIRS
-from replica.ids import BrokerEpoch
+from replica.ids import BrokerEpoch, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 
 VERSION = 0
@@ -22,9 +23,9 @@ RETRY_US = 500_000
 
 
 class DirectoryAssignments:
-    """Compares what the metadata says with where the logs are; one request in flight.
+    """The reports of replicas whose directory differs between metadata and logs, with one request in flight.
 
-    Until the controller has heard of a replica's place, it counts as online there.
+    Until a replica's directory is reported, the controller takes the replica as online.
     """
 
     def __init__(
@@ -43,14 +44,18 @@ class DirectoryAssignments:
         self._replicas = replicas
         self._logs = logs
         self._broker_epoch = broker_epoch
+        self.had_before: frozenset[TopicPartition] | None = None
+        """The replicas to report if the broker's only directory is new: those assigned before. None to report all."""
 
     def bring_up_to_date(self, now_us: int) -> None:
-        """To be called when the metadata, or a replica's place, may have changed."""
+        """Report each replica whose directory differs from the metadata."""
         if self._channel.busy:
             return
         known = self._cache.image.directories
         directories: dict[UUID, dict[UUID, list[int]]] = {}
         for name, partition in self._replicas.partitions.items():
+            if self.had_before is not None and name not in self.had_before:
+                continue
             directory = self._logs.directory_id_of(name)
             if known.get((self._identity.broker_id, name)) != str(directory):
                 topics = directories.setdefault(directory, {})
@@ -80,11 +85,11 @@ class DirectoryAssignments:
             lambda correlation_id: cold.encode_request(
                 ASSIGN_REPLICAS_TO_DIRS, VERSION, correlation_id, self._identity.name, entity
             ),
-            lambda frame, reason, now_us: self._answered(now_us),
+            lambda _, now_us: self._answered(now_us),
             TIMEOUT_US,
             now_us,
         )
 
     def _answered(self, now_us: int) -> None:
-        """The metadata shows whether it worked; assignments not in it by then are sent again."""
+        """Compare again after a pause, which repeats the assignments that the metadata still lacks."""
         self._outbox.timers.at(now_us + RETRY_US, self.bring_up_to_date)

@@ -1,7 +1,7 @@
-"""Requests that a broker forwards to the active controller: those of clients, in envelopes, and its own.
+"""Requests that a broker forwards to the active controller: requests of clients, in envelopes, and the broker's own.
 
-One queue and one connection, one request in flight, tried again with every new controller for a minute.
-source: ForwardingManager.scala, NodeToControllerChannelManagerImpl("forwarding")
+They use one queue and one connection, with one request in flight, and are retried for a minute, also with a new
+controller. Source: ForwardingManager.scala, NodeToControllerChannelManagerImpl("forwarding")
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from typing import NamedTuple
 
 from cluster.channel import ControllerRequests
 from cluster.messages.envelopes import NODE, answer_inside, enclose
-from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.versions import CREATE_TOPICS, ENVELOPE, RequestHeader
-from cluster.server.responder import Responder
+from cluster.protocol.versions import CREATE_TOPICS, ENVELOPE
+from cluster.server.responder import Call, Responder
 from replica.errors import ErrorCode
 
 RETRY_US = 60_000_000
-"""BrokerServer: retryTimeoutMs of the forwarding channel"""
+"""The retryTimeoutMs of the forwarding channel in BrokerServer."""
 OnForwarded = Callable[[bytes | ErrorCode], None]
-"""The response without its size, or why there is none."""
+"""Called with the response, which does not begin with its size, or with an error."""
 
 
 OnAsked = Callable[[bytearray | None, int], None]
-"""(the controller's answer or None, now_us)"""
+"""Called with the controller's response, None if there is none in time, and now_us."""
 
 
 class _Waiting(NamedTuple):
@@ -37,7 +36,11 @@ class _Waiting(NamedTuple):
 
 
 class Forwarding:
-    """channel: tries for RETRY_US     `forward` is the handler of every API that the controller answers"""
+    """The forwarding of one broker, which handles every API that the controller answers.
+
+    Args:
+        channel: sends requests, and retries each for RETRY_US.
+    """
 
     def __init__(
         self,
@@ -53,25 +56,33 @@ class Forwarding:
         self._request_timeout_us = request_timeout_us
         self._queue: deque[_Waiting] = deque()
 
-    def forward(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        """raises: PeerViolation"""
-        cold.decode_request(header, frame)  # What cannot be read is the client's fault, and not passed on.
+    def forward(self, call: Call) -> None:
+        """Forward a client's request to the controller.
+
+        Raises:
+            PeerViolation: if the request is malformed.
+        """
+        call.decoded()  # Raises an error if the request is malformed, instead of forwarding it.
 
         def respond(response: bytes | ErrorCode) -> None:
             if isinstance(response, ErrorCode):
                 from cluster.messages.refusals import refusal
 
-                answer = refusal(header, frame, response)
+                answer = refusal(call.header, call.frame, response)
             else:
                 answer = len(response).to_bytes(4, "big") + response
-            self._responder.pass_on(connection, header, answer)
+            self._responder.pass_on(call, answer)
 
-        self._send(frame, respond, now_us, self._responder.principal(connection), self._responder.host(connection))
+        self._send(
+            call.frame,
+            respond,
+            call.now_us,
+            self._responder.principal(call.connection),
+            self._responder.host(call.connection),
+        )
 
     def send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int) -> None:
-        """A request of the broker itself.     frame: whole, of a forwarded API, without its size"""
+        """Send a request of the broker itself in an envelope; `frame` is the request without its size."""
         self._send(frame, on_answer, now_us, NODE + self._node, self._node)
 
     def _send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int, principal: str, host: str) -> None:
@@ -84,7 +95,7 @@ class Forwarding:
         self.ask(ENVELOPE, encode, answered, now_us)
 
     def ask(self, api: int, encode: Callable[[int], bytes], on_answer: OnAsked, now_us: int) -> None:
-        """A request of the broker itself; `encode` is given its correlation id."""
+        """Send a request of the broker itself without an envelope; `encode` returns it for a correlation id."""
         self._queue.append(_Waiting(api, encode, on_answer, now_us))
         self._go_on(now_us)
 
@@ -97,7 +108,7 @@ class Forwarding:
             self._request(waiting, now_us)
 
     def _request(self, waiting: _Waiting, now_us: int) -> None:
-        def answered(frame: bytearray | None, reason: str, now_us: int) -> None:
+        def answered(frame: bytearray | None, now_us: int) -> None:
             waiting.on_answer(frame, now_us)
             self._go_on(now_us)
 
@@ -106,8 +117,7 @@ class Forwarding:
 
 # ---------------------------------------------------------------------------------------------------------- auto topics
 #
-# Topics that are created because a client asked about them, or because brokers need one for themselves.
-#
+# Topics that are created because a client requested their metadata, or because brokers need them.
 # source: AutoTopicCreationManager.scala
 
 CREATE_TOPICS_VERSION = 7
@@ -115,7 +125,7 @@ _SIZE_BYTES = 4
 
 
 class WantedTopic(NamedTuple):
-    """A topic that a broker wants to exist."""
+    """A topic to be created."""
 
     name: str
     partitions: int
@@ -124,8 +134,10 @@ class WantedTopic(NamedTuple):
 
 
 class AutoTopics:
-    """Asks the controller, once at a time for each topic. The result shows in the metadata, or the
-    client's next request repeats it."""
+    """The creation of topics through the controller, with one request per topic at a time.
+
+    Responses are ignored: a new topic appears in the metadata, and after a failure the client's next request retries.
+    """
 
     def __init__(self, forwarding: Forwarding, node: str, request_timeout_ms: int) -> None:
         self._forwarding = forwarding

@@ -1,6 +1,7 @@
-"""A broker's ISR proposals on their way to the controller: one request in flight, batching what came meanwhile.
+"""A broker's ISR proposals to the controller, with one request in flight.
 
-source: DefaultAlterPartitionManager (KIP-497); no timeout of its own, a refused request is tried again after 50 ms.
+Proposals made meanwhile are sent in the next request. A refused request is repeated after 50 ms.
+Source: DefaultAlterPartitionManager (KIP-497)
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from replica.inputs import IsrAccepted, IsrRefused, ProposeIsr
 VERSION = 3
 RETRY_US = 50_000
 FOR_EVER_US = 2**62
-"""How long its channel tries again when the controller cannot be reached."""
+"""The time for which the channel retries if the controller cannot be reached."""
 
 
 class IsrUpdates:
-    """At most one proposal per partition is pending; the leader state sees to that.
+    """The ISR proposals of one broker; the leader state ensures that a partition has at most one.
 
-    Differs from Kafka: a proposal made while an overtaken one of the same partition is still on its way follows it;
-    Kafka drops it (OPERATION_NOT_ATTEMPTED), and the follower's next fetch makes it again.
+    Differs from Kafka: a proposal made while an outdated one of the same partition is in flight is sent afterwards.
+    Kafka drops the new proposal (OPERATION_NOT_ATTEMPTED), and the follower's next fetch makes it again.
     """
 
     def __init__(
@@ -90,8 +91,8 @@ class IsrUpdates:
             now_us,
         )
 
-    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
-        assert frame is not None, f"the channel tries again for ever, and yet: {reason}"
+    def _answered(self, frame: bytearray | None, now_us: int) -> None:
+        assert frame is not None, "the channel tries again for ever"
         answer = cold.decode_response(ALTER_PARTITION, VERSION, frame)
         if answer.error_code != ErrorCode.NONE:
             self._waiting = {**self._sent, **self._waiting}
@@ -111,7 +112,7 @@ class IsrUpdates:
 
     def _retry(self, now_us: int) -> None:
         self._retry_pending = False
-        # A partition that is no longer led here has nothing to propose.
+        # Proposals of partitions that this broker no longer leads are dropped.
         self._waiting = {name: pair for name, pair in self._waiting.items() if pair[0].leader is not None}
         self._send(now_us)
 

@@ -1,8 +1,9 @@
-"""ISR changes before KIP-497: the leader writes the partition's state in the registry itself, in the version it knows.
+"""ISR changes before KIP-497: a leader writes its partition's state to the registry, with the version that it knows.
 
-If another write came first, this one is skipped ("Cached zkVersion not equal to that in zookeeper"), and tried
-again at the next occasion in the same version: only a LeaderAndIsr of the controller brings a newer one.
-source: Partition.scala (2.6) updateIsr, ReplicationUtils, ReplicaManager.maybePropagateIsrChanges
+If another write came first, the leader's write is skipped ("Cached zkVersion not equal to that in zookeeper") and later
+repeated with the same version, since only a LeaderAndIsr request of the controller brings a newer version.
+
+Source: Partition.scala (2.6) updateIsr, ReplicationUtils, ReplicaManager.maybePropagateIsrChanges
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ from replica.trace.events import IsrRejected
 CHECK_US = 2_500_000
 QUIET_US = 5_000_000
 AT_LAST_US = 60_000_000
-"""The controller is notified of new ISRs once none has been written for 5 s, or after 60 s; checked every 2.5 s."""
+"""New ISRs are reported to the controller after 5 s without a write, or after 60 s, which is checked every 2.5 s."""
 
 
 class IsrWrites:
-    """Simplified: Kafka's thread waits for the registry with the partition locked; here the leader goes on meanwhile,
-    and honours the larger of the two ISRs, as it has to anyway."""
+    """The ISR writes of one broker.
+
+    Simplified: Kafka's thread waits for the registry with the partition locked. Here the leader continues, and uses the
+    larger of the old and the proposed ISR meanwhile.
+    """
 
     def __init__(
         self,
@@ -68,7 +72,7 @@ class IsrWrites:
             elif result.error is RegistryError.SESSION_EXPIRED:
                 self._client.execute(write, written)
             else:
-                # After a broken connection the write may have been ours: ReplicationUtils.checkLeaderAndIsrZkData.
+                # After a broken connection our own write may be there (ReplicationUtils.checkLeaderAndIsrZkData).
                 self._client.execute(GetData(path=path), compared)
 
         def compared(results: Sequence[Result], now_us: int) -> None:
@@ -100,25 +104,22 @@ class IsrWrites:
         partition.isr_answered(accepted, now_us)
 
     def _skip(self, partition: Partition, proposal: ProposeIsr, version: int, now_us: int) -> None:
-        """Told once for each proposal: the leader makes it again at every occasion."""
+        """Report a skipped write, once per proposed ISR, since the leader repeats the write often."""
         name = partition.topic_partition
         known = self._skipped.get(name)
         self._skipped[name] = proposal
         if known is None or known.in_sync_replicas != proposal.in_sync_replicas:
-            message = (
-                f"cached zkVersion {proposal.partition_epoch} of {self._identity.name} is not equal to that in the "
-                f"registry, {version}: {self._identity.name} skips updating the ISR"
-            )
             self._recorder.emit(
                 IsrRejected(
                     self._identity.name,
                     *name,
                     broker=self._identity.name,
                     leader_epoch=proposal.leader_epoch,
-                    partition_epoch=proposal.partition_epoch,
+                    partition_epoch=version,
                     isr=tuple(map(self._names, proposal.in_sync_replicas)),
                     error=ErrorCode.INVALID_UPDATE_VERSION.name,
-                    message=message,
+                    proposed_leader_epoch=proposal.leader_epoch,
+                    proposed_partition_epoch=proposal.partition_epoch,
                 )
             )
         refused = IsrRefused(now_us=now_us, error=ErrorCode.OPERATION_NOT_ATTEMPTED, proposal=proposal)
@@ -135,4 +136,4 @@ class IsrWrites:
 
 
 def _made(results: Sequence[Result], now_us: int) -> None:
-    """The controller watches these notes and takes them away."""
+    """Ignore the result: the controller watches these notifications and deletes them."""

@@ -1,5 +1,8 @@
-"""The control plane of KRaft as one broker has it: registration and heartbeats, the metadata log, and what it asks of
-the active controller, each over a connection of its own. source: BrokerServer.scala"""
+"""The control plane of KRaft in one broker: registration and heartbeats, the metadata log, and requests to the active
+controller, each over its own connection.
+
+Source: BrokerServer.scala
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from cluster.clocks import Timers
 from cluster.node import Action
 from cluster.protocol.versions import FORWARDED
 from cluster.server.responder import Handler, Responder
-from controller.inputs import ElectReply, OnReply
+from controller.inputs import ElectLeader, OnReply, PlainReply
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, BrokerId, TopicPartition
 from replica.log.broker_logs import BrokerLogs
@@ -34,22 +37,22 @@ if TYPE_CHECKING:
 #
 # Metadata changes are applied in order, a large change one slice at a time.
 #
-# Kafka has a thread of its own for it, beside those that answer requests: while a broker makes the logs of 10,000
-# partitions, it serves those that it has. Here other work has its turn between two slices.
+# Kafka has a separate thread for this, so that a broker serves requests while it creates the logs of 10,000
+# partitions. Here other work runs between two slices.
 # source: MetadataLoader.java, BrokerMetadataPublisher.scala
 
 AT_ONCE_MAX = 100
-"""A change of so many partitions is made in one step."""
+"""The largest number of changed partitions that are applied in one step."""
 SLICE = 8
-"""So many partitions of a larger one are."""
+"""The number of partitions in a slice of a larger change."""
 PAUSE_US = 1
-"""Between two slices: work due by then comes first."""
+"""The pause between two slices, in which other due work runs."""
 
 Done = Callable[[int], None]
 
 
 class _Slice(NamedTuple):
-    """done: None while more of the same change follows"""
+    """A slice of a change; `done` is None unless it is the last slice."""
 
     names: Sequence[TopicPartition]
     configured: Sequence[str]
@@ -57,7 +60,7 @@ class _Slice(NamedTuple):
 
 
 class MetadataPublisher:
-    """Keeps the order; `changes` do the work, each slice once no append to its partitions is in progress."""
+    """The queue of metadata changes, applied in slices, each once no append to its partitions is in progress."""
 
     def __init__(self, changes: ReplicaChanges, locks: PartitionLocks, timers: Timers[Action]) -> None:
         self.changes = changes
@@ -67,7 +70,7 @@ class MetadataPublisher:
         self._is_amid_change = False
 
     def publish(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int, done: Done) -> None:
-        """done: called once all of it has been acted upon"""
+        """Apply changed partitions and topics with changed settings, and call `done` when all are applied."""
         size = SLICE if len(changed) > AT_ONCE_MAX else AT_ONCE_MAX
         starts = range(0, len(changed), size) if changed else (0,)
         for start in starts[:-1]:
@@ -96,11 +99,12 @@ class MetadataPublisher:
 class KRaftPlane:
     """The `ControlPlane` of KRaft.
 
-    logs: with those of a broker that has several directories, whose place the controller wants to know
+    Args:
+        logs: the broker's logs; if they are in several directories, the controller learns each replica's directory.
     """
 
     zookeeper = None
-    """A quorum decides."""
+    """None because KRaft controllers decide."""
 
     def __init__(
         self,
@@ -120,13 +124,14 @@ class KRaftPlane:
         self._controller = ActiveController(controllers)
         self._unpublished: dict[TopicPartition, None] = {}
         has_several_directories = len(base.disks) > 1
+        self._has_new_disk = not has_several_directories and logs.is_new_disk
         self.lifecycle = BrokerLifecycle(
             base,
             events,
             times=heartbeats,
             channel=self._channel(retry_us=heartbeats.timeout_us),
             previous_broker_epoch=logs.previous_broker_epoch,
-            log_dirs=logs.directory_ids() if has_several_directories else (),
+            log_dirs=logs.directory_ids() if has_several_directories or self._has_new_disk else (),
             on_caught_up=self._publish_first,
         )
         self._metadata = MetadataFollower(
@@ -148,8 +153,8 @@ class KRaftPlane:
         )
         self._auto_topics = AutoTopics(self._forwarding, base.node, base.config.request_timeout_ms)
         self._assignments: DirectoryAssignments | None = None
-        """None: a broker with one directory does not report where its replicas are."""
-        if has_several_directories:
+        """None if the broker has a single directory that is not new, and reports no directories."""
+        if has_several_directories or self._has_new_disk:
             from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
 
             self._assignments = DirectoryAssignments(
@@ -193,29 +198,31 @@ class KRaftPlane:
     def create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
         self._auto_topics.create(wanted, now_us)
 
-    def elect_leader(
-        self, name: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
-    ) -> None:
+    def elect_leader(self, wanted: ElectLeader, answer: OnReply, now_us: int) -> None:
         message = f"{self._base.node} is a broker, and the controllers of the quorum elect"
-        answer(ElectReply(error=ErrorCode.NOT_CONTROLLER, message=message))
+        answer(PlainReply(error=ErrorCode.NOT_CONTROLLER, message=message))
 
     def fetch_epoch(self) -> BrokerEpoch:
-        """In which life this broker fetches as a follower (KIP-903)."""
+        """Return the broker epoch in this broker's fetches as a follower (KIP-903)."""
         return self.lifecycle.broker_epoch
 
     # ------------------------------------------------------------------------------------------------------- metadata
 
     def _metadata_changed(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
-        """Until the controller has said that we are caught up, nothing is led or followed: metadata publishers are
-        installed only then (BrokerServer.startup, initialCatchUpFuture)."""
+        """Apply changed metadata, or keep it until the controller has reported that the broker caught up.
+
+        Kafka also installs its metadata publishers only then (BrokerServer.startup, initialCatchUpFuture).
+        """
         if self.lifecycle.state is BrokerState.STARTING:
             self._unpublished.update(dict.fromkeys(changed))
         else:
             self._publisher.publish(changed, configured, now_us, self._published)
 
     def _publish_first(self, now_us: int) -> None:
-        """Caught up with the metadata log: take up the role it gives us on each partition, then ask to be unfenced."""
+        """Apply the roles of all partitions after catching up with the metadata log, then ask to be unfenced."""
         waiting, self._unpublished = self._unpublished, {}
+        if self._assignments is not None and self._has_new_disk:
+            self._assignments.had_before = frozenset(waiting)
         self._publisher.publish(list(waiting), [], now_us, self._published_first)
 
     def _published_first(self, now_us: int) -> None:

@@ -1,5 +1,4 @@
-"""A broker's interface to the control plane it takes part in: a quorum of controllers (KRaft), or the registry of the
-ZooKeeper era and the one broker that is the controller."""
+"""A broker's interface to its control plane: KRaft controllers, or the registry and controller of the ZooKeeper era."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
-from replica.ids import BrokerEpoch, BrokerId, TopicPartition
+from replica.ids import BrokerEpoch, BrokerId
 
 if TYPE_CHECKING:
     from cluster.broker.control_planes.controller_epochs import ControllerEpochs
@@ -17,11 +16,14 @@ if TYPE_CHECKING:
     from cluster.broker.control_planes.topic_configs import TopicConfigs
     from cluster.broker.replicas.manager import ProposeIsrTo
     from cluster.server.responder import Handler
-    from controller.inputs import OnReply
+    from controller.inputs import ElectLeader, OnReply
 
 
 class ZooKeeperParts(NamedTuple):
-    """The state that requests of that era's controllers change. runner: of the controller that this broker may be"""
+    """The state that requests of a ZooKeeper-era controller change.
+
+    `runner` runs the controller that this broker is or may become.
+    """
 
     epochs: ControllerEpochs
     configs: TopicConfigs
@@ -29,7 +31,7 @@ class ZooKeeperParts(NamedTuple):
 
 
 class Lifecycle(Protocol):
-    """A broker's standing in its cluster."""
+    """A broker's membership in its cluster."""
 
     @property
     def broker_epoch(self) -> BrokerEpoch: ...
@@ -43,8 +45,11 @@ class Lifecycle(Protocol):
 
 
 class ControlPlane(Protocol):
-    """metadata_log_dir: the log directory with the metadata log, if there is one
-    zookeeper: None where a quorum decides
+    """The control plane of a broker.
+
+    Attributes:
+        metadata_log_dir: log directory of the metadata log, None if there is none.
+        zookeeper: None with KRaft.
     """
 
     @property
@@ -67,18 +72,16 @@ class ControlPlane(Protocol):
     def begin_controlled_shutdown(self, now_us: int) -> None: ...
 
     def create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
-        """Ask for topics that are not there; to be called again while they are not."""
+        """Request the creation of topics; called again as long as they are missing."""
 
-    def elect_leader(
-        self, name: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
-    ) -> None:
-        """An operator's request to the controller; a broker that is not the controller answers NOT_CONTROLLER."""
+    def elect_leader(self, wanted: ElectLeader, answer: OnReply, now_us: int) -> None:
+        """Run an operator's election; a broker that is not the controller answers NOT_CONTROLLER."""
 
     def for_controller(self, key: int) -> Handler | None:
-        """Handler of an API that the controller answers; None: not in this era."""
+        """Return the handler of an API that the controller answers, None if brokers answer that API in this era."""
 
     def controller_id(self) -> BrokerId | None:
-        """The controller, as far as this broker knows; None where clients may not talk to it (KRaft)."""
+        """Return the known controller, None if clients cannot reach controllers (KRaft)."""
 
     def fetch_epoch(self) -> BrokerEpoch:
-        """In which life this broker fetches as a follower (KIP-903), if its era says so."""
+        """Return the broker epoch that this broker sends in its fetches as a follower (KIP-903), -1 in earlier eras."""

@@ -1,4 +1,4 @@
-"""Ids for idempotent producers, each given once in the cluster's life. source: RPCProducerIdManager (KIP-730)"""
+"""Ids for idempotent producers, never used twice in a cluster. Source: RPCProducerIdManager (KIP-730)"""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerEpoch, BrokerId
 
 PREFETCH_THRESHOLD = 0.9
-"""So much of a block being given, the next one is asked for."""
+"""The used fraction of a block of ids at which the next block is requested."""
 IDS_PER_REGISTRATION = 1_000_000
 
 
 Give = Callable[[int | None], None]
-"""Is handed an id; None: there is none in time, and the producer has to come again."""
+"""Called with an id, or with None if there is no id in time and the producer has to retry."""
 
 
 class ProducerIds(Protocol):
@@ -28,10 +28,10 @@ class ProducerIds(Protocol):
 
 
 class IdsOfRegistration:
-    """ZooKeeper era.
+    """Producer ids in the ZooKeeper era.
 
-    Simplified: Kafka's brokers take blocks of ids from the registry (/latest_producer_id_block); here a block belongs
-    to each registration of a broker, which is just as unique.
+    Simplified: Kafka's brokers take blocks of ids from the registry (/latest_producer_id_block). Here each registration
+    of a broker has its own block, numbered by the broker epoch, which also makes ids unique.
     """
 
     def __init__(self, broker_epoch: Callable[[], BrokerEpoch]) -> None:
@@ -49,11 +49,10 @@ class _Block(NamedTuple):
 
 
 class IdsOfController:
-    """Blocks of ids from the controller. A broker asks for its first one when the first producer comes, for each
-    further one in good time.
+    """Producer ids in blocks from the controller, which are requested before the previous block is used up.
 
-    Differs from Kafka from 3.6 on (KAFKA-14694): a producer that comes when there is no id waits until there is one, as
-    it did before, and is not told to come again after its retry.backoff.ms.
+    Differs from Kafka from 3.6 on (KAFKA-14694): if there is no id, a producer waits for one, as in earlier releases,
+    instead of getting an error and retrying after retry.backoff.ms.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class IdsOfController:
         self._forwarding.ask(ALLOCATE_PRODUCER_IDS, encode, self._answered, now_us)
 
     def _answered(self, frame: bytearray | None, now_us: int) -> None:
-        """Without a block, waiting producers go on waiting; the next request tries to get a block."""
+        """Take the block in a response. If there is none, producers continue to wait for the next request."""
         self._is_asked = False
         self._next_block = None if frame is None else _block_in(frame)
         if self._next_block is not None:
@@ -128,7 +127,7 @@ class IdsOfController:
 
 
 def _block_in(frame: bytearray) -> _Block | None:
-    """None: refused, because the controller knows the broker by another epoch."""
+    """Return the block in a response, None if the controller refuses because it knows another epoch of the broker."""
     try:
         answer = cold.decode_response(ALLOCATE_PRODUCER_IDS, 0, frame)
     except PeerViolation:

@@ -1,8 +1,7 @@
-"""One broker's session with the registry: a connection that is made again when it breaks, and what happens when the
-session is over all the same.
+"""One broker's client of the registry (ZooKeeper): a session over a connection that is reopened when it breaks.
 
-Operations are answered in order; those that were on the way when the connection broke are sent again, as Kafka does.
-source: ZooKeeper's ClientCnxn, kafka.zookeeper.ZooKeeperClient, KafkaZkClient.retryRequestsUntilConnected
+Operations are answered in order. Like Kafka, the client resends those in flight when the connection broke.
+Source: ZooKeeper's ClientCnxn, kafka.zookeeper.ZooKeeperClient, KafkaZkClient.retryRequestsUntilConnected
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from controller.zookeeper.registry import NO_SESSION, GetChildren, GetData, Oper
 from controller.zookeeper.registry_messages import WATCH_XID, decode, encode, operation_fields, result_of
 
 OnResults = Callable[[Sequence[Result], int], None]
-"""(one result, or one per operation of a Multi; now_us)"""
+"""Called with one result, or one per operation of a Multi, and now_us."""
 
 RECONNECT_US = 100_000
-"""Simplified: ZooKeeper's client waits a random time of up to a second between two attempts."""
+"""The pause before reconnecting. Simplified: ZooKeeper's client waits a random time of up to a second."""
 
 
 class SessionEvents(Protocol):
-    """Reports of a session to its broker."""
+    """The listener of a session's events."""
 
     def session_began(self, now_us: int) -> None:
-        """A new session, the first or after an expired one."""
+        """Handle a new session, which is the first or follows an expired one."""
 
     def session_expired(self, now_us: int) -> None:
-        """The registry has expired our session: our ephemeral nodes are gone. A new session follows."""
+        """Handle the expiry of the session and of its ephemeral nodes, before a new session is opened."""
 
     def watch_fired(self, kind: str, path: str, now_us: int) -> None: ...
 
@@ -45,7 +44,11 @@ class _Request:
 
 
 class RegistryClient:
-    """timeout_us: of the session, as asked for (zookeeper.session.timeout.ms)"""
+    """One broker's client of the registry.
+
+    Args:
+        timeout_us: requested session timeout (zookeeper.session.timeout.ms).
+    """
 
     def __init__(
         self,
@@ -72,23 +75,21 @@ class RegistryClient:
         self._ping: Timer | None = None
         self._silence: Timer | None = None
 
-    @property
-    def is_connected(self) -> bool:
-        """Connected within a session: requests are sent at once."""
-        return self._is_ready
-
     def start(self, now_us: int) -> None:
         self._connect(now_us)
 
     def execute(self, operation: Operation, on_results: OnResults) -> None:
-        """One operation; its results come in the order of asking, when there is a connection."""
+        """Execute an operation, and pass its results to `on_results`.
+
+        Without a connection it is sent later. If the session expires first, the result is SESSION_EXPIRED.
+        """
         request = _Request(operation, on_results)
         self._requests.append(request)
         if self._is_ready:
             self._send(request)
 
     def close(self) -> None:
-        """End the session in order: its ephemeral files go at once. Impossible without a connection."""
+        """Close the session, which deletes its ephemeral nodes immediately, unless there is no connection."""
         if self._is_ready:
             self._transmit({"op": "close"})
 
@@ -110,7 +111,7 @@ class RegistryClient:
             }
         )
 
-    def disconnected(self, reason: str, now_us: int) -> None:
+    def disconnected(self, now_us: int) -> None:
         self._leave()
         self._outbox.timers.at(now_us + RECONNECT_US, self._connect)
 
@@ -123,7 +124,7 @@ class RegistryClient:
                 timer.cancel()
 
     def _expect_answer(self, now_us: int) -> None:
-        """Two thirds of a session without a word: the connection is no good (ClientCnxn.readTimeout)."""
+        """Restart the connection's timeout, which is two thirds of the session timeout (ClientCnxn.readTimeout)."""
         if self._silence is not None:
             self._silence.cancel()
         self._silence = self._outbox.timers.at(now_us + self._timeout_us * 2 // 3, self._give_up)
@@ -131,10 +132,10 @@ class RegistryClient:
     def _give_up(self, now_us: int) -> None:
         if self._connection is not None:
             self._outbox.close(self._connection)
-        self.disconnected("no answer in time", now_us)
+        self.disconnected(now_us)
 
     def _ping_later(self, now_us: int) -> None:
-        """A third of a session after the last ping: half of the time after which we would give up."""
+        """Schedule a ping after a third of the session timeout, which is half of the connection's timeout."""
         self._ping = self._outbox.timers.at(now_us + self._timeout_us // 3, self._send_ping)
 
     def _send_ping(self, now_us: int) -> None:
@@ -179,7 +180,7 @@ class RegistryClient:
             self._events.session_began(now_us)
 
     def _expired(self, now_us: int) -> None:
-        """source: ZooKeeperClient.scheduleReinitialize"""
+        """Fail all requests, and open a new session. Source: ZooKeeperClient.scheduleReinitialize"""
         self._data_watches.clear()
         self._child_watches.clear()
         failed, self._requests = self._requests, deque()

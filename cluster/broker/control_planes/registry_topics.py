@@ -1,6 +1,6 @@
-"""Topics of the ZooKeeper era: brokers write them into the registry, for clients and for themselves.
+"""The creation of topics in the ZooKeeper era, in which brokers write them to the registry.
 
-source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, KafkaApis.createInternalTopic
+Source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, KafkaApis.createInternalTopic
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ from cluster.messages.admin import topic_requests
 from cluster.messages.admin.requests import AdminRequest
 from cluster.messages.refusals import refusal
 from cluster.messages.topic_files import creation
-from cluster.node import ConnectionId
-from cluster.protocol import cold
-from cluster.protocol.versions import RequestHeader
-from cluster.server.responder import Responder
+from cluster.server.responder import Call, Responder
 from controller.inputs import CreateTopic, CreateTopicReply
 from controller.zookeeper import znodes
 from controller.zookeeper.kafka_controller import KafkaController
@@ -29,7 +26,7 @@ from replica.errors import ErrorCode, KafkaError
 
 
 class RegistryTopics:
-    """Requests of clients that only the controller carries out."""
+    """The creation of topics in the registry, for clients' requests and for the broker itself."""
 
     def __init__(
         self,
@@ -48,11 +45,13 @@ class RegistryTopics:
         self._responder = responder
         self._created = 0
         self._under_way: dict[str, int] = {}
-        """Partitions of topics that were written here and that are not in the metadata yet."""
+        """Number of partitions by topic, for topics written by this broker that are not in its metadata yet."""
 
     def create(self, wanted: WantedTopic, now_us: int) -> None:
-        """Placed here, written here; another broker may be faster, and that is as good. With too few brokers the
-        topic is not created, and the client retries."""
+        """Assign replicas and write the topic, unless another broker has written it first.
+
+        With too few brokers the topic is not created, and the client retries.
+        """
         event = CreateTopic(
             now_us=now_us,
             name=wanted.name,
@@ -66,29 +65,29 @@ class RegistryTopics:
         self._created += 1
         return uuid5(self._identity.incarnation_id, f"topic {self._created}")
 
-    def create_topics(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        """The handler of CreateTopics."""
-        # Simplified: answered when it is written; Kafka waits for the metadata to reach this broker, up to the timeout.
-        request = cold.decode_request(header, frame)
+    def create_topics(self, call: Call) -> None:
+        """Handle a CreateTopics request."""
+        # Simplified: answered when the topic is written; Kafka waits until the metadata of this broker has the topic.
+        request = call.decoded()
         if not self._controller.is_active:
-            self._responder.pass_on(connection, header, refusal(header, frame, ErrorCode.NOT_CONTROLLER))
+            self._responder.pass_on(call, refusal(call.header, call.frame, ErrorCode.NOT_CONTROLLER))
             return
-        asked = topic_requests.create_topics(AdminRequest(header, request, self._cache.image, self._config, now_us))
+        asked = topic_requests.create_topics(
+            AdminRequest(call.header, request, self._cache.image, self._config, call.now_us)
+        )
         wanted = [entry.what for entry in asked.entries if isinstance(entry.what, CreateTopic)]
         replies: list[CreateTopicReply | None] = [None] * len(wanted)
 
-        def replied(place: int, reply: CreateTopicReply) -> None:
-            replies[place] = reply
+        def replied(index: int, reply: CreateTopicReply) -> None:
+            replies[index] = reply
             done = [reply for reply in replies if reply is not None]
             if len(done) == len(replies):
-                self._responder.answer(connection, header, **asked.answer(done))
+                self._responder.answer(call, **asked.answer(done))
 
         if not wanted:
-            self._responder.answer(connection, header, **asked.answer(()))
-        for place, event in enumerate(wanted):
-            self._create(event, partial(replied, place))
+            self._responder.answer(call, **asked.answer(()))
+        for index, event in enumerate(wanted):
+            self._create(event, partial(replied, index))
 
     def _create(self, given: CreateTopic, reply: Callable[[CreateTopicReply], None]) -> None:
         known = self._cache.image.topics

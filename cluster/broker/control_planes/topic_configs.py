@@ -1,7 +1,7 @@
-"""A ZooKeeper-era broker's copy of topics' settings: read from the registry when a topic is first hosted, and again
-whenever it changes. source: ConfigRepository of the ZooKeeper era, DynamicConfigManager
+"""A ZooKeeper-era broker's copy of the settings of topics that have replicas on it, kept up to date by watches.
 
-Differs from Kafka: each topic's file is watched; Kafka leaves a note in /config/changes for every change.
+Differs from Kafka: here each topic's node is watched; Kafka writes a notification to /config/changes for every change.
+Source: ConfigRepository of the ZooKeeper era, DynamicConfigManager
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from replica.config import TopicConfig
 
 
 class TopicConfigs:
-    """on_change: a topic of the metadata whose settings have changed since they were first read"""
+    """The settings of topics with replicas on this broker; `on_change` is called with a topic that has changed."""
 
     def __init__(self, client: RegistryClient, cache: MetadataCache, on_change: Callable[[str, int], None]) -> None:
         self._known: dict[str, dict[str, str]] = {}
@@ -29,7 +29,7 @@ class TopicConfigs:
         self._on_change = on_change
 
     def ensure(self, topics: Sequence[str], then: Callable[[int], None], now_us: int) -> None:
-        """Call `then` once the settings of all `topics` are known; until then they are asked for one by one."""
+        """Call `then` once the settings of all topics are known; unknown settings are read one topic at a time."""
         missing = next((topic for topic in topics if topic not in self._known), None)
         if missing is None:
             then(now_us)
@@ -42,7 +42,10 @@ class TopicConfigs:
         self._client.execute(GetData(path=znodes.config_path(missing), watch=True), read)
 
     def image_of(self, topic: str, topic_id: UUID) -> TopicImage:
-        """The cache's entry of a topic, with its settings; a new one has no partitions until UpdateMetadata comes."""
+        """Return the topic in the metadata cache, with its settings.
+
+        A new topic is added to the cache; it has no partitions until an UpdateMetadata request brings them.
+        """
         image = self._cache.image
         config = self._known.get(topic, {})
         known = image.topics.get(topic)
@@ -50,19 +53,22 @@ class TopicConfigs:
             known = TopicImage(topic_id=topic_id, config={}, log_config=TopicConfig(), partitions={})
             image.add_topic(topic, known)
         log_config = TopicConfig().with_own(config)
-        # A broker's own flush policy wins over the topic's default, as its server.properties would.
+        # The broker's flush policy overrides the topic's default, as in its server.properties.
         flush_messages = min(log_config.flush_messages, image.topic_defaults.flush_messages)
         known.config, known.log_config = dict(config), replace(log_config, flush_messages=flush_messages)
         return known
 
     def watch_fired(self, path: str) -> None:
-        """If it was a topic's file, it is read again, and watched on."""
+        """Read a topic's settings again after its watch has fired, and set a new watch."""
         topic = path.rpartition("/")[2]
         if path == znodes.config_path(topic):
             self._client.execute(GetData(path=path, watch=True), partial(self._changed, topic))
 
     def _take(self, topic: str, results: Sequence[Result]) -> None:
-        """A topic that is gone has Kafka's own defaults; after an expired session the next look shows it."""
+        """Store a topic's settings: Kafka's defaults if its node is missing.
+
+        After an expired session known settings are kept; the next read brings the current ones.
+        """
         (result,) = results
         if result.error is not RegistryError.SESSION_EXPIRED or topic not in self._known:
             self._known[topic] = znodes.config_of(result.data) if result.error is None else {}

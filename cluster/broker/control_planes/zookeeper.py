@@ -1,5 +1,6 @@
-"""The control plane of the ZooKeeper era as one broker has it: a session with the registry, a controller that it may
-become, and what it does with a controller's requests."""
+"""The control plane of the ZooKeeper era in one broker: its registry session, the requests of the controller, and the
+controller that this broker may itself become.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ from cluster.channel import Channel, OnAnswer
 from cluster.node import Outbox
 from cluster.protocol.versions import CREATE_TOPICS
 from cluster.server.responder import Handler, Responder
-from controller.inputs import OnReply
+from controller.inputs import ElectLeader, OnReply
 from controller.zookeeper.kafka_controller import KafkaController
-from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId
 
 
 class ActiveControllerChannel(Channel):
-    """To the controller of the moment when a request is made, or made again."""
+    """A channel to the active controller, whose address is looked up for each attempt of a request."""
 
     def __init__(self, outbox: Outbox, where: Callable[[], tuple[str, int]]) -> None:
         host, port = where()
@@ -51,7 +52,7 @@ class ZooKeeperPlane:
     """The `ControlPlane` of the ZooKeeper era."""
 
     metadata_log_dir = None
-    """There is no metadata log."""
+    """None because this era has no metadata log."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class ZooKeeperPlane:
             outbox=base.outbox,
             host=host,
             port=port,
-            timeout_us=base.config.registry_session_timeout_us,
+            timeout_us=base.config.zookeeper_session_timeout_ms * 1000,
             events=self,
         )
         self._controller = KafkaController(broker_id=base.broker_id, names=base.names, rules=base.rules)
@@ -99,27 +100,24 @@ class ZooKeeperPlane:
             self._topics.create(topic, now_us)
 
     def for_controller(self, key: int) -> Handler | None:
-        """Simplified: of what clients ask of a controller, only that topics are created."""
+        """Return the handler of CreateTopics. Simplified: the controller answers no other request of clients."""
         return self._topics.create_topics if key == CREATE_TOPICS else None
 
     def controller_id(self) -> BrokerId | None:
         return self._controller.active_controller
 
     def fetch_epoch(self) -> BrokerEpoch:
-        """Followers of this era do not say in which life they fetch."""
+        """Return -1, because followers of this era send no broker epoch."""
         return NO_BROKER_EPOCH
 
-    def elect_leader(
-        self, name: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
-    ) -> None:
-        process = self._controller.elect_leader(name, desired, unclean, answer)
-        self.zookeeper.runner.post(process, now_us)
+    def elect_leader(self, wanted: ElectLeader, answer: OnReply, now_us: int) -> None:
+        self.zookeeper.runner.post(self._controller.elect_leader(wanted, answer), now_us)
 
     def _topic_config_changed(self, topic: str, now_us: int) -> None:
         self._changes.apply([], [topic], now_us)
 
     def _where_the_controller_is(self) -> tuple[str, int]:
-        """While no controller is known the broker sends the request to itself, and gets NOT_CONTROLLER."""
+        """Return the controller's address, or this broker's, which answers NOT_CONTROLLER, if it is unknown."""
         known = self._base.cache.image.brokers.get(self._controller.active_controller)
         own = self._base.identity
         return (own.host, own.port) if known is None else (known.host, known.port)

@@ -1,6 +1,6 @@
-"""A broker's standing in the ZooKeeper era: a file in the registry that lives with its session, and an orderly end.
+"""A broker's membership in the ZooKeeper era: its ephemeral node in the registry, and its controlled shutdown.
 
-source: KafkaServer.startup and .controlledShutdown, KafkaZkClient.registerBroker, CheckedEphemeral
+Source: KafkaServer.startup and .controlledShutdown, KafkaZkClient.registerBroker, CheckedEphemeral
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ TRY_AGAIN_US = 1_000_000
 
 
 class ZooKeeperLifecycle:
-    """`broker_epoch` is the number of the transaction that made the broker's file, -1 until then.
+    """The registration of a broker in the registry.
 
-    Differs from Kafka: a broker that finds the file of its previous life tries again every second until that session is
-    over; Kafka's process ends with NodeExists, and its supervisor starts it again.
+    Differs from Kafka: a broker that finds the node of its previous incarnation retries every second until that session
+    has expired; Kafka's process ends with NodeExists, and its supervisor restarts it.
+
+    Attributes:
+        broker_epoch: number of the transaction that created the broker's node, -1 before the registration.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class ZooKeeperLifecycle:
         self._client.start(now_us)
 
     def stopped(self) -> None:
-        """The last thing a broker does is to close its session: the registry need not wait for it to run out."""
+        """Close the session, so that the registry removes the broker's node without waiting for the session timeout."""
         self.state = BrokerState.SHUTTING_DOWN
         self._client.close()
 
@@ -77,8 +80,7 @@ class ZooKeeperLifecycle:
             self._client.execute(GetData(path=self._path), self._found)
 
     def _found(self, results: Sequence[Result], now_us: int) -> None:
-        """The file is there: made by this session, whose connection broke before the answer came, or in a former life,
-        which may take a while to be over."""
+        """Handle an existing node of this broker, which this session or an earlier one has created."""
         (result,) = results
         if result.error is None and result.owner == self._client.session:
             self._registered(result, now_us)
@@ -95,11 +97,14 @@ class ZooKeeperLifecycle:
     # ---------------------------------------------------------------------------------------------- controlled shutdown
 
     def propagate_directory_failure(self, directory_id: UUID, now_us: int) -> None:
-        """Simplified: a failed log directory is not announced in the registry (log_dir_event_notification), so its
-        partitions keep their leader, as in KRaft before 3.7 (KIP-858)."""
+        """Do nothing.
+
+        Simplified: a failed log directory is not announced in the registry (log_dir_event_notification), so the leaders
+        of its partitions do not change, as in KRaft before 3.7 (KIP-858).
+        """
 
     def begin_controlled_shutdown(self, now_us: int) -> None:
-        """Ask the controller to take our leaderships away; a broker that is not running stops at once."""
+        """Ask the controller to move leaderships away from this broker; stop immediately if it is not running."""
         if self.state is BrokerState.RUNNING:
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
             self._ask_controller(now_us)
@@ -109,7 +114,7 @@ class ZooKeeperLifecycle:
     def _ask_controller(self, now_us: int) -> None:
         controller = self._cache.image.brokers.get(self._runner.controller.active_controller)
         if controller is None:
-            self._not_yet("the controller is not known", now_us)
+            self._not_yet(now_us)
             return
         self._channel = Channel(self._outbox, controller.host, controller.port)
         version = version_of(CONTROLLED_SHUTDOWN)
@@ -126,19 +131,19 @@ class ZooKeeperLifecycle:
             now_us,
         )
 
-    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+    def _answered(self, frame: bytearray | None, now_us: int) -> None:
         if frame is not None:
             answer = cold.decode_response(CONTROLLED_SHUTDOWN, version_of(CONTROLLED_SHUTDOWN), frame)
             if answer.error_code == ErrorCode.NONE and not answer.remaining_partitions:
                 self._events.stop(now_us)
                 return
         self._channel.close()
-        self._not_yet(reason, now_us)
+        self._not_yet(now_us)
 
-    def _not_yet(self, reason: str, now_us: int) -> None:
-        """After its retries the broker stops all the same: what it leads is offline until the controller notices.
+    def _not_yet(self, now_us: int) -> None:
+        """Retry after a pause, or stop after the last attempt.
 
-        It waits after the last of them, too.
+        The partitions that the broker still leads are then offline until the controller notices.
         """
         self._shutdown_attempts += 1
         is_last = self._shutdown_attempts >= self._config.controlled_shutdown_max_retries

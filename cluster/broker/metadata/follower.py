@@ -1,6 +1,6 @@
-"""A broker's copy of the metadata log: fetched from the active controller, applied record by record.
+"""A broker's copy of the metadata log, which it fetches from the active controller and applies record by record.
 
-The log is an ordinary one that travels in ordinary Fetch responses (KIP-500: brokers are observers of it).
+The metadata log is a log like those of topics, fetched with Fetch requests (KIP-500: brokers are observers of the log).
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
     from controller.snapshot import Snapshot
 
     OnSnapshot = Callable[[Snapshot | None, int, int], None]
-    """(the snapshot, or None: there is no answer or no such snapshot any more; its size in bytes; now_us)"""
+    """(snapshot, or None without a response or if it does not exist any more; its size in bytes; now_us)"""
 
 # ----------------------------------------------------------------------------------------------------- snapshot fetcher
 #
-# How a broker comes by a snapshot of the metadata: piece by piece, from the node that sent it there. KIP-630
+# A broker fetches a snapshot of the metadata in parts, from the controller whose response named it (KIP-630).
 
 
 class SnapshotFetcher:
-    """One snapshot from one controller, asked as the leader of `epoch`."""
+    """The fetch of one snapshot from a controller; `on_snapshot` gets it or None, its size in bytes, and now_us."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class SnapshotFetcher:
             now_us,
         )
 
-    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+    def _answered(self, frame: bytearray | None, now_us: int) -> None:
         answer = None if frame is None else decode_snapshot_answer(frame)
         if answer is None or answer.error is not ErrorCode.NONE:
             self._on_snapshot(None, 0, now_us)
@@ -98,26 +98,29 @@ class SnapshotFetcher:
 
 FETCH_VERSION = 12
 MAX_WAIT_MS = 1500
-"""Simplified: an observer of KRaft waits 500 ms; waiting longer only makes idle clusters cheaper to simulate."""
+"""The longest wait of a fetch. Simplified: 500 ms in KRaft; the longer wait makes idle clusters cheap to simulate."""
 MAX_BYTES = 8 << 20
 RETRY_US = 20_000
 TIMEOUT_US = 2_000_000
-"""controller.quorum.fetch.timeout.ms: an observer that hears nothing for so long tries again."""
+"""controller.quorum.fetch.timeout.ms: the time after which an observer without a response retries."""
 
 
 class MetadataCache:
-    """The cluster as this broker knows it, as of the last metadata record it has applied."""
+    """The cluster's metadata as of the last metadata record that this broker has applied."""
 
     def __init__(self, image: MetadataImage | None = None) -> None:
         self.image = image or MetadataImage()
 
     def is_eligible(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> bool:
-        """May this replica join an ISR: alive, not on its way out, and the incarnation we know (KIP-841, KIP-903)."""
+        """Return True if a replica may join an ISR: its broker is alive, not shutting down, and has this broker epoch.
+
+        Epoch -1 stands for fetches without one (KIP-841, KIP-903).
+        """
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.is_active and broker_epoch in (NO_BROKER_EPOCH, broker.broker_epoch)
 
     def alive_broker_epoch(self, broker_id: BrokerId) -> BrokerEpoch | None:
-        """None while the broker is fenced or unknown. source: KRaftMetadataCache.getAliveBrokerEpoch"""
+        """Return a broker's epoch; None if it is fenced or unknown. Source: KRaftMetadataCache.getAliveBrokerEpoch"""
         broker = self.image.brokers.get(broker_id)
         return None if broker is None or broker.fenced else broker.broker_epoch
 
@@ -128,15 +131,17 @@ class MetadataCache:
         return self.image.topic_names.get(topic) if isinstance(topic, UUID) else topic
 
     def missing_partition_error(self, topic_partition: TopicPartition) -> ErrorCode:
-        """Why we do not have a replica: there is none at all, or it is on other brokers (4.2)."""
+        """Return the error for a partition without a replica here, which may exist on other brokers (4.2)."""
         known = self.image.partition(topic_partition.topic, topic_partition.partition) is not None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class MetadataFollower:
-    """Long-polls the controller; `on_change` hears which partitions and which topics' configs changed, in log order.
+    """The client that fetches metadata from the controller by long polls.
 
-    held: the partitions whose logs are on this broker's disks
+    Args:
+        held: returns the partitions whose logs are on this broker's disks.
+        on_change: called with changed partitions and with topics whose settings changed, in log order.
     """
 
     def __init__(
@@ -163,8 +168,8 @@ class MetadataFollower:
         self._events = events
 
     def fetch(self, now_us: int) -> None:
-        """Ask the leader; while it is not known or does not answer, the other voters in turn."""
-        # Simplified: Kafka takes one of them at random.
+        """Fetch from the leader, or from the other controllers in turn while the leader is unknown or silent."""
+        # Simplified: Kafka chooses another controller at random.
         leader_id = self._controller.leader_id
         voters = list(self._voters)
         if leader_id is None or self._asking_around:
@@ -187,7 +192,7 @@ class MetadataFollower:
             now_us,
         )
 
-    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+    def _answered(self, frame: bytearray | None, now_us: int) -> None:
         if frame is None:
             self._asking_around = True
             self._outbox.timers.at(now_us + RETRY_US, self.fetch)
@@ -215,10 +220,10 @@ class MetadataFollower:
         else:
             self.fetch(now_us)
 
-    def _fetch_snapshot(self, told: FetchedPartition, now_us: int) -> None:
-        """The next records are not in the controller's log any more."""
-        assert told.snapshot_id is not None
-        end = OffsetAndEpoch(told.snapshot_id.epoch, told.snapshot_id.end_offset)
+    def _fetch_snapshot(self, partition: FetchedPartition, now_us: int) -> None:
+        """Fetch a snapshot, because the controller's log no longer has the next records."""
+        assert partition.snapshot_id is not None
+        end = OffsetAndEpoch(partition.snapshot_id.epoch, partition.snapshot_id.end_offset)
         source = self._names(self._target)
 
         def fetched(snapshot: Snapshot | None, size_bytes: int, now_us: int) -> None:
@@ -232,13 +237,16 @@ class MetadataFollower:
             identity=self._identity,
             channel=self._voters[self._target],
             end=end,
-            epoch=self._controller.epoch if told.current_leader is None else told.current_leader.leader_epoch,
+            epoch=self._controller.epoch if partition.current_leader is None else partition.current_leader.leader_epoch,
             timeout_us=TIMEOUT_US,
             on_snapshot=fetched,
         ).fetch(now_us)
 
     def _load(self, snapshot: Snapshot, source: str, size_bytes: int, now_us: int) -> None:
-        """source: BrokerMetadataPublisher, ReplicaManager.applyDelta of a delta that began with a snapshot"""
+        """Replace the metadata by a snapshot, and apply what changed.
+
+        Source: BrokerMetadataPublisher, ReplicaManager.applyDelta of a delta that began with a snapshot
+        """
         me, end = self._identity.name, snapshot.end
         had = self._cache.image.offset + 1
         before, after = self._cache.image, snapshot.image(self._cache.image.empty())
@@ -254,12 +262,7 @@ class MetadataFollower:
         )
         self._cache.image = after
         self._recorder.emit(
-            SnapshotLoaded(
-                node=me,
-                offset=end.offset,
-                controller_epoch=end.epoch,
-                cause=LoadingCause.BEHIND,
-            )
+            SnapshotLoaded(node=me, offset=end.offset, controller_epoch=end.epoch, cause=LoadingCause.BEHIND)
         )
         from controller.snapshot import changed_configs, changed_partitions
 
@@ -268,7 +271,7 @@ class MetadataFollower:
             self._events.quotas_changed()
         if (before.broker_config, before.feature_levels) != (after.broker_config, after.feature_levels):
             self._events.settings_changed(now_us)
-        # A topic that was deleted meanwhile is in no snapshot: its logs are found on the disk (isStrayKraftReplica).
+        # A topic deleted before the snapshot is not in it; its logs are still on disk (isStrayKraftReplica).
         changed.update((name, None) for name in self._held() if not self._is_replica_of(name, after))
         self._on_change(list(changed), changed_configs(before, after), now_us)
 
@@ -281,7 +284,7 @@ class MetadataFollower:
         if leader is not None:
             leader_id = None if leader.leader_id == NO_BROKER else leader.leader_id
             self._controller.learn(leader_id, leader.leader_epoch)
-        # A voter that refuses and names itself or the leader we know has nothing new to say.
+        # If the voter refuses although it is the known leader, the next fetch goes to another voter.
         self._asking_around = partition.error is not ErrorCode.NONE and self._controller.leader_id == self._target
 
     def _apply(self, data: memoryview, changed: dict[TopicPartition, None], configured: dict[str, None]) -> None:
@@ -295,8 +298,8 @@ class MetadataFollower:
                     deleted = image.topics[record.name].partitions
                     changed.update(dict.fromkeys(TopicPartition(record.name, number) for number in sorted(deleted)))
                 elif isinstance(record, ClearElrRecord):
-                    # It raises the partition epochs (TopicDelta.maybeClearElr): a leader that did not know would
-                    # propose ISRs in vain.
+                    # This record raises the partition epochs (TopicDelta.maybeClearElr). With the old epochs,
+                    # leaders' ISR proposals would be refused.
                     changed.update(dict.fromkeys(image.with_elr(record.topic)))
                 defaults = image.topic_defaults
                 image.apply(record, entry.offset)

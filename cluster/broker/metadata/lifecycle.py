@@ -1,7 +1,8 @@
-"""A broker's standing with the controller: registration, heartbeats, fencing, controlled shutdown.
+"""A broker's membership as the controller decides it: registration, heartbeats, fencing, controlled shutdown.
 
-source: BrokerLifecycleManager (3.9 and 4.1): the next heartbeat leaves one interval after the last answer, 10 ms after
-it while the broker has yet to catch up, 50 ms after the first answer of a controlled shutdown.
+The next heartbeat is sent one interval after the last response; 10 ms after it while the broker has not caught up with
+the metadata log, and 50 ms after the first response of a controlled shutdown.
+Source: BrokerLifecycleManager (3.9 and 4.1)
 """
 
 from __future__ import annotations
@@ -37,15 +38,18 @@ STARTING_INTERVAL_US = 10_000
 SHUTDOWN_INTERVAL_US = 50_000
 FIRST_BACKOFF_US = 100_000
 BETWEEN_BROKERS = "INTERNAL"
-"""Name of a listener that is for brokers alone."""
+"""The name of a listener that only brokers use."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """The identity of a broker process: one per incarnation.
+    """The identity of one incarnation of a broker.
 
-    host, port: of its first listener, by which brokers find it     protocol: that clients speak there
-    endpoints: where clients find it besides     bound: where it listens for them
+    Attributes:
+        host, port: address of its first listener, which brokers use.
+        protocol: security protocol of clients on the first listener.
+        endpoints: further advertised addresses, for clients.
+        bound: addresses on which the broker listens for `endpoints`.
     """
 
     broker_id: BrokerId
@@ -60,7 +64,10 @@ class BrokerIdentity:
 
     @property
     def all_endpoints(self) -> tuple[Endpoint, ...]:
-        """The first listener bears the name of its protocol, unless clients find that one at another address."""
+        """All endpoints, the first listener before `endpoints`.
+
+        The first is named by its protocol, unless one of `endpoints` has that name; then it is for brokers only.
+        """
         is_between_brokers = any(one.name == self.protocol for one in self.endpoints)
         name, protocol = (BETWEEN_BROKERS, "PLAINTEXT") if is_between_brokers else (self.protocol, self.protocol)
         return Endpoint(name, self.host, self.port, protocol), *self.endpoints
@@ -68,10 +75,12 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerBase:
-    """What a broker's process begins with, made before its parts; each of them is built from it.
+    """The objects from which a broker's parts are built.
 
-    config: as it was at the start     running: as it is now
-    disks: by the names of its log directories, that of the metadata log first
+    Attributes:
+        config: configuration at the start.
+        running: current configuration.
+        disks: each disk by the name of its log directory, the disk of the metadata log first.
     """
 
     identity: BrokerIdentity
@@ -95,31 +104,33 @@ class BrokerBase:
 
 
 class BrokerEvents(Protocol):
-    """What a broker hears from its control plane."""
+    """The listener of events from a broker's control plane."""
 
     def quotas_changed(self) -> None:
-        """The metadata has other quotas of clients than before."""
+        """Apply changed quotas of clients."""
 
     def settings_changed(self, now_us: int) -> None:
-        """The metadata has other settings of brokers than before."""
+        """Apply changed settings of brokers."""
 
     def unfenced(self, now_us: int) -> None:
-        """For the first time, by the controller."""
+        """Begin to serve clients, because the controller has unfenced the broker for the first time."""
 
     def stop(self, now_us: int) -> None:
-        """It may stop now, or has to."""
+        """Stop the broker, because the controller allows it or because it has to."""
 
 
 class HeartbeatTimes:
-    """How long a heartbeat waits for its answer, and how long after a failure the next one leaves.
+    """The timeout of a heartbeat, and the delay of the next heartbeat after a failure, by the rule `heartbeats`.
 
-    | `heartbeats` | for an answer | after a failure |
-    |---|---|---|
-    | backoff | half a session (KAFKA-14392) | 100 ms, twice as long each time, up to a session |
-    | interval | `broker.heartbeat.interval.ms` | the same: without a backoff (KAFKA-19294) |
+        | `heartbeats` | timeout | delay after a failure |
+        |---|---|---|
+        | backoff | half the session timeout (KAFKA-14392) | 100 ms, doubled each time, up to the session timeout |
+        | interval | `broker.heartbeat.interval.ms` | the same: without a backoff (KAFKA-19294) |
 
-    phase_us: where in its interval the first heartbeat of a running broker falls; None: one after it was unfenced
-    source: BrokerServer.startup (brokerLifecycleChannelManager), BrokerLifecycleManager.resendExponentialBackoff
+    Args:
+        phase_us: phase of a running broker's heartbeats within their interval; None to count from its unfencing.
+
+    Source: BrokerServer.startup (brokerLifecycleChannelManager), BrokerLifecycleManager.resendExponentialBackoff
     """
 
     def __init__(self, config: BrokerConfig, rules: Rules, phase_us: int | None = None) -> None:
@@ -130,11 +141,11 @@ class HeartbeatTimes:
         self.timeout_us = self._session_us // 2 if self._has_backoff else self._interval_us
 
     def first_us(self, now_us: int) -> int:
-        """How long after it was unfenced a broker sends the next one."""
+        """Return the delay from a broker's unfencing to its next heartbeat."""
         return until_next_us(now_us, self._interval_us, self._phase_us)
 
     def after_failure_us(self, failures: int) -> int:
-        """failures: how many there have been before this one since the last success"""
+        """Return the delay after a failure that was preceded by this number of failures since the last success."""
         if not self._has_backoff:
             return self._interval_us
         # Simplified: Kafka adds 2 % of jitter to this backoff.
@@ -142,7 +153,7 @@ class HeartbeatTimes:
 
 
 class BrokerState(Enum):
-    """source: BrokerState.java"""
+    """The state of a broker. Source: BrokerState.java"""
 
     STARTING = "starting"
     RECOVERY = "recovery"
@@ -152,9 +163,10 @@ class BrokerState(Enum):
 
 
 class BrokerLifecycle:
-    """`broker_epoch` is -1 until registered. A broker that the controller has fenced notices nothing and goes on.
+    """The registration and the heartbeats of a broker; a broker does not notice that the controller has fenced it.
 
-    log_dirs: ids of those that are online, of a broker that has several
+    Args:
+        log_dirs: ids of the online log directories; empty if the broker has a single directory that is not new.
     """
 
     def __init__(
@@ -179,19 +191,19 @@ class BrokerLifecycle:
         self._previous_broker_epoch = previous_broker_epoch
         self._log_dirs = log_dirs
         self._offline_dirs: dict[UUID, bool] = {}
-        """Whether the controller has heard of it."""
+        """For each failed directory, True once the controller knows of the failure."""
         self._on_caught_up = on_caught_up
         self._timer: Timer | None = None
         self._failures = 0
         self._is_ready_to_unfence = False
         self._at_once = False
-        """The next heartbeat does not wait for its interval: it was wanted while another was in flight."""
+        """True to send the next heartbeat without delay, because it was requested while another was in flight."""
         self._answered_in_shutdown = False
         self._times = times
 
     @property
     def serving(self) -> bool:
-        """Requests of clients and followers are processed; before, they wait in their connections."""
+        """True once requests of clients and followers are processed; earlier requests wait in their connections."""
         return self.state in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
 
     def start(self, now_us: int) -> None:
@@ -200,12 +212,12 @@ class BrokerLifecycle:
         self._register(now_us)
 
     def _give_up(self, now_us: int) -> None:
-        """source: RegistrationTimeoutEvent"""
+        """Stop if the registration has timed out. Source: RegistrationTimeoutEvent"""
         if self.broker_epoch == NO_BROKER_EPOCH:
             self._events.stop(now_us)
 
     def begin_controlled_shutdown(self, now_us: int) -> None:
-        """Ask the controller to move leaderships away; a broker that is not running stops at once."""
+        """Ask the controller to move leaderships away from this broker; stop immediately if it is not running."""
         if self.state is BrokerState.RUNNING:
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
             self._communicate_at_once(now_us)
@@ -213,10 +225,7 @@ class BrokerLifecycle:
             self._events.stop(now_us)
 
     def ready_to_unfence(self, now_us: int) -> None:
-        """Every replica has its role: the next heartbeat, which leaves at once, says so.
-
-        source: SetReadyToUnfenceEvent
-        """
+        """Report in an immediate heartbeat that every replica has its role. Source: SetReadyToUnfenceEvent"""
         self._is_ready_to_unfence = True
         self._communicate_at_once(now_us)
 
@@ -224,8 +233,10 @@ class BrokerLifecycle:
         self.state = BrokerState.SHUTTING_DOWN
 
     def propagate_directory_failure(self, directory_id: UUID, now_us: int) -> None:
-        """Report to the controller with the next heartbeat, sent at once; give up if no report succeeds for
-        log.dir.failure.timeout.ms. source: OfflineDirEvent, OfflineDirBrokerFailureEvent"""
+        """Report a failed directory in a heartbeat, and stop if no report succeeds within log.dir.failure.timeout.ms.
+
+        Source: OfflineDirEvent, OfflineDirBrokerFailureEvent
+        """
         self._offline_dirs[directory_id] = False
         timeout_us = self._config.log_dir_failure_timeout_ms * 1000
         self._outbox.timers.at(now_us + timeout_us, lambda now_us: self._give_up_on(directory_id, now_us))
@@ -266,8 +277,11 @@ class BrokerLifecycle:
             now_us,
         )
 
-    def _registered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
-        """DUPLICATE_BROKER_REGISTRATION, too, is just tried again: the session of an earlier life has to end first."""
+    def _registered(self, frame: bytearray | None, now_us: int) -> None:
+        """Handle the response to a registration.
+
+        DUPLICATE_BROKER_REGISTRATION is retried like other errors, until the session of the earlier incarnation ends.
+        """
         if frame is not None:
             answer = cold.decode_response(BROKER_REGISTRATION, REGISTRATION_VERSION, frame)
             if answer.error_code == ErrorCode.NONE:
@@ -290,25 +304,28 @@ class BrokerLifecycle:
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=list(self._offline_dirs),
         )
-        told = list(self._offline_dirs)
+        reported = list(self._offline_dirs)
         self._channel.request(
             BROKER_HEARTBEAT,
             lambda correlation_id: cold.encode_request(
                 BROKER_HEARTBEAT, HEARTBEAT_VERSION, correlation_id, self._identity.name, entity
             ),
-            lambda frame, reason, now_us: self._answered(frame, told, now_us),
+            lambda frame, now_us: self._answered(frame, reported, now_us),
             self._times.timeout_us,
             now_us,
         )
 
-    def _answered(self, frame: bytearray | None, told: Sequence[UUID], now_us: int) -> None:
-        """A broker whose epoch is stale keeps on trying in vain: Kafka does not register again, either."""
+    def _answered(self, frame: bytearray | None, reported: Sequence[UUID], now_us: int) -> None:
+        """Handle the response to a heartbeat.
+
+        With a stale epoch all retries fail: Kafka's broker does not register again either.
+        """
         answer = None if frame is None else cold.decode_response(BROKER_HEARTBEAT, HEARTBEAT_VERSION, frame)
         if answer is None or answer.error_code != ErrorCode.NONE:
             self._after_failure(self._heartbeat, now_us)
             return
         self._failures = 0
-        self._offline_dirs.update(dict.fromkeys(told, True))
+        self._offline_dirs.update(dict.fromkeys(reported, True))
         interval_us = self._config.broker_heartbeat_interval_ms * 1000
         match self.state:
             case BrokerState.STARTING if answer.is_caught_up:

@@ -1,5 +1,5 @@
-"""The replicas of one broker: the replica manager, its partitions, fetchers and fetch sessions, requests that
-wait, quotas, deletion of records, and disks that fail.
+"""The replicas of one broker: replica manager, partitions, fetchers, fetch sessions, waiting requests, quotas, deletion
+of records, failing disks.
 
 May import: cluster, cluster.broker.metadata, cluster.messages, cluster.protocol, cluster.server.
 Open first: manager.py.

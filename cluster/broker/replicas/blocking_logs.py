@@ -1,11 +1,12 @@
-"""Between a broker's handlers and its logs: appends and reads that take the disk some time block their handler for it.
+"""Appends and reads that keep a broker's request handler busy for as long as a slow disk needs.
 
-Looking into batches takes the processor some time, a long one if they are large or compressed. Live, this is done apart
-from all else, and no handler is kept by it (differs from Kafka); the connection has one request at a time, and waits.
+An append ends when the disk has written it; a change of its partition's leadership waits until then (PartitionLocks).
+With a disk that takes no time, appends and reads end immediately.
 
-With a disk that takes no time everything passes at once. An append is decided on when it has been written: whether this
-broker leads cannot change before, for the change waits (PartitionLocks).
-source: ReplicaManager.appendRecords and fetchMessages, which run in a handler's thread
+Inspecting large or compressed batches takes long. In live mode a worker thread does this without occupying a handler
+(differs from Kafka); meanwhile the connection accepts no other request.
+
+Source: ReplicaManager.appendRecords and fetchMessages, which run in a handler's thread
 """
 
 from __future__ import annotations
@@ -27,18 +28,17 @@ from replica.log.batches.validation import InsideLimits, Inspected, inspect, lim
 
 # ------------------------------------------------------------------------------------------------------ partition locks
 #
-# An append in progress keeps a change of its partition's leadership waiting, and that keeps new appends waiting.
+# An append in progress delays a change of its partition's leadership, and a waiting change delays new appends.
 #
 # source: Partition.leaderIsrUpdateLock (appends hold it for reading, makeLeader and makeFollower for writing; a reader
-# does not overtake a waiting writer), AbstractFetcherThread.partitionMapLock. Simplified: fetches and changes of the
-# ISR
-# do not wait for an append in progress.
+# does not overtake a waiting writer), AbstractFetcherThread.partitionMapLock.
+# Simplified: fetches and ISR changes do not wait for an append in progress.
 
 Work = Callable[[int], None]
 
 
 class PartitionLocks:
-    """Changes are made in their order, each once no append to its partitions is in progress."""
+    """The locks of partitions: changes are made in order, each once no append to its partitions is in progress."""
 
     __slots__ = ("_appending", "_behind", "_changes")
 
@@ -66,14 +66,14 @@ class PartitionLocks:
 
     @property
     def are_free(self) -> bool:
-        """No change is waiting."""
+        """True if no change is waiting."""
         return not self._changes
 
     def is_change_waiting(self, names: Sequence[TopicPartition]) -> bool:
         return any(name in waiting for waiting, _ in self._changes for name in names)
 
     def after_changes(self, work: Work) -> None:
-        """Do `work` once no change waits any more."""
+        """Do `work` once no change is waiting."""
         self._behind.append(work)
 
     def _make_changes(self, now_us: int) -> None:
@@ -90,10 +90,10 @@ Entries = Sequence[tuple[TopicPartition, memoryview | None]]
 
 
 class BlockingLogs:
-    """Called by the work of a handler, for which it blocks that handler.
+    """The appends and reads of request handlers, each of which blocks its handler while the disk is busy.
 
-    Simplified: the appends of one request become visible together, when the last of them is written; a read takes its
-    time in the handler, where Kafka reads headers there and the records in the network thread, by sendfile.
+    Simplified: the appends of one request become visible together, when the last one is written. The whole read blocks
+    the handler; in Kafka only headers are read there, and the records in the network thread, by sendfile.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class BlockingLogs:
             begin_unless_barred(now_us)
 
     def _pass_at_once(self, entries: Entries) -> bool:
-        """Whether neither a slow disk nor a change of leadership keeps them waiting, which is as good as always."""
+        """Return True if no slow disk and no change of leadership delays the append, which is the usual case."""
         partitions = self._replicas.partitions
         for name, _ in entries:
             partition = partitions.get(name)
@@ -162,14 +162,14 @@ class BlockingLogs:
         return self._locks.are_free
 
     def _to_inspect(self, name: TopicPartition, records: memoryview | None) -> tuple[memoryview, InsideLimits] | None:
-        """The batch, and how much may be in it; None: it is refused or not known yet."""
+        """Return the batch to inspect and its limits, None if it is refused or the partition is unknown."""
         partition = self._replicas.partitions.get(name)
         if partition is None or partition.leader is None or records is None:
             return None
         return records, limits_inside(partition.log.config)
 
     def _written_us(self, required_acks: int, entries: Entries, now_us: int) -> int:
-        """When the disk has written what will be appended; batches refused before are not written."""
+        """Return when the disk will have written the batches that are not refused."""
         written_us = now_us
         for name, records in entries:
             partition = self._replicas.partitions.get(name)
@@ -203,7 +203,7 @@ class BlockingLogs:
             self._timers.at(read_us, self._handlers.block(fetch))
 
     def _read_us(self, params: FetchParams, wanted: list[tuple[TopicPartition, FetchPartition]], now_us: int) -> int:
-        """When the disk has read what there is; the fetch counts as made then (Partition.fetchRecords reads first)."""
+        """Return when the disk will have read the records; max.wait counts from then on (Partition.fetchRecords)."""
         read_us = now_us
         for name, entry in wanted:
             partition = self._replicas.partitions.get(name)
@@ -218,9 +218,11 @@ class BlockingLogs:
     def _answer(
         self, respond: Callable[[FetchResults, int], None], asked_us: int, results: FetchResults, now_us: int
     ) -> None:
-        """A fetch that waited for records, since `asked_us`, has them read when they come, by their handler.
-        Simplified: that one is not held up."""
-        if now_us == asked_us:  # Their time is over already.
+        """Respond once the disk has read the records of a fetch that began at `asked_us`.
+
+        Simplified: records that the fetch waited for do not block the handler that appended them.
+        """
+        if now_us == asked_us:  # The fetch did not wait, and its reading time has passed already.
             respond(results, now_us)
             return
         read_us = now_us

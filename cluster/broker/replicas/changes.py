@@ -1,6 +1,6 @@
-"""Effects of a metadata change on the replicas of one broker: delete, lead or follow, in that order.
+"""The effects of a metadata change on the replicas of one broker: it deletes, leads or follows them, in that order.
 
-source: ReplicaManager.applyDelta, TopicDelta.localChanges, BrokerMetadataPublisher.scala
+Source: ReplicaManager.applyDelta, TopicDelta.localChanges, BrokerMetadataPublisher.scala
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replica.trace.events import ReplicaDeleted
 
 
 class AssignedPartition(NamedTuple):
-    """One partition that this broker has a replica of, as the controller wants it."""
+    """A partition with a replica on this broker, as the metadata describes it."""
 
     name: TopicPartition
     topic: TopicImage
@@ -30,7 +30,7 @@ class AssignedPartition(NamedTuple):
 
 
 class Roles(Protocol):
-    """Learns which partitions this broker now leads, now follows, or no longer hosts."""
+    """A listener for partitions that this broker leads, follows or no longer hosts."""
 
     def led(self, name: TopicPartition, leader_epoch: LeaderEpoch, now_us: int) -> None: ...
 
@@ -40,9 +40,11 @@ class Roles(Protocol):
 
 
 class ReplicaChanges:
-    """in_controlled_shutdown: replicas that have left the ISR are then not fetched any more.
+    """The part of a broker that applies metadata changes to its replicas.
 
-    roles: notified when the replicas have taken theirs up
+    Attributes:
+        in_controlled_shutdown: if True, replicas outside the ISR stop fetching.
+        roles: notified after the replicas have taken their roles.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class ReplicaChanges:
         self._roles = roles
 
     def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
-        """changed: partitions     configured: topics; both in the order of the metadata log"""
+        """Apply changed partitions and topics with changed settings, in the order of the metadata log."""
         assigned: list[AssignedPartition] = []
         for name in changed:
             topic = self._cache.image.topics.get(name.topic)
@@ -83,7 +85,7 @@ class ReplicaChanges:
         self._roles.deleted(deleted, now_us)
 
     def assign(self, assigned: Sequence[AssignedPartition], now_us: int) -> None:
-        """Lead or follow each of these partitions, as far as that is news. source: becomeLeaderOrFollower"""
+        """Lead or follow each of these partitions whose state is new. Source: becomeLeaderOrFollower"""
         leaders: list[tuple[Partition, PartitionRegistration]] = []
         followers: list[tuple[Partition, PartitionRegistration]] = []
         for name, topic, registration in assigned:
@@ -106,12 +108,12 @@ class ReplicaChanges:
                 self._roles.not_led(name, registration.leader_epoch, now_us)
 
     def keep(self, name: TopicPartition, topic: TopicImage, now_us: int) -> None:
-        """Have a replica of this partition, and leave its role as it is."""
+        """Create a replica of this partition if there is none, without changing its role."""
         if name not in self._replicas.offline:
             self._partition(name, topic, now_us)
 
     def stop(self, partitions: Sequence[tuple[TopicPartition, bool]], now_us: int) -> None:
-        """Stop following these; delete the log of those with True. source: ReplicaManager.stopReplicas"""
+        """Stop following these partitions, and delete the logs of those with True. Source: stopReplicas"""
         for name, delete in partitions:
             partition = self._replicas.partitions.get(name)
             if delete:
@@ -126,9 +128,10 @@ class ReplicaChanges:
         self._roles.not_led(name, None, now_us)
 
     def _follow(self, followers: Sequence[tuple[Partition, PartitionRegistration]], now_us: int) -> None:
-        """All take up their roles first: a waiting fetch of several of them is answered with an error for each.
+        """Follow the leaders of these partitions.
 
-        source: applyLocalFollowersDelta, stopPartitions
+        All partitions get their role first, so that waiting fetches get an error for each.
+        Source: applyLocalFollowersDelta, stopPartitions
         """
         starting, stopping = [], []
         for partition, registration in followers:
@@ -155,7 +158,7 @@ class ReplicaChanges:
             return partition
         known = self._logs.topic_id(name)
         if known is not None and known != topic.topic_id:
-            self._delete(name, now_us)  # A topic of that name was deleted and created again.
+            self._delete(name, now_us)  # The topic was deleted and created again.
         partition = self._replicas.partitions[name] = self._open(name, topic)
         return partition
 
@@ -164,7 +167,7 @@ class ReplicaChanges:
         if log is None:
             log = self._logs.create(name, topic.log_config, topic.topic_id)
         else:
-            self._logs.set_config(name, topic.log_config)
+            self._logs.holder(name).set_config(name, topic.log_config)
         config = self._base.running.current
         return Partition(
             self._base,
@@ -191,7 +194,7 @@ class ReplicaChanges:
                 partition.configured(topic.log_config, now_us)
 
     def _delete(self, name: TopicPartition, now_us: int) -> None:
-        """source: stopPartitions; also the stray log of a topic that was deleted while we were down"""
+        """Delete a replica, or the stray log of a topic deleted while the broker was down. Source: stopPartitions"""
         self._fetchers.remove(name)
         self._replicas.remove(name)
         self._replicas.offline.pop(name, None)
@@ -212,6 +215,9 @@ class ReplicaChanges:
 
 
 def _is_news(partition: Partition, registration: PartitionRegistration) -> bool:
-    """A partition epoch may come twice: the answer to an AlterPartition can be faster than the metadata."""
+    """Return True unless a newer state of the partition is known.
+
+    A state may arrive twice, since the AlterPartition response can precede the metadata record.
+    """
     known = partition.registration
     return known is None or registration.partition_epoch >= known.partition_epoch

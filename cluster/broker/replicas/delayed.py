@@ -1,4 +1,7 @@
-"""Requests that wait: produces for the high watermark, fetches for bytes. Pure; the replica manager completes them."""
+"""Waiting requests: Produce requests wait for the high watermark, Fetch requests for bytes.
+
+No I/O happens here; the replica manager completes the requests.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,18 @@ FetchResults = list[tuple[TopicPartition, FetchPartitionResponse]]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ProduceParams:
-    """Batches to be appended: what a client's request, a coordinator or a marker wants, and who is answered.
+    """Batches to append for a client's request or for a coordinator, or transaction markers.
 
-    acks: -1 for all in-sync replicas, 0 or 1     timeout_us: how long they are waited for
-    inspected: what is in each batch, as far as that is known already
-    from_broker: the broker itself appends, no client: it is a coordinator's batch, or a marker
-    transactional_id: of the producer; its coordinator may have to be asked first
-    guard: of the question to it, where it was asked before
+    Attributes:
+        acks: -1 for all in-sync replicas, 0 or 1.
+        timeout_us: how long to wait for replicas.
+        inspected: contents of each batch, as far as already known.
+        respond: gets the results and the number of the causing event.
+        from_broker: True for a coordinator's batch or a marker, which the broker itself appends.
+        transactional_id: id of the producer, None without transactions; its coordinator may have to verify the
+            transaction first.
+        guard: guard of that verification, if it was made before.
+        transaction_version: transaction.version of the transaction that a marker ends.
     """
 
     acks: int
@@ -47,11 +55,12 @@ class ProduceParams:
     from_broker: bool = False
     transactional_id: str | None = None
     guard: int = NOT_ASKED_FOR
+    transaction_version: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class DelayedProduce:
-    """acks=all waits until the high watermark passes `required_offsets` of every partition (DelayedProduce.scala)."""
+    """A Produce with acks=all, which waits until all high watermarks pass `required_offsets` (DelayedProduce.scala)."""
 
     required_offsets: dict[TopicPartition, Offset]
     results: ProduceResults
@@ -59,16 +68,19 @@ class DelayedProduce:
     timer: Timer | None = None
 
     def fail(self, name: TopicPartition, error: ErrorCode) -> None:
-        """The records stay in the log, and the answer still says where (ProducePartitionStatus keeps its offsets)."""
+        """Set a partition's error; records stay in the log, offsets in the response (ProducePartitionStatus)."""
         self.results[name] = replace(self.results[name], error=error)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchParams:
-    """The fetching client or follower, and how long and for how much it waits (FetchParams.java).
+    """The client or follower that fetches, and the limits of its request (FetchParams.java).
 
-    resting: partitions it wants as well, each not looked at until it no longer rests
-    read_committed: no further than the last stable offset, and with the aborted transactions (isolation.level)
+    Attributes:
+        resting: further partitions of its session, which are unchanged and skipped (resting.py).
+        read_committed: True to read up to the last stable offset, with the list of aborted transactions
+            (isolation.level).
+        rack: rack of a consumer that may be sent to another replica (KIP-392); empty for all others.
     """
 
     replica_id: BrokerId
@@ -82,13 +94,16 @@ class FetchParams:
     from_follower: bool
     resting: RestingPartitions | None = None
     read_committed: bool = False
+    rack: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class DelayedFetch:
-    """A fetch with too few bytes to answer waits for more, for news that make waiting pointless, or for max.wait.
+    """A fetch that waits for more bytes, for a change that makes waiting pointless, or for max.wait.
 
-    listener: is called for partitions of its session that no longer rest
+    Attributes:
+        segment_bases: for each partition, base offset of the segment that had its fetch offset when the wait began.
+        listener: called for partitions of the session that are no longer skipped (resting.py).
     """
 
     params: FetchParams
@@ -102,24 +117,29 @@ class DelayedFetch:
     def available_bytes(
         self, partition: Partition, entry: FetchPartition, segment_base: Offset, is_throttled: bool
     ) -> int | None:
-        """Bytes of a partition that it could have now; None: waiting is pointless for any min.bytes.
+        """Return a partition's available bytes, None if the fetch has to be answered at once, whatever its min.bytes.
 
-        segment_base: of the segment that its offset lay in when it began to wait
-        is_throttled: the available bytes do not count (KIP-73)
-        raises: KafkaError, which also ends the waiting     source: DelayedFetch.tryComplete
+        Args:
+            segment_base: base offset of the segment that had the fetch offset when the wait began.
+            is_throttled: True if available bytes do not count (KIP-73).
+
+        Raises:
+            KafkaError: if the partition cannot be fetched, which ends the wait.
+
+        Source: DelayedFetch.tryComplete
         """
         partition.check_fetch(self.params, entry)
         log = partition.log
         upper_offset = log.log_end_offset if self.params.from_follower else partition.upper_offset(self.params)
         available = 0
         if entry.fetch_offset > upper_offset:
-            return None  # Truncated below it; or a consumer is ahead of a new leader's high watermark.
+            return None  # The log was truncated; or a consumer is ahead of a new leader's high watermark.
         if entry.fetch_offset < upper_offset:
             upper_base = log.segment_base_of(upper_offset)
             if is_throttled:
                 pass
             elif segment_base < upper_base:
-                return None  # No answer crosses a segment, so this one will not grow any more.
+                return None  # A response never crosses a segment, so this one cannot grow any more.
             elif segment_base == upper_base:
                 available = min(log.bytes_available(entry.fetch_offset, upper_offset), entry.max_bytes)
         if entry.last_fetched_epoch != UNDEFINED_EPOCH:
@@ -131,26 +151,26 @@ class DelayedFetch:
 
 # -------------------------------------------------------------------------------------------------- high watermark push
 #
-# The switch `hw-push`: is a fetch answered for the sake of a new high watermark alone?
+# The rule `hw-push`: whether a fetch is answered just to send a new high watermark.
 #
-# `immediate` was Kafka 2.4 only, for consumers that read from followers (KIP-392): a fetch is answered as soon as the
-# high watermark is above the one last sent to the follower. It raised the rate of fetches by half or more, and was
-# taken out again (KAFKA-9731, KAFKA-9952); since then the news waits for the next answer, at most
+# `immediate` existed only in Kafka 2.4, for consumers that read from followers (KIP-392): a fetch is answered as soon
+# as the high watermark is above the one last sent to the follower. This raised the rate of fetches by half or more,
+# and was removed (KAFKA-9731, KAFKA-9952). Since then a new high watermark waits for the next response, at most
 # replica.fetch.wait.max.ms.
-# Simplified: for every fetch of a follower, as in 2.4.0; from 2.4.2 on only where a replica selector was configured.
+# Simplified: it applies to every follower, as in 2.4.0; from 2.4.2 on only if a replica selector is configured.
 # source: 2.4 Replica.lastSentHighWatermark, DelayedFetch.tryComplete (case H), LogReadResult.followerNeedsHwUpdate
 
 
 def pushes_high_watermark(rules: Rules) -> bool:
-    """Whether the switch is on."""
+    """Return True if the rule `hw-push` has a fetch answered just to send a new high watermark."""
     return rules.hw_push == "immediate"
 
 
 class HighWatermarkPush:
     """The last high watermark sent to each follower of one partition, as its leader recorded it.
 
-    Only the first read of a fetch is recorded. An answer that was parked and brings a newer one is not: the fetch that
-    follows is then answered at once, with nothing new. That is where Kafka's additional fetches came from.
+    Only the high watermark at the first read of a fetch is recorded. If the fetch waits and is answered with a newer
+    one, the next fetch is answered immediately with nothing new. These were Kafka's additional fetches.
     """
 
     __slots__ = ("_sent",)
@@ -159,11 +179,11 @@ class HighWatermarkPush:
         self._sent: dict[BrokerId, Offset] = {}
 
     def begin(self) -> None:
-        """This broker becomes the leader."""
+        """Remove all entries, because this broker becomes the leader."""
         self._sent.clear()
 
     def is_news(self, follower: BrokerId, high_watermark: Offset) -> bool:
-        """Whether the follower's fetch should be answered although there are no records for it."""
+        """Return True if the high watermark is above the last one sent, so that the follower gets a response."""
         return high_watermark > self._sent.get(follower, 0)
 
     def sent(self, follower: BrokerId, high_watermark: Offset) -> None:

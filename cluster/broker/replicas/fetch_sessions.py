@@ -1,8 +1,10 @@
-"""Fetch sessions: a fetcher names its partitions once, and afterwards both sides send what has changed (KIP-227).
+"""Fetch sessions: a fetcher names its partitions once, and afterwards both sides send only changes (KIP-227).
 
-A request's (session_id, session_epoch) says what it is: (any, 0) full, asking for a new session; (any, -1) full, asking
-for none; (x, n) incremental, the nth of session x. A full fetch ends the session it names. Pure; time is an integer.
-source: FetchSession.scala (FetchManager, FetchSessionCacheShard, CachedPartition), FetchMetadata.java
+The pair (session_id, session_epoch) states the kind of a request: (any, 0) is full and asks for a new session; (any,
+-1) is full and asks for no session; (x, n) is incremental, the nth request of session x. A full fetch closes the
+session that it names.
+
+Source: FetchSession.scala (FetchManager, FetchSessionCacheShard, CachedPartition), FetchMetadata.java
 """
 
 from __future__ import annotations
@@ -24,32 +26,37 @@ from cluster.protocol.api_01_fetch import (
     next_epoch,
     size_of,
 )
-from cluster.protocol.by_topic import Topic
+from cluster.protocol.primitives import Topic
 from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset, TopicPartition
 
 MIN_EVICTION_US: Final = 120_000_000
-"""KafkaServer.MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: how long a session is safe after its creation or last use."""
+"""How long a session is not evicted after its creation or use (MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
 IN_SESSIONS_MAX: Final = 100_000
-"""Partitions in all sessions together, some 60 MB; a fetcher that gets no session names all that it wants each time.
-Differs from Kafka, which counts sessions only."""
+"""The largest number of partitions in all sessions together, which take some 60 MB.
+
+A fetcher without a session names all its partitions each time. Differs from Kafka, which limits only the number of
+sessions.
+"""
 
 Key = tuple[Topic, int]
 """A partition as requests name it: by its topic's name, or from version 13 on by its id."""
 
 Names = Callable[[Topic], str | None]
-"""A topic's name, None while its id is unknown."""
+"""Returns a topic's name, None while its id is unknown."""
 
 _TURN = attrgetter("turn")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedPartition:
-    """One partition of a fetch, named by this request or by an earlier one of its session.
+    """One partition of a fetch, named by this request or by an earlier request of its session.
 
-    topic: as the request names it     name: None while the id of its topic is unknown
+    Attributes:
+        topic: name or id of the topic, whichever the request has.
+        name: None while the topic id is unknown.
     """
 
     topic: Topic
@@ -63,7 +70,7 @@ def _asked(topic: Topic, topic_name: str | None, entry: FetchPartition) -> Reque
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The response to be sent. partitions: in the order of the results, without the unchanged ones"""
+    """The contents of a response; `partitions` are in the order of the results, without unchanged ones."""
 
     error: ErrorCode
     session_id: int
@@ -71,34 +78,33 @@ class Answered:
 
 
 class FetchContext(Protocol):
-    """How one fetch is to be understood and answered."""
+    """One fetch request, interpreted by its session.
+
+    Some of its partitions may be resting: unchanged, and therefore skipped (resting.py).
+    """
 
     @property
     def resting(self) -> RestingPartitions | None:
-        """The partitions of its session that `asked` leaves out; None: there are none, and no more can be."""
-        ...
+        """The partitions of the session that `asked` omits; None if none can rest."""
 
     @property
     def may_rest(self) -> bool:
-        """Whether partitions without news are to be left out from now on."""
-        ...
+        """True if unchanged partitions may rest from now on."""
 
     def asked(self) -> list[RequestedPartition]: ...
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
-        """results: of every partition of `asked`"""
-        ...
+        """Return the response; `results` has every partition of `asked`."""
 
     def throttled(self) -> Answered:
-        """Nothing, whatever was found: a quota is exceeded. source: FetchContext.getThrottledResponse"""
-        ...
+        """Return an empty response, because a quota is exceeded. Source: FetchContext.getThrottledResponse"""
 
 
 # ------------------------------------------------------------------------------------------------------------ sessions
 
 
 class CachedPartition:
-    """The fetcher's request for a partition, and the last answer. turn: its place in the session"""
+    """The request for a partition of a session, and the values last sent; `turn` gives the order in the session."""
 
     __slots__ = ("asked", "high_watermark", "log_start_offset", "turn")
 
@@ -109,10 +115,12 @@ class CachedPartition:
         self.log_start_offset: Offset = UNKNOWN_OFFSET
 
     def is_news(self, result: FetchPartitionResponse, found_bytes: int) -> bool:
-        """Whether the result has to be sent to the fetcher; remembers the values that are sent.
+        """Remember the values of a result, and return True if they have to be sent to the fetcher.
 
-        found_bytes: of records in it
-        source: CachedPartition.maybeUpdateResponseData
+        Args:
+            found_bytes: size of the records in the result.
+
+        Source: CachedPartition.maybeUpdateResponseData
         """
         failed = result.error is not ErrorCode.NONE
         news = (
@@ -123,16 +131,17 @@ class CachedPartition:
             or failed
             or result.diverging_epoch is not None
         )
-        # An impossible offset: the partition is sent again when its error is over.
+        # An impossible offset has the partition sent again when its error is over.
         self.high_watermark = UNKNOWN_OFFSET if failed else result.high_watermark
         self.log_start_offset = result.log_start_offset
         return news
 
 
 class FetchSession:
-    """The partitions of one fetcher; by their turns those that had nothing to send for longest come first.
+    """The partitions of one fetcher; the one that has been without records for longest has the lowest turn.
 
-    awake: those that do not rest
+    Attributes:
+        awake: partitions that are not resting (resting.py).
     """
 
     __slots__ = (
@@ -175,7 +184,7 @@ class FetchSession:
         self.evictable_by_all = self.evictable_by_privileged = False
 
     def update(self, request: FetchRequest, names: Names) -> None:
-        """Apply what an incremental request adds, changes and forgets, in this order."""
+        """Add, change and remove partitions as an incremental request says, in this order."""
         for topic, entries in request.topics:
             for entry in paced(entries):
                 key = topic, entry.partition
@@ -184,7 +193,7 @@ class FetchSession:
                 if known is None:
                     known = self.partitions[key] = self.awake[key] = CachedPartition(_asked(topic, names(topic), entry))
                     known.turn = next(self._turns)
-                else:  # Also where a request names it twice: it counts once, as it is named last.
+                else:  # If a request names a partition twice, its last entry counts.
                     known.asked = RequestedPartition(topic, known.asked.name, entry)
         for topic, numbers in paced(request.forgotten) if request.forgotten else ():
             for number in paced(numbers):
@@ -193,15 +202,15 @@ class FetchSession:
                 self.awake.pop((topic, number), None)
 
     def in_turn(self) -> list[CachedPartition]:
-        """Those that do not rest."""
+        """Return the partitions that are not resting, in order of their turns."""
         return sorted(self.awake.values(), key=_TURN)
 
     def had_records(self, cached: CachedPartition) -> None:
-        """Behind the others, so that each has its turn within max.bytes."""
+        """Move a partition behind the others, so that each of them gets records within max.bytes."""
         cached.turn = next(self._turns)
 
     def used(self, now_us: int) -> None:
-        """source: FetchSessionCacheShard.touch"""
+        """Record the use of the session. Source: FetchSessionCacheShard.touch"""
         self.last_used_us = now_us
         self.size = len(self.partitions)
         is_old = now_us - self.created_us > MIN_EVICTION_US
@@ -210,15 +219,18 @@ class FetchSession:
 
     @property
     def worth(self) -> tuple[bool, int, int]:
-        """source: EvictableKey"""
+        """The key of the order of eviction; sessions with the lowest key are evicted first. Source: EvictableKey"""
         return (self.privileged, self.size, self.session_id)
 
 
 class FetchSessionCache:
-    """At most `slots` sessions; partitions rest in those of more than `rests_above`.
+    """A cache of at most `slots` sessions.
 
-    draw: a random number from 1 to 2**31 - 1, so that ids are not guessed from others
-    Simplified: one shard; Kafka divides the slots among eight (KAFKA-9401).
+    Simplified: there is one shard; Kafka divides the slots among eight (KAFKA-9401).
+
+    Args:
+        draw: returns a random number from 1 to 2**31 - 1, so that ids cannot be guessed.
+        rests_above: size of a session above which unchanged partitions rest (resting.py).
     """
 
     def __init__(self, slots: int, draw: Callable[[], int], rests_above: int = MANY) -> None:
@@ -226,14 +238,14 @@ class FetchSessionCache:
         self._slots = slots
         self._draw = draw
         self._sessions: dict[int, FetchSession] = {}
-        """In order of last use."""
+        """Sessions by id, in order of last use."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     @property
     def partitions(self) -> int:
-        """Of all sessions."""
+        """The number of partitions in all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def get(self, session_id: int) -> FetchSession | None:
@@ -252,7 +264,7 @@ class FetchSessionCache:
     def create(
         self, *, privileged: bool, uses_topic_ids: bool, partitions: dict[Key, CachedPartition], now_us: int
     ) -> int:
-        """Id of a new session, NO_SESSION if there is no room for one. source: maybeCreateSession"""
+        """Create a session and return its id, NO_SESSION if the cache is full. Source: maybeCreateSession"""
         if self.partitions + len(partitions) > IN_SESSIONS_MAX:
             return NO_SESSION
         if len(self._sessions) >= self._slots and not self._evict((privileged, len(partitions), 0), now_us):
@@ -268,9 +280,10 @@ class FetchSessionCache:
         return session_id
 
     def _evict(self, worth: tuple[bool, int, int], now_us: int) -> bool:
-        """Make room for a session of this worth: evict a stale one, or the one of least worth if that is not more.
+        """Evict a stale session, or that with the lowest worth if the new session's `worth` is not lower.
 
-        Followers' sessions are privileged: a consumer's makes room for them at once. source: tryEvict
+        Return True if a session was evicted. Followers' sessions are privileged: a consumer's session makes room for
+        them immediately. Source: tryEvict
         """
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
@@ -294,12 +307,12 @@ class FetchSessionCache:
 
 
 def _entries(request: FetchRequest) -> dict[Key, FetchPartition]:
-    """A partition that is named twice counts once, as it is named last (FetchRequest.fetchData)."""
+    """Return the entries by partition; for a repeated partition the last one counts (FetchRequest.fetchData)."""
     return {(topic, entry.partition): entry for topic, partitions in paced(request.topics) for entry in partitions}
 
 
 class SessionlessFetch:
-    """All partitions are named, all are answered."""
+    """A fetch outside of sessions, which names all its partitions and gets results for all of them."""
 
     __slots__ = ("_entries", "_names")
     resting = None
@@ -316,12 +329,12 @@ class SessionlessFetch:
         return Answered(ErrorCode.NONE, NO_SESSION, results)
 
     def throttled(self) -> Answered:
-        """No session comes about either."""
+        """Return an empty response without a session."""
         return Answered(ErrorCode.NONE, NO_SESSION, {})
 
 
 class FullFetch(SessionlessFetch):
-    """The first fetch of a session, which comes about with the answer if there is room for it."""
+    """The first fetch of a session, which is created with the response if the cache has room for it."""
 
     __slots__ = ("_cache", "_privileged", "_uses_topic_ids")
 
@@ -351,7 +364,7 @@ class FullFetch(SessionlessFetch):
 
 
 class IncrementalFetch:
-    """A request for all partitions of its session; the answer has those with news."""
+    """A fetch of all partitions of its session; the response has only those that changed."""
 
     __slots__ = ("_epoch", "_names", "_session", "may_rest", "resting")
 
@@ -372,8 +385,8 @@ class IncrementalFetch:
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
         session = self._session
-        # While this fetch waited, another one of the session may have come over another connection: a duplicate, or one
-        # that took the last partition out.
+        # While this fetch waited, another fetch of the session may have arrived over another connection: a duplicate,
+        # or one that removed the last partition.
         if session.epoch != self._epoch or not session.partitions:
             return Answered(ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.session_id, {})
         news = {}
@@ -394,7 +407,7 @@ class IncrementalFetch:
 
 
 class RefusedFetch:
-    """Its session is unknown, or it is not the next one of its session."""
+    """A fetch whose session is unknown, or whose epoch is not the next one of its session."""
 
     __slots__ = ("_error",)
     resting = None
@@ -414,7 +427,7 @@ class RefusedFetch:
 
 
 class FetchSessions:
-    """Finds for each request the session it belongs to. source: FetchManager.newContext"""
+    """The sessions of one broker, which give each request its context. Source: FetchManager.newContext"""
 
     def __init__(self, cache: FetchSessionCache, names: Names) -> None:
         self.cache = cache
@@ -431,7 +444,7 @@ class FetchSessions:
             return RefusedFetch(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             return RefusedFetch(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        # At once: another request of the session may come while this one, of many partitions, pauses.
+        # Set first, because another request of the session may arrive while this one, with many partitions, pauses.
         session.epoch = epoch = next_epoch(session.epoch)
         before = len(session.partitions)
         session.update(request, self._names)

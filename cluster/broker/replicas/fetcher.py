@@ -1,8 +1,9 @@
-"""One fetcher of a broker: the partitions it follows from one source, over one connection, one request in flight.
+"""One fetcher of a broker, which fetches partitions from one broker over one connection, with one request in flight.
 
-The state of each partition decides what to ask of it and what to do with the answer (followed_partition.py); in a fetch
-session, requests and answers carry only changes (cluster/protocol/fetch_session_handler.py).
-source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
+The state of each partition decides about its requests and responses (followed_partition.py); in a fetch session, both
+carry only changes (cluster/protocol/fetch_session_handler.py).
+
+Source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ _TURN = attrgetter("turn")
 
 
 class ReplicaFetcher:
-    """`partitions` in the order of the next request: a partition that got records goes behind the others, so that a
-    full response starves none."""
+    """The partitions fetched from one source broker, in the order of the next request.
+
+    A partition that got records moves behind the others, so that each gets its share of full responses.
+    """
 
     def __init__(self, context: FetcherContext, source: BrokerRegistration) -> None:
         self.partitions: dict[TopicPartition, FollowedPartition] = {}
@@ -61,7 +64,7 @@ class ReplicaFetcher:
         self._stirred: dict[TopicPartition, None] = {}
         """Partitions whose entry in the next request must be rebuilt; the entries of all others are unchanged."""
         self._asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]] = {}
-        """Fetch offset and leader epoch of each partition, as of the last request to the leader."""
+        """Fetch offset and leader epoch of each partition in the last fetch."""
 
     @property
     def is_idle(self) -> bool:
@@ -94,7 +97,7 @@ class ReplicaFetcher:
     def _go_on(self, now_us: int) -> None:
         """Send the next request if none is in flight: questions about the leader's log first, else a fetch.
 
-        source: AbstractFetcherThread.doWork
+        Source: AbstractFetcherThread.doWork
         """
         if self._channel.busy or self._writing or not self.partitions:
             return
@@ -118,7 +121,7 @@ class ReplicaFetcher:
             self._wait(now_us, is_throttled=bool(may_fetch))
 
     def _wait(self, now_us: int, *, is_throttled: bool) -> None:
-        """Nothing may be fetched yet: until the first delay is over, or for a backoff when it is the throttle's."""
+        """Wait until the first delay of a partition is over, or for a backoff if the throttle delays the fetch."""
         waiting = [self.partitions[name].state for name in self._stirred if name in self.partitions]
         ends = [state.delayed_until_us for state in waiting if state.delayed_until_us is not None]
         delays = [until_us for until_us in ends if until_us > now_us]
@@ -130,7 +133,7 @@ class ReplicaFetcher:
             self._timer = self._all.base.outbox.timers.at(min(delays), self._go_on)
 
     def _fetch(self, ready: list[FollowedPartition], now_us: int) -> bool:
-        """Whether there was anything to send; a partition that is not ready any more has to be forgotten, for one."""
+        """Send a fetch, which also removes partitions from the session; return False if there is nothing to send."""
         config = self._all.config
         wanted = {followed.name: self._wanted(followed, config.replica_fetch_max_bytes) for followed in ready}
         fetch = self._session.build(wanted, self._stirred)
@@ -141,7 +144,7 @@ class ReplicaFetcher:
             self._asked.pop(name, None)
         for followed in ready:
             self._asked[followed.name] = (followed.state.fetch_offset, followed.state.leader_epoch)
-        # What is not ready is looked at again each time, for its delay ends by itself.
+        # Partitions that are not ready are checked again each time, since a delay ends without an event.
         self._stirred = {name: None for name in self._stirred if name in self.partitions and name not in wanted}
         self._channel.request(
             FETCH,
@@ -183,24 +186,22 @@ class ReplicaFetcher:
 
     # ----------------------------------------------------------------------------------------------------- answering
 
-    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+    def _answered(self, frame: bytearray | None, now_us: int) -> None:
         entries = None
         if frame is None:
             self._session.failed()
         else:
             try:
                 response = decode_fetch_response(self._fetch_version, frame)
-            except PeerViolation as violation:
+            except PeerViolation:
                 self._session.failed()
-                reason = str(violation)
             else:
                 entries = self._session.answered(response)
                 if entries is None and response.error is not ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
-                    entries = {}  # The next fetch, a full one, follows at once.
-                reason = response.error.name
-        if entries is None:  # Kafka then delays what it follows now, not only what it asked for.
+                    entries = {}  # The next fetch, a full one, follows immediately.
+        if entries is None:  # As in Kafka, all current partitions are delayed, not only the requested ones.
             for followed in self.partitions.values():
-                followed.broke(reason, now_us)
+                followed.broke(now_us)
             self._go_on(now_us)
             return
         written_us = self._written_us(entries, now_us)
@@ -219,10 +220,9 @@ class ReplicaFetcher:
         self._all.base.outbox.timers.at(written_us, write)
 
     def _written_us(self, entries: Entries, now_us: int) -> int:
-        """When the fetcher has taken an answer in and the disk has written all records of it; its one thread does
-        nothing else meanwhile.
+        """Return when the fetcher will have processed a response and the disk will have written its records.
 
-        Simplified: they become visible together.
+        The fetcher's only thread does nothing else until then. Simplified: the records become visible together.
         """
         written_us = now_us
         for name, entry in entries.items():
@@ -249,7 +249,7 @@ class ReplicaFetcher:
         self._questions.append((followed, question))
 
     def stirred(self, name: TopicPartition) -> None:
-        """The next request for it may differ now."""
+        """Have the partition's entry rebuilt for the next request."""
         self._stirred[name] = None
 
     def appended(self, followed: FollowedPartition) -> None:
@@ -257,7 +257,7 @@ class ReplicaFetcher:
         followed.turn = next(self._turns)
 
     def high_watermark_moved(self, followed: FollowedPartition) -> None:
-        """Requests that wait for it are woken once the whole answer has been taken."""
+        """Remember that a high watermark moved; waiting requests are woken after the whole response."""
         self._high_watermarks_moved[followed.name] = followed.partition
 
     # ------------------------------------------------------------------------ where do the epochs of our records end
@@ -266,31 +266,30 @@ class ReplicaFetcher:
         from cluster.messages.epoch_questions import OFFSET_FOR_LEADER_EPOCH_VERSION, epoch_ends_request
 
         identity = self._all.base.identity
-        states = [followed.state for followed in comparing]
-        entity, asked = epoch_ends_request(self._all.base.rules, identity.broker_id, states)
+        named = [(followed.name, followed.state) for followed in comparing]
+        entity, asked = epoch_ends_request(self._all.base.rules, identity.broker_id, named)
         self._channel.request(
             OFFSET_FOR_LEADER_EPOCH,
             lambda correlation_id: cold.encode_request(
                 OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, correlation_id, identity.name, entity
             ),
-            lambda frame, reason, now_us: self._told_epoch_ends(asked, frame, reason, now_us),
+            lambda frame, now_us: self._told_epoch_ends(asked, frame, now_us),
             self._all.config.replica_socket_timeout_ms * 1000,
             now_us,
         )
 
-    def _told_epoch_ends(self, asked: Asked, frame: bytearray | None, reason: str, now_us: int) -> None:
+    def _told_epoch_ends(self, asked: Asked, frame: bytearray | None, now_us: int) -> None:
         if frame is None:
             for name in asked:
                 if name in self.partitions:
-                    self.partitions[name].broke(reason, now_us)
+                    self.partitions[name].broke(now_us)
         else:
             from cluster.messages.epoch_questions import epoch_ends_answers
 
-            for name, told in epoch_ends_answers(asked, frame, now_us):
+            for name, epoch_end in epoch_ends_answers(asked, frame, now_us):
                 followed = self.partitions.get(name)
                 if followed is not None:
-                    followed.error = told.error
-                    followed.step(told, now_us)
+                    followed.step(epoch_end, now_us)
         self._go_on(now_us)
 
     # --------------------------------------------------------------------------------- where does your log begin, end
@@ -320,22 +319,22 @@ class ReplicaFetcher:
             lambda correlation_id: cold.encode_request(
                 LIST_OFFSETS, LIST_OFFSETS_VERSION, correlation_id, name, entity
             ),
-            lambda frame, reason, now_us: self._told(followed, question, frame, reason, now_us),
+            lambda frame, now_us: self._told(followed, question, frame, now_us),
             self._all.config.replica_socket_timeout_ms * 1000,
             now_us,
         )
 
     def _told(
-        self, followed: FollowedPartition, question: AskLeaderOffsets, frame: bytearray | None, reason: str, now_us: int
+        self, followed: FollowedPartition, question: AskLeaderOffsets, frame: bytearray | None, now_us: int
     ) -> None:
         if self.partitions.get(followed.name) is not followed:
-            pass  # Removed meanwhile, and perhaps back with a new leader epoch.
+            pass  # The partition was removed before the response, and perhaps added again with a new leader epoch.
         elif frame is None:
-            followed.broke(reason, now_us)
+            followed.broke(now_us)
         else:
             answer = cold.decode_response(LIST_OFFSETS, LIST_OFFSETS_VERSION, frame)
             entry = answer.topics[0].partitions[0]
-            error = followed.error = ErrorCode(int(entry.error_code))
+            error = ErrorCode(int(entry.error_code))
             known = LeaderOffsetsKnown(
                 now_us=now_us,
                 which=question.which,

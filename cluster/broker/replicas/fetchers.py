@@ -1,6 +1,6 @@
-"""Which broker each followed partition is fetched from: one fetcher per source broker, or num.replica.fetchers of them.
+"""The fetchers of a broker: num.replica.fetchers for each source broker.
 
-source: AbstractFetcherManager.scala, ReplicaFetcherManager.scala
+Source: AbstractFetcherManager.scala, ReplicaFetcherManager.scala
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 
 # ------------------------------------------------------------------------------------------------------ fetcher context
-#
-# State that the fetchers of a broker share.
 
 FIRST_FETCH_WITH_SESSIONS = 7
 FIRST_FETCH_WITH_LEADER_EPOCH = 9
@@ -31,9 +29,11 @@ FIRST_FETCH_WITH_BROKER_EPOCH = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherContext:
-    """Handed to each of them.
+    """State that the fetchers of a broker share.
 
-    era_fetch_version: the newest that brokers of the era offer     replicated_us: see CpuTimes
+    Attributes:
+        era_fetch_version: newest version of Fetch that brokers of the era offer.
+        replicated_us: see CpuTimes.
     """
 
     base: BrokerBase
@@ -47,22 +47,20 @@ class FetcherContext:
 
     @property
     def config(self) -> BrokerConfig:
-        """As it is now."""
+        """The broker's current configuration."""
         return self.base.running.current
 
     @property
     def stated_broker_epoch(self) -> BrokerEpoch:
-        """The follower's part of `isr-eligibility`: fetches say in which life of their broker they were made (KIP-903).
-
-        Without it the leader knows no broker epochs, so none of its checks of them has anything to compare.
-        """
+        """The broker epoch in fetches, -1 unless the rule `isr-eligibility` has leaders check it (KIP-903)."""
         return self.broker_epoch() if self.base.rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
 
     @property
     def fetch_version(self) -> int:
-        """The era's version, or a later one if a newer rule needs it. source: MetadataVersion.fetchRequestVersion
+        """The version of Fetch requests: the era's, or a later one if a newer rule needs it.
 
-        Simplified: at least 4, the oldest that is spoken here; the followers' other questions have today's versions.
+        Simplified: at least 4, the oldest supported here; followers' other requests have current versions.
+        Source: MetadataVersion.fetchRequestVersion
         """
         needed = {
             FIRST_FETCH_WITH_SESSIONS: self.uses_fetch_sessions,
@@ -75,15 +73,16 @@ class FetcherContext:
 
     @property
     def uses_fetch_sessions(self) -> bool:
-        """KIP-227 came with 1.1, between two of the eras there are.
+        """True for eras with fetch sessions (KIP-227 came with 1.1, between two of the eras).
 
-        Simplified: it changes no outcome, so it is no switch of its own; `truncation` distinguishes the eras.
+        Simplified: sessions change no outcome, so no rule of their own enables them; the rule `truncation` shows the
+        era.
         """
         return self.base.rules.truncation not in ("high-watermark", "leader-epoch")
 
 
 class ReplicaFetchers:
-    """Partitions are added when a leader is known and removed when it changes."""
+    """The fetchers of one broker; each partition is added when its leader is known, and removed when that changes."""
 
     def __init__(self, context: FetcherContext) -> None:
         self._context = context
@@ -91,7 +90,7 @@ class ReplicaFetchers:
         self._fetchers: dict[tuple[BrokerId, int], ReplicaFetcher] = {}
 
     def add(self, partition: Partition, registration: PartitionRegistration, now_us: int) -> None:
-        """Fetch `partition` from its new leader from now on, if the metadata says where that broker is."""
+        """Fetch `partition` from its new leader, if the metadata has that broker's address."""
         source = self._context.base.cache.image.brokers.get(registration.leader)
         if source is None:
             return
@@ -102,21 +101,24 @@ class ReplicaFetchers:
         fetcher.add(partition, registration, now_us)
 
     def follow_on(self, name: TopicPartition, registration: PartitionRegistration, now_us: int) -> None:
-        """The leader stays, perhaps in a new epoch, and the fetcher of `name` goes on as it is."""
+        """Continue to fetch `name` from the same leader, perhaps in a new epoch."""
         for (source, _), fetcher in self._fetchers.items():
             if source == registration.leader:
                 fetcher.follow_on(name, registration, now_us)
 
     def remove(self, name: TopicPartition) -> None:
-        """Stop fetching `name`. The fetcher stays: the partition may come back to it in the same change of metadata,
-        and then its request in flight has to be answered first, as any other."""
+        """Stop fetching `name`, without closing its fetcher.
+
+        The same metadata change may add the partition to this fetcher again; a request in flight is then answered
+        first.
+        """
         for fetcher in self._fetchers.values():
             fetcher.remove(name)
 
     def resize(self, per_source: int, now_us: int) -> None:
-        """per_source: num.replica.fetchers; if it has changed, each partition moves to its new fetcher.
+        """Move each partition to its new fetcher if num.replica.fetchers has changed.
 
-        source: AbstractFetcherManager.resizeThreadPool
+        Source: AbstractFetcherManager.resizeThreadPool
         """
         if per_source == self._per_source:
             return
@@ -130,14 +132,14 @@ class ReplicaFetchers:
         self.close_idle()
 
     def close_idle(self) -> None:
-        """A fetcher without partitions closes its connection. source: shutdownIdleFetcherThreads"""
+        """Close the connections of fetchers without partitions. Source: shutdownIdleFetcherThreads"""
         for key, fetcher in list(self._fetchers.items()):
             if fetcher.is_idle:
                 fetcher.close()
                 del self._fetchers[key]
 
     def sources(self, among: Sequence[TopicPartition] | None = None) -> Iterator[tuple[TopicPartition, BrokerId]]:
-        """(partition, broker it is fetched from)     among: None for all"""
+        """Yield followed partitions with the broker they are fetched from, limited to `among` unless that is None."""
         for (source, _), fetcher in self._fetchers.items():
             for name in fetcher.partitions if among is None else among:
                 if name in fetcher.partitions:
@@ -145,7 +147,7 @@ class ReplicaFetchers:
 
 
 def fetcher_number(name: TopicPartition, fetchers_per_source: int) -> int:
-    """Which of the fetchers of one source gets this partition. source: AbstractFetcherManager.getFetcherId"""
+    """Return which of the fetchers of one source fetches a partition. Source: AbstractFetcherManager.getFetcherId"""
     if fetchers_per_source == 1:
         return 0
     java_hash = 0

@@ -1,6 +1,6 @@
-"""Fetches of one broker: what is read for them at once, and those that wait for bytes.
+"""The fetches of one broker, which are answered immediately or wait for bytes.
 
-source: ReplicaManager.fetchMessages, DelayedFetch.scala
+Source: ReplicaManager.fetchMessages, DelayedFetch.scala
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from cluster.broker.replicas.resting import RestingPartitions, may_rest
 from cluster.node import ConnectionId
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from cluster.slices import paced
+from replica.causes import FetchFailureCause
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import BrokerId, Offset, TopicPartition
+from replica.ids import NO_BROKER, BrokerId, Offset, TopicPartition
 from replica.log.files.open_files import EMPTY_SLICE
 from replica.purgatory import Purgatory
 from replica.trace.events import FetchRefused
@@ -39,9 +40,14 @@ class Replicas(Protocol):
 
 
 class Fetches:
-    """Fetches in progress: read, or waiting for records. source: ReplicaManager.fetchMessages, DelayedFetch"""
+    """The fetches of one broker. Source: ReplicaManager.fetchMessages, DelayedFetch
+
+    Attributes:
+        on_wake: called with (partition, now_us) when a partition may have more records for consumers.
+    """
 
     def __init__(self, base: BrokerBase, *, replicas: Replicas, quotas: ReplicationQuotas) -> None:
+        self.on_wake: Callable[[TopicPartition, int], None] = _ignore
         self._node = base.node
         self._outbox = base.outbox
         self._replicas = replicas
@@ -53,7 +59,7 @@ class Fetches:
         self._pushes = pushes_high_watermark(base.rules)
         self._waiting: Purgatory[DelayedFetch] = Purgatory()
         self._of_consumer: dict[ConnectionId, DelayedFetch] = {}
-        """Consumers' fetches that wait: one per connection, for it has one request at a time."""
+        """Consumers' waiting fetches, at most one per connection."""
 
     def fetch_records(
         self,
@@ -62,7 +68,10 @@ class Fetches:
         respond: Callable[[FetchResults, int], None],
         now_us: int,
     ) -> None:
-        """Read what there is and answer, or wait for min.bytes up to max.wait. source: ReplicaManager.fetchMessages"""
+        """Read available records and respond, or wait up to max.wait until min.bytes are available.
+
+        Source: ReplicaManager.fetchMessages
+        """
         partitions = self._replicas.partitions
         is_news = self._pushes and any(
             partitions[name].high_watermark_is_news(params) for name, _ in wanted if name in partitions
@@ -98,11 +107,14 @@ class Fetches:
         *,
         first_time: bool,
     ) -> tuple[FetchResults, int, bool]:
-        """Partitions in request order within the byte budget; at least one whole batch in all (KIP-74).
+        """Read partitions in request order within the byte limit, but at least one whole batch (KIP-74).
 
-        returns: the results, the bytes of records in them, and whether one is an error or a divergence, for which no
-            fetch waits
-        The first read of a follower's fetch is its acknowledgement and moves the leader's state; a later one is not.
+        The first read of a follower's fetch acknowledges earlier records and changes the leader's state; later reads do
+        not.
+
+        Returns:
+            The results, the bytes of their records, and True if the fetch must not wait, because a result is an error,
+            a divergence or another replica to read from.
         """
         budget = params.max_bytes
         total = 0
@@ -122,13 +134,14 @@ class Fetches:
             if found:
                 total += found
                 budget = max(0, budget - found)
-            elif result.diverging_epoch is not None:
+            elif result.diverging_epoch is not None or result.preferred_read_replica != NO_BROKER:
+                # Simplified: before KAFKA-13767 (3.2) a preferred replica came only after fetch.max.wait.ms.
                 is_final = True
             results.append((topic_partition, result))
         return results, total, is_final
 
     def _is_throttled(self, partition: Partition, params: FetchParams, now_us: int) -> bool:
-        """A follower that is not in sync waits while the quota is exceeded. source: shouldLeaderThrottle"""
+        """Return True if a follower outside the ISR gets no records, as a quota is exceeded (shouldLeaderThrottle)."""
         leader = partition.leader
         if not params.from_follower or (leader is not None and params.replica_id in leader.in_sync_replicas):
             return False
@@ -138,7 +151,7 @@ class Fetches:
     def _answer(
         self, params: FetchParams, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int
     ) -> None:
-        """Bytes for throttled replicas count against the quota, in sync or not. source: KafkaApis.handleFetchRequest"""
+        """Respond, and count the bytes of throttled replicas against the quota. Source: KafkaApis.handleFetchRequest"""
         if params.from_follower and (quota := self._quotas.leader).throttled:
             # Simplified: records are counted; Kafka counts the partitions' headers in the response as well.
             sizes = [size_of(result.slice) for name, result in results if quota.is_throttled(name)]
@@ -153,25 +166,30 @@ class Fetches:
             return
         self._recorder.emit(
             FetchRefused(
-                node=self._node,
+                self._node,
+                *topic_partition,
                 peer=params.peer,
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
                 error=error.code.name,
                 offset=entry.fetch_offset,
                 leader_epoch=entry.current_leader_epoch,
-                reason=f"{self._node} refuses a fetch of {params.peer}: {error.message or error.code.name}",
+                cause=FetchFailureCause.REFUSED,
+                message=error.message or None,
             )
         )
 
     def wake(self, topic_partition: TopicPartition, now_us: int, *, followers: bool) -> None:
-        """followers: also look at follower fetches (a mere high watermark advance does not wake them, KAFKA-9731)."""
+        """Answer the waiting fetches of a partition that are ready.
+
+        Args:
+            followers: True for followers' fetches too; a new high watermark alone does not wake them (KAFKA-9731).
+        """
         for delayed in self._waiting.operations(topic_partition):
             if (followers or not delayed.params.from_follower) and not delayed.done and self._is_ready(delayed, now_us):
                 self._complete(delayed, now_us)
+        self.on_wake(topic_partition, now_us)
 
     def _is_ready(self, delayed: DelayedFetch, now_us: int) -> bool:
-        """source: DelayedFetch.tryComplete"""
+        """Return True if a waiting fetch can be answered. Source: DelayedFetch.tryComplete"""
         available = 0
         for topic_partition, entry in delayed.wanted:
             partition = self._replicas.partitions.get(topic_partition)
@@ -191,14 +209,17 @@ class Fetches:
         return False
 
     def consumer_gone(self, connection: ConnectionId) -> None:
-        """Differs from Kafka: there its fetch goes on waiting as long as it had said it would; clients that come
-        and go could fill the memory with such fetches."""
+        """End the waiting fetch of a closed connection.
+
+        Differs from Kafka: there the fetch waits until its timeout. Here clients that come and go could fill the memory
+        with such fetches.
+        """
         delayed = self._of_consumer.get(connection)
         if delayed is not None:
             self._end_wait(delayed)
 
     def _wants_too(self, delayed: DelayedFetch, asked: RequestedPartition) -> None:
-        """A partition of its session no longer rests, and something is about to happen to it."""
+        """Add a partition that is no longer resting to a waiting fetch of its session."""
         partition = None if asked.name is None else self._replicas.partitions.get(asked.name)
         if asked.name is not None and partition is not None:
             delayed.wanted.append((asked.name, asked.entry))
@@ -206,13 +227,14 @@ class Fetches:
             self._waiting.watch_too(delayed, asked.name)
 
     def fetched_again(self, resting: RestingPartitions, replica_id: BrokerId, now_us: int) -> None:
-        """A fetcher has come with the next fetch of a session in which these rest."""
+        """Handle the next fetch of a session, which skips these partitions."""
         resting.fetched(self._clock.at(now_us), self._registration(replica_id))
 
     def rest(self, params: FetchParams, unchanged: Sequence[tuple[RequestedPartition, Offset]]) -> None:
-        """A fetch has just been answered with nothing for these: those that may rest do so from now on.
+        """Let unchanged partitions of an answered fetch rest, so that later fetches skip them, if `may_rest` allows it.
 
-        unchanged: with the high watermark that was read, which the follower knows
+        Args:
+            unchanged: partitions, each with the high watermark in the response, which the follower now knows.
         """
         for asked, known in unchanged:
             partition = None if asked.name is None else self._replicas.partitions.get(asked.name)
@@ -224,9 +246,9 @@ class Fetches:
     def _end_wait(self, delayed: DelayedFetch) -> None:
         delayed.done = True
         if delayed.listener is not None and delayed.params.resting is not None:
-            with suppress(ValueError):  # A later fetch of the session has put its own there.
+            with suppress(ValueError):  # A later fetch of the session may have replaced it.
                 delayed.params.resting.listeners.remove(delayed.listener)
-        delayed.listener = None  # It holds the fetch, which would wait for a search for cycles, with all that it holds.
+        delayed.listener = None  # It refers to the fetch; such a cycle would delay the release of the memory.
         self._waiting.remove(delayed)
         self._of_consumer.pop(delayed.params.connection, None)
         if delayed.timer is not None:
@@ -236,3 +258,7 @@ class Fetches:
         self._end_wait(delayed)
         results, _, _ = self._read(delayed.params, delayed.wanted, now_us, first_time=False)
         self._answer(delayed.params, results, delayed.respond, now_us)
+
+
+def _ignore(name: TopicPartition, now_us: int) -> None:
+    """Do nothing, because no share group reads the partition."""

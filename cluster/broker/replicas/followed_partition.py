@@ -1,16 +1,18 @@
-"""One partition that a broker follows: the decisions of its follower state are carried out on its log here.
+"""One partition that a broker follows: it performs the decisions of the follower state on the log.
 
-source: ReplicaFetcherThread.processPartitionData, truncate; AbstractFetcherThread.PartitionFetchState
+Source: ReplicaFetcherThread.processPartitionData, truncate; AbstractFetcherThread.PartitionFetchState
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuota
 from cluster.protocol.api_01_fetch import FetchedPartition
 from controller.image import PartitionRegistration
+from replica.causes import FetchFailureCause, TruncationCause
 from replica.errors import ErrorCode, KafkaError
 from replica.follower import FollowerState
 from replica.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -32,14 +34,14 @@ from replica.inputs import (
     TruncateFullyAndStartAt,
     TruncateTo,
 )
-from replica.trace.events import FetchRefused, FetchThrottled
+from replica.trace.events import FetchRefused, FetchThrottled, HighWatermarkLearned, LogTruncated
 
 if TYPE_CHECKING:
     from cluster.broker.replicas.fetchers import FetcherContext
 
 
 class Fetcher(Protocol):
-    """Reports of a followed partition to its fetcher."""
+    """The fetcher of a followed partition, to which the partition reports."""
 
     def wants_offset(self, followed: FollowedPartition, question: AskLeaderOffsets) -> None: ...
 
@@ -51,38 +53,35 @@ class Fetcher(Protocol):
 
 
 class FollowedPartition:
-    """error: the last one of the leader or the log
+    """One followed partition.
 
-    lag_records: behind the leader's high watermark after the last answer, None before the first
-    is_throttled: it was left out of the last request
-    turn: its place among those of its fetcher
+    Attributes:
+        lag_records: distance to the leader's high watermark after the last response, None before the first.
+        is_throttled: True if the last request omitted it because of a throttle.
+        turn: its position among the partitions of its fetcher.
     """
 
     def __init__(self, partition: Partition, source: BrokerId, context: FetcherContext, fetcher: Fetcher) -> None:
         self.partition = partition
-        self.error = ErrorCode.NONE
         self.lag_records: int | None = None
         self.is_throttled = False
         self.turn = 0
         self._stuck_at: Offset | None = None
-        """where a batch lies that is larger than a fetch"""
+        """The offset of a reported batch that is larger than a fetch, None if there is none."""
         self.name: TopicPartition = partition.topic_partition
         self._source = source
         self._all = context
         self._fetcher = fetcher
         log = partition.log
         self.state = FollowerState(
-            topic_partition=self.name,
-            broker_id=context.base.broker_id,
             fetch_backoff_us=context.config.replica_fetch_backoff_ms * 1000,
-            names=context.base.names,
             rules=context.base.rules,
             end_offset_for=log.end_offset_for_epoch,
             unclean_elections_allowed=lambda: log.config.unclean_leader_election_enable,
         )
 
     def follow(self, registration: PartitionRegistration, now_us: int) -> None:
-        """The source leads, perhaps in a new epoch."""
+        """Follow the leader in the epoch of `registration`, which may be new."""
         partition, log = self.partition, self.partition.log
         assigned = FollowerAssigned(
             now_us=now_us,
@@ -97,13 +96,12 @@ class FollowedPartition:
 
     # ------------------------------------------------------------------------------------------------- what is heard
 
-    def broke(self, reason: str, now_us: int) -> None:
-        """There was no answer."""
-        self.step(FetchBroke(now_us=now_us, reason=reason), now_us)
+    def broke(self, now_us: int) -> None:
+        """Handle a request without a response."""
+        self.step(FetchBroke(now_us=now_us), now_us)
 
     def answered(self, asked: tuple[Offset, LeaderEpoch], entry: FetchedPartition, now_us: int) -> None:
-        """asked: the fetch offset and the leader epoch of the request"""
-        self.error = entry.error
+        """Handle a response; `asked` are the fetch offset and the leader epoch of the request."""
         self.state.begins_at(self.partition.log.log_start_offset)
         answered = FetchAnswered(
             now_us=now_us,
@@ -120,10 +118,10 @@ class FollowedPartition:
             self.lag_records = max(0, entry.high_watermark - self.partition.log.log_end_offset)
 
     def throttle(self, quota: ReplicationQuota, is_exceeded: bool, now_us: int) -> bool:
-        """Whether the next request leaves it out (KIP-73): a throttled replica that is behind, while the quota is
-        exceeded. Never a caught-up replica, so that a throttle does not make it fall out of the ISR.
+        """Return True if the next request omits this partition, because it lags and the quota is exceeded (KIP-73).
 
-        source: shouldFollowerThrottle
+        A caught-up replica is never throttled, so that a throttle does not remove it from the ISR.
+        Source: shouldFollowerThrottle
         """
         is_in_sync = self.lag_records is not None and self.lag_records <= 0
         is_throttled = is_exceeded and not is_in_sync and quota.is_throttled(self.name)
@@ -135,7 +133,7 @@ class FollowedPartition:
     # ---------------------------------------------------------------------------------------------- what is done then
 
     def step(self, given: FollowerInput, now_us: int, records: memoryview | None = None) -> None:
-        """records: of the answer that the input stands for"""
+        """Give the follower state an input, and perform the resulting actions; `records` are those of a response."""
         self._fetcher.stirred(self.name)
         for action in self.state.step(given):
             match action:
@@ -151,11 +149,11 @@ class FollowedPartition:
                 case AskLeaderOffsets():
                     self._fetcher.wants_offset(self, action)
                 case MarkFailed():
-                    self._state_failure(action.reason, self.error)
+                    self._state_failure(action.error, action.cause, message=action.message or None)
                 case Halt():
-                    self._all.base.outbox.exit(action.reason)
+                    self._all.base.outbox.exit(self._last_words(action))
                 case DelayFetch():
-                    pass  # The fetcher looks at the state.
+                    pass  # The fetcher reads the delay from the state.
 
     def _append(self, action: AppendRecords, records: memoryview | None, now_us: int) -> None:
         assert records is not None, "an append is decided on an answer"
@@ -163,20 +161,22 @@ class FollowedPartition:
         try:
             info = log.append_as_follower(records, self._all.base.clock.at(now_us), action.max_leader_epoch)
         except KafkaError as error:
-            self.error = error.code
-            failed = AppendFailed(now_us=now_us, error=error.code, reason=error.message or error.code.name)
-            self.step(failed, now_us)
+            self.step(AppendFailed(now_us=now_us, error=error.code, message=error.message), now_us)
             return
         if info is not None:
             quota = self._all.quotas.follower
             if quota.is_throttled(self.name):
                 quota.record(len(records), now_us)
-            partition.events.appended(info, "follower")
+            partition.state_appended(info, "follower")
             self._fetcher.appended(self)
         was_cut = self._all.base.rules.fetch_minimum == "none" and info is None
         if was_cut and self._stuck_at != log.log_end_offset:
             self._stuck_at = log.log_end_offset
-            self._state_oversized(log.log_end_offset)
+            self._state_failure(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                FetchFailureCause.BATCH_TOO_LARGE,
+                limit=self._all.config.replica_fetch_max_bytes,
+            )
         appended = RecordsAppended(
             now_us=now_us, log_end_offset=log.log_end_offset, latest_epoch=log.latest_epoch, was_cut=was_cut
         )
@@ -185,56 +185,69 @@ class FollowedPartition:
     def _set_high_watermark(self, action: SetHighWatermark) -> None:
         partition = self.partition
         partition.learn_high_watermark(action.high_watermark)
-        partition.events.high_watermark_learned(
-            action, self._all.base.names(self._source), self.state.leader_epoch, partition.log.log_end_offset
+        self._all.base.recorder.emit(
+            HighWatermarkLearned(
+                *partition.place,
+                role="follower",
+                leader_epoch=self.state.leader_epoch,
+                high_watermark=action.high_watermark,
+                previous_high_watermark=action.previous,
+                log_end_offset=partition.log.log_end_offset,
+                cause=action.cause,
+                leader=self._all.base.names(self._source),
+                leader_high_watermark=action.leader_high_watermark,
+            )
         )
 
     def _truncate(self, action: TruncateTo | TruncateFullyAndStartAt, now_us: int) -> None:
-        """The high watermark falls with the log's end; this wakes no waiting request."""
-        partition, log = self.partition, self.partition.log
-        previous_end, previous_high_watermark = log.log_end_offset, partition.high_watermark
+        """Truncate the log, which may lower the high watermark; that wakes no waiting request."""
+        log = self.partition.log
+        previous_end = log.log_end_offset
         try:
             if isinstance(action, TruncateTo):
-                self._all.logs.truncate_to(self.name, action.offset)
+                self._all.logs.holder(self.name).truncate_to(self.name, action.offset)
             else:
-                self._all.logs.truncate_fully_and_start_at(self.name, action.offset)
+                self._all.logs.holder(self.name).truncate_fully_and_start_at(self.name, action.offset)
         except KafkaError:
-            return  # The disk has failed, and takes the partition out of this fetcher next.
+            return  # The disk has failed; its partitions are about to be removed from this fetcher.
         end = log.log_end_offset
         if end != previous_end:
-            partition.events.truncated(
-                self.state.leader_epoch,
-                log_end_offset=end,
-                previous_log_end_offset=previous_end,
-                previous_high_watermark=previous_high_watermark,
-                reason=action.reason,
-            )
+            place = self.partition.place
+            leader = self._all.base.names(self._source)
+            self._all.base.recorder.emit(log_truncated(place, leader, self.state, action, end))
         truncated = Truncated(now_us=now_us, log_end_offset=end, latest_epoch=log.latest_epoch)
         for consequence in self.state.step(truncated):
             assert isinstance(consequence, SetHighWatermark), "a cut moves nothing but the high watermark"
             self._set_high_watermark(consequence)
 
-    def _state_failure(self, reason: str, error: ErrorCode) -> None:
+    def _state_failure(
+        self, error: ErrorCode, cause: FetchFailureCause, *, limit: int | None = None, message: str | None = None
+    ) -> None:
+        """Report a failed fetch.
+
+        Source: handlePartitionsWithErrors, ReplicaFetcherThread.warnIfMessageOversized (0.10.0)
+        """
         self._all.base.recorder.emit(
             FetchRefused(
-                node=self._all.base.names(self._source),
+                self._all.base.names(self._source),
+                *self.name,
                 peer=self._all.base.node,
-                topic=self.name.topic,
-                partition=self.name.partition,
                 error=error.name,
                 offset=self.state.fetch_offset,
                 leader_epoch=self.state.leader_epoch,
-                reason=reason,
+                cause=cause,
+                log_end_offset=self.state.log_end_offset,
+                limit=limit,
+                message=message,
             )
         )
 
-    def _state_oversized(self, offset: Offset) -> None:
-        """source: ReplicaFetcherThread.warnIfMessageOversized (0.10.0)"""
-        me, leader = self._all.base.node, self._all.base.names(self._source)
-        self._state_failure(
-            f"{me} cannot copy {self.name} from {leader} beyond {offset}: the next batch is larger than "
-            f"replica.fetch.max.bytes={self._all.config.replica_fetch_max_bytes}",
-            ErrorCode.MESSAGE_TOO_LARGE,
+    def _last_words(self, action: Halt) -> str:
+        """Return Kafka's message when it halts. Source: ReplicaFetcherThread.handleOffsetOutOfRange (0.10 to 2.0.0)"""
+        return (
+            f"Exiting because log truncation is not allowed for partition {self.name}, current leader "
+            f"{self._all.base.names(self._source)}'s latest offset {action.leader_end_offset} is less than replica "
+            f"{self._all.base.node}'s latest offset {self.state.log_end_offset}"
         )
 
     def _state_throttle(self, quota: ReplicationQuota, now_us: int) -> None:
@@ -247,3 +260,38 @@ class FollowedPartition:
                 limit=quota.bound,
             )
         )
+
+
+def log_truncated(
+    place: tuple[str, str, int],
+    leader: str,
+    state: FollowerState,
+    action: TruncateTo | TruncateFullyAndStartAt,
+    log_end_offset: Offset,
+) -> LogTruncated:
+    """Return the event of a truncation that was performed.
+
+    Args:
+        place: broker, topic and partition.
+        state: follower state before the truncation.
+    """
+    event = partial(
+        LogTruncated,
+        *place,
+        leader_epoch=state.leader_epoch,
+        log_end_offset=log_end_offset,
+        previous_log_end_offset=state.log_end_offset,
+        high_watermark=min(state.high_watermark, log_end_offset),
+        previous_high_watermark=state.high_watermark,
+        leader=leader,
+        offset=action.offset,
+    )
+    if isinstance(action, TruncateFullyAndStartAt):
+        return event(cause=TruncationCause.LEADER_START)
+    return event(
+        cause=action.cause,
+        diverging_epoch=action.diverging_epoch,
+        leader_end_offset=action.leader_end_offset,
+        own_epoch=action.own_epoch,
+        own_end_offset=action.own_end_offset,
+    )

@@ -1,6 +1,7 @@
-"""A broker with a disk that refuses: the directory goes offline and the controller is notified, or the broker halts.
+"""The logs of a broker apart from appends: failing disks, recovery, the removal of deleted logs, and the log cleaner.
 
-source: LogDirFailureChannel, ReplicaManager.handleLogDirFailure, BrokerLifecycleManager.propagateDirectoryFailure;
+When a disk fails, its log directory goes offline and the controller is notified, or the broker halts.
+Source: LogDirFailureChannel, ReplicaManager.handleLogDirFailure, BrokerLifecycleManager.propagateDirectoryFailure;
 KIP-112, KIP-858
 """
 
@@ -19,6 +20,7 @@ from replica.ids import TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.log.files.disk import Disk
 from replica.log.segment import Segment
+from replica.rules import KafkaRelease, Rules
 from replica.trace.events import LogDirFailed, LogRecovered, Recorder
 
 if TYPE_CHECKING:
@@ -27,12 +29,16 @@ if TYPE_CHECKING:
     from cluster.broker.replicas.partition import Partition
     from replica.log.cleaner.cleanable import LogToClean
 
+HIGH_WATERMARK_KEPT_SINCE = KafkaRelease(4, 4)
+"""The first release whose cleaner keeps an emptied batch that ends at the high watermark, not at the round's end."""
+
 
 class LogDirFailures:
-    """Disks report as they refuse; `handle` is called once the request that ran into it has been dealt with.
+    """The handler of disk failures, which is called after the request in which they occurred.
 
-    metadata_log_dir: metadata.log.dir, the first of log.dirs, without which a broker of KRaft cannot go on
-    propagate: report to the controller     halt: the process ends at once, without shutting down
+    Args:
+        metadata_log_dir: metadata.log.dir, the first of log.dirs, without which a KRaft broker cannot continue.
+        propagate: reports the failure to the controller.
     """
 
     def __init__(
@@ -92,7 +98,7 @@ class LogDirFailures:
 
 # ------------------------------------------------------------------------------------------------------- log recoveries
 #
-# What the trace says of a broker's logs when they are opened: which of them were whole, and where they end.
+# Events about a broker's logs when they are opened: whether they were intact, and where they end.
 
 
 def state_recoveries(logs: BrokerLogs, node: str, recorder: Recorder) -> None:
@@ -115,23 +121,27 @@ def state_recoveries(logs: BrokerLogs, node: str, recorder: Recorder) -> None:
 #
 # The files of deleted replicas are removed some time after the deletion, a few directories at a time.
 #
-# Kafka has a task in its scheduler's threads for it, beside those that answer requests: a topic of thousands of
-# partitions takes seconds to remove. Here other work has its turn in between. source: LogManager.deleteLogs
+# In Kafka a task of the scheduler's threads does this, separate from requests: removing a topic of thousands of
+# partitions takes seconds. Here other work runs between two steps. source: LogManager.deleteLogs
 
 AT_ONCE = 8
-"""Directories that are removed in one step: some 5 ms."""
+"""Directories removed in one step, which takes about 5 ms."""
 PAUSE_US = 1
-"""Before the next ones: work due by then comes first."""
+"""The pause before the next step, in which other due work runs."""
 
 
 class LogDeletions:
-    """delay_us(): from the deletion of a replica to the removal of its files; responses may be reading from them"""
+    """The task that removes the files of deleted replicas.
+
+    Args:
+        delay_us: returns the delay after the deletion, needed because responses may still be reading from the files.
+    """
 
     def __init__(self, timers: Timers[Action], delay_us: Callable[[], int]) -> None:
         self._timers = timers
         self._delay_us = delay_us
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        """When it is due, and what removes it; in the order of deletion."""
+        """(due time, function that removes the files), in the order of deletion."""
 
     def add(self, remove: Callable[[], None], now_us: int) -> None:
         due_us = now_us + self._delay_us()
@@ -140,7 +150,7 @@ class LogDeletions:
             self._timers.at(due_us, self._remove_due)
 
     def _remove_due(self, now_us: int) -> None:
-        """If a removal fails, the next ones still have their turn: Kafka, too, always schedules its next run."""
+        """Remove due files; after a failure the next files are still removed, as in Kafka."""
         try:
             for _ in range(AT_ONCE):
                 _, remove = self._waiting.popleft()
@@ -154,19 +164,24 @@ class LogDeletions:
 
 # ---------------------------------------------------------------------------------------------------------- log cleaner
 #
-# The cleaner of a broker: of its compacted logs the dirtiest is cleaned, until none is dirty enough.
+# The cleaner of a broker repeatedly cleans the dirtiest compacted log, until none is dirty enough.
 #
-# It also does for compacted logs what retention does for the others. Every replica is cleaned by its own broker.
+# It also applies retention to compacted logs. Every broker cleans its replicas itself.
 # source: LogCleaner.CleanerThread, LogCleanerManager
 #
-# Simplified: one thread, whose work takes no time; log.cleaner.threads and the limit of its bandwidth have no effect.
+# Simplified: there is one thread, whose work takes no time; log.cleaner.threads and limits of bandwidth have no effect.
 
 
 class LogCleaner:
-    """remove_later: is given segments whose files are to go after file.delete.delay.ms of their log"""
+    """The log cleaner of one broker.
+
+    Args:
+        remove_later: called with segments whose files have to be removed after the log's file.delete.delay.ms.
+    """
 
     def __init__(
         self,
+        rules: Rules,
         config: RunningConfig,
         partitions: Mapping[TopicPartition, Partition],
         logs: BrokerLogs,
@@ -174,16 +189,17 @@ class LogCleaner:
         remove_later: Callable[[Partition, Sequence[Segment], int], None],
     ) -> None:
         self.is_enabled = config.current.log_cleaner_enable
+        self._keeps_high_watermark = rules.release >= HIGH_WATERMARK_KEPT_SINCE
         self._config = config
         self._partitions = partitions
         self._logs = logs
         self._clock = clock
         self._remove_later = remove_later
         self._uncleanable: dict[TopicPartition, None] = {}
-        """Something was wrong with them: they are left alone until the broker starts anew."""
+        """Logs whose cleaning has failed; they are skipped until the broker restarts."""
 
     def run(self, now_us: int) -> None:
-        """source: CleanerThread.doWork"""
+        """Clean logs until none is dirty enough. Source: CleanerThread.doWork"""
         if not self.is_enabled or not any(self._compacted()):
             return
         from replica.log.cleaner.cleanable import filthiest
@@ -199,16 +215,17 @@ class LogCleaner:
                 yield partition
 
     def _candidates(self, now_us: int) -> Iterator[LogToClean]:
-        """source: LogCleanerManager.grabFilthiestCompactedLog"""
+        """Yield the logs that may be cleaned. Source: LogCleanerManager.grabFilthiestCompactedLog"""
         from replica.log.cleaner.cleanable import log_to_clean
 
         now_ms = self._clock.at(now_us) // 1000
         for partition in self._compacted():
             name = partition.topic_partition
-            found = log_to_clean(partition.log, self._logs.cleaned_to(name), partition.last_stable_offset, now_ms)
+            logs = self._logs.holder(name)
+            found = log_to_clean(partition.log, logs.cleaned_to(name), partition.last_stable_offset, now_ms)
             if found.is_reset:
-                self._logs.set_cleaned_to(name, found.first_dirty_offset)
-            yield found
+                logs.set_cleaned_to(name, found.first_dirty_offset)
+            yield found._replace(kept_end=partition.high_watermark) if self._keeps_high_watermark else found
 
     def _clean(self, found: LogToClean, now_us: int) -> None:
         from replica.log.cleaner.cleaner import clean
@@ -216,12 +233,11 @@ class LogCleaner:
         partition = self._partitions[found.log.topic_partition]
         partition.end_rests()
         buffer_bytes = self._config.current.log_cleaner_dedupe_buffer_size
-        # Their leader may not have known that the topic is compacted.
-        cleaned = clean(found, buffer_bytes, self._clock.at(now_us), partition.events.keys_read)
+        # The leader emits the keys too, unless it did not know yet that the topic is compacted.
+        cleaned = clean(found, buffer_bytes, self._clock.at(now_us), partition.state_keys)
         if cleaned.problem is None:
-            self._logs.set_cleaned_to(partition.topic_partition, cleaned.end_offset)
+            self._logs.holder(partition.topic_partition).set_cleaned_to(partition.topic_partition, cleaned.end_offset)
         else:
             self._uncleanable[partition.topic_partition] = None
-        role = "follower" if partition.leader is None else "leader"
-        partition.events.compacted(role, partition.leader_epoch, found, cleaned)
+        partition.state_compaction(found, cleaned)
         self._remove_later(partition, cleaned.retired, now_us)

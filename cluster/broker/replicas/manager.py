@@ -1,6 +1,6 @@
-"""All partitions of one broker: appends, those that wait for replicas, and background tasks.
+"""All partitions of one broker: appends, waiting Produce requests, and background tasks.
 
-source: ReplicaManager.scala, DelayedProduce.scala
+Source: ReplicaManager.scala, DelayedProduce.scala
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from cluster.broker.replicas.transaction_checks import TransactionChecks
 from cluster.config import BrokerConfig
 from cluster.protocol.api_00_produce import ProducePartitionResponse
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
+from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, SHARE_STATE_TOPIC, UNKNOWN_OFFSET, TopicPartition
 from replica.inputs import ProposeIsr
 from replica.log.batches.validation import single_batch
 from replica.log.broker_logs import BrokerLogs
 from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.log.segment import Segment
 from replica.purgatory import Purgatory
-from replica.rules import WITH_ONE_GROUP_COORDINATOR
+from replica.rules import NEXT_COORDINATOR_SINCE
 from replica.trace.events import ProduceRefused
 
 LOG_TASKS_BEGIN_US = 30_000_000
-"""LogManager.InitialTaskDelayMs"""
+"""The delay of the first log tasks after the start: LogManager.InitialTaskDelayMs."""
 
 
 def _always(period_us: int) -> Callable[[], int]:
@@ -39,16 +39,16 @@ def _always(period_us: int) -> Callable[[], int]:
 
 
 ProposeIsrTo = Callable[[Partition, ProposeIsr, int], None]
-"""Where a leader's proposals go: (partition, proposal, now_us)"""
+"""Sends a leader's ISR proposal: (partition, proposal, now_us)."""
 
 
 NOT_LED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _refusal(name: TopicPartition, error: KafkaError, partition: Partition | None) -> ProducePartitionResponse:
-    """record_errors: which records are to blame, where that is known (KIP-467)
+    """Return the response for a refused batch, with the invalid records if known (KIP-467).
 
-    source: ReplicaManager.appendRecordsToLeader: with the log's start unless the partition is not led here
+    It has the log's start unless the partition is not led here. Source: ReplicaManager.appendRecordsToLeader
     """
     start = UNKNOWN_OFFSET if partition is None or error.code in NOT_LED else partition.log.log_start_offset
     record_errors = cast("Sequence[tuple[int, str]]", error.details.get("record_errors", ()))
@@ -62,12 +62,14 @@ def _refusal(name: TopicPartition, error: KafkaError, partition: Partition | Non
 
 
 class ReplicaManager:
-    """Partitions by name, in order of arrival; produces that wait; the tasks that check the
-    ISR and write checkpoints.
+    """The partitions of one broker, in the order in which they were added.
 
-    offline: partitions whose log directory has failed
-    on_low_watermark: called for partitions whose followers have deleted records
-    on_transaction_ended: called with (partition, producer id, committed) when a marker is on every in-sync replica
+    The manager checks the ISR and writes checkpoints.
+
+    Attributes:
+        offline: partitions whose log directory has failed.
+        on_low_watermark: called for partitions whose followers have deleted records.
+        on_transaction_ended: called with (partition, producer id, committed) when a marker is on every in-sync replica.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class ReplicaManager:
         propose_isr: ProposeIsrTo,
         phase_us: int = 0,
     ) -> None:
-        """phase_us: how much later than at its start its periodic checks began: where in their period they fall"""
+        """Create the manager; `phase_us` shifts the periodic checks within their periods."""
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, None] = {}
         self.on_low_watermark: Callable[[TopicPartition], None] = _ignore
@@ -87,7 +89,7 @@ class ReplicaManager:
         self._node = base.node
         self._running = base.running
         self._rules = base.rules
-        self._with_any_isr = (OFFSETS_TOPIC,) if base.rules.release in WITH_ONE_GROUP_COORDINATOR else ()
+        self._with_any_isr = (OFFSETS_TOPIC, SHARE_STATE_TOPIC) if base.rules.release >= NEXT_COORDINATOR_SINCE else ()
         self._outbox = base.outbox
         self._logs = logs
         self._recorder = base.recorder
@@ -97,7 +99,7 @@ class ReplicaManager:
         self._phase_us = phase_us
         self._checkpoints_high_watermarks = False
         self._produces: Purgatory[DelayedProduce] = Purgatory()
-        self._cleaner = LogCleaner(base.running, self.partitions, logs, base.clock, self._remove_later)
+        self._cleaner = LogCleaner(base.rules, base.running, self.partitions, logs, base.clock, self._remove_later)
         self.transaction_checks = TransactionChecks(base.rules, base.running)
         self.fetches = Fetches(base, replicas=self, quotas=quotas)
 
@@ -106,7 +108,7 @@ class ReplicaManager:
         return self._running.current
 
     def start(self, now_us: int) -> None:
-        """source: ReplicaManager.startup, LogManager.startup: by the scheduler of this process, from its start"""
+        """Start the periodic tasks. Source: ReplicaManager.startup, LogManager.startup"""
         config = self._config
         self._repeat(_always(config.replica_lag_time_max_ms * 1000 // 2), self._check_lag, now_us)
         recovery_us = _always(config.log_flush_offset_checkpoint_interval_ms * 1000)
@@ -118,9 +120,9 @@ class ReplicaManager:
         self._repeat(expiration_check_us, self._expire_producers, now_us)
 
     def start_high_watermark_checkpoints(self, now_us: int) -> None:
-        """Called when the broker learns of partitions; the first call writes at once, and every interval from then on.
+        """Write a checkpoint of high watermarks immediately, and one per interval, unless this has begun already.
 
-        source: ReplicaManager.startHighWatermarkCheckPointThread
+        Called when the broker learns of partitions. Source: ReplicaManager.startHighWatermarkCheckPointThread
         """
         if self._checkpoints_high_watermarks:
             return
@@ -132,9 +134,11 @@ class ReplicaManager:
     def _repeat(
         self, period_us: Callable[[], int], task: Callable[[int], None], now_us: int, *, delay_us: int = 0
     ) -> None:
-        """Every period, for the first time at most one period from now.
+        """Run a task once per period, for the first time within one period.
 
-        delay_us: after the process's start; a task that begins at once has nothing to do then and is left out
+        Args:
+            delay_us: delay of the first run after the start of the process; a task without a delay does not run at the
+                start, when it has nothing to do.
         """
 
         def run(due_us: int) -> None:
@@ -147,7 +151,7 @@ class ReplicaManager:
     # ---------------------------------------------------------------------------------------------- partition hooks
 
     def high_watermark_moved(self, partition: Partition, now_us: int) -> None:
-        """Acks=all produces may be complete, and consumers have more to read."""
+        """Complete Produce requests that wait for the high watermark, and wake consumers' fetches."""
         self.complete_produces(partition.topic_partition)
         self.fetches.wake(partition.topic_partition, now_us, followers=self._rules.hw_push == "immediate")
 
@@ -161,7 +165,7 @@ class ReplicaManager:
         self.on_low_watermark(partition.topic_partition)
 
     def take_offline(self, name: TopicPartition) -> None:
-        """Its log directory has failed. Waiting requests go on waiting, up to the request's timeout, as in Kafka."""
+        """Take a partition of a failed log directory offline; its requests wait until their timeout, as in Kafka."""
         self.remove(name)
         self.offline[name] = None
 
@@ -171,30 +175,37 @@ class ReplicaManager:
             del self.partitions[name]
 
     def hosted(self, name: TopicPartition) -> Partition:
-        """raises: KafkaError, where this broker has no replica. source: ReplicaManager.getPartitionOrException"""
+        """Return the replica of a partition. Source: ReplicaManager.getPartitionOrException
+
+        Raises:
+            KafkaError: if this broker has no replica of it.
+        """
         partition = self.partitions.get(name)
         if partition is None:
             raise KafkaError(self.missing_partition_error(name))
         return partition
 
     def missing_partition_error(self, name: TopicPartition) -> ErrorCode:
-        """Why `name` is not among the partitions. source: ReplicaManager.getPartitionOrError"""
+        """Return why this broker has no partition `name`. Source: ReplicaManager.getPartitionOrError"""
         return ErrorCode.KAFKA_STORAGE_ERROR if name in self.offline else self._cache.missing_partition_error(name)
 
     def complete_all(self, name: TopicPartition, now_us: int) -> None:
-        """The partition is no longer led here, or gone. source: completeDelayedOperationsWhenNotPartitionLeader"""
+        """Complete all waiting requests of a partition that is no longer led here, or was deleted.
+
+        Source: completeDelayedOperationsWhenNotPartitionLeader
+        """
         self.complete_produces(name)
         self.fetches.wake(name, now_us, followers=True)
 
     # ------------------------------------------------------------------------------------------------------ produce
 
     def append_records(self, produce: ProduceParams, now_us: int) -> None:
-        """Append each batch and answer, for acks=all once every in-sync replica has it or the time is over.
+        """Append each batch and respond; with acks=all once every in-sync replica has the batches or time is over.
 
-        What the coordinator of KIP-848 writes is appended whatever the size of the ISR, and waits for the high
-        watermark. source: CoordinatorPartitionWriter.append (acks=1), CoordinatorRuntime.HighWatermarkListener
+        From 4.0 on, records of the group and share coordinators are appended whatever the size of the ISR.
 
-        source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend, appendRecords
+        Source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend, appendRecords;
+        CoordinatorPartitionWriter.append (acks=1), CoordinatorRuntime.HighWatermarkListener
         """
         if produce.transactional_id is None:
             guards = {} if produce.guard == NOT_ASKED_FOR else {name: produce.guard for name, _ in produce.entries}
@@ -205,7 +216,13 @@ class ReplicaManager:
             checks.begin(produce.transactional_id, produce.entries, self._led, produce.api_version, append, now_us)
 
     def _led(self, name: TopicPartition) -> Partition:
-        """raises: KafkaError     source: ReplicaManager.maybeStartTransactionVerificationForPartition"""
+        """Return a partition that this broker leads.
+
+        Raises:
+            KafkaError: if this broker does not lead it.
+
+        Source: ReplicaManager.maybeStartTransactionVerificationForPartition
+        """
         partition = self.partitions.get(name)
         if partition is None:
             raise KafkaError(self.missing_partition_error(name))
@@ -220,8 +237,11 @@ class ReplicaManager:
         errors: Mapping[TopicPartition, ErrorCode],
         now_us: int,
     ) -> None:
-        """guards: see VerificationStates
-        errors: NONE, or why the coordinator of the transaction refuses, or a batch was refused before it was asked
+        """Append batches after the verification of their transactions.
+
+        Args:
+            guards: see VerificationStates.
+            errors: error of each partition, from the coordinator or an earlier check; NONE or missing without an error.
         """
         required_acks, from_broker = produce.acks, produce.from_broker
         default_guard = NOT_ASKED_FOR if from_broker else self.transaction_checks.guard
@@ -232,12 +252,14 @@ class ReplicaManager:
             try:
                 partition, batch = self._admit(name, records, required_acks, produce.api_version)
                 if name.topic in INTERNAL_TOPICS and not from_broker:
-                    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients cannot append to an internal topic")
+                    raise KafkaError(
+                        ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients cannot append to the internal topic {name.topic}"
+                    )
                 error_before = errors.get(name, ErrorCode.NONE)
                 if error_before is not ErrorCode.NONE:
-                    said_it = "the coordinator of the transaction says"
                     is_own = error_before in NOT_LED
-                    message = f"{self._node} does not lead {name}" if is_own else f"{said_it} {error_before.name}"
+                    said_it = "the coordinator of the transaction says so"
+                    message = f"{self._node} does not lead {name}" if is_own else said_it
                     raise KafkaError(error_before, message)
                 produced = partition.append_as_leader(
                     batch,
@@ -246,6 +268,7 @@ class ReplicaManager:
                     inside,
                     from_client=not from_broker,
                     guard=guards.get(name, default_guard),
+                    transaction_version=produce.transaction_version,
                 )
             except KafkaError as error:
                 cause = self._refuse_produce(name, produce.peer, error)
@@ -264,7 +287,7 @@ class ReplicaManager:
             self._await_replicas(appended, results, produce, now_us)
         else:
             produce.respond(results, cause)
-        # Kafka wakes the requests that wait for the new records once this one is answered or parked (its ActionQueue).
+        # Like Kafka's ActionQueue, requests waiting for the new records are woken after this one is answered or waits.
         for name, produced in appended.items():
             if produced.high_watermark_advanced:
                 self.complete_produces(name)
@@ -273,14 +296,18 @@ class ReplicaManager:
     def _admit(
         self, name: TopicPartition, records: memoryview | None, required_acks: int, api_version: int
     ) -> tuple[Partition, memoryview]:
-        """The checks before a partition is asked, in Kafka's order. raises: KafkaError"""
+        """Return the partition and its batch after the checks that precede the append, in Kafka's order.
+
+        Raises:
+            KafkaError: if the batch is refused.
+        """
         partition = self.partitions.get(name)
         missing = self.missing_partition_error(name) if partition is None else ErrorCode.NONE
         if missing is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KafkaError(missing)
         batch = single_batch(records, api_version)
         if required_acks not in (ACKS_ALL, 0, 1):
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={required_acks} is not 0, 1 or -1")
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {required_acks}")
         if partition is None:
             raise KafkaError(missing)
         return partition, batch
@@ -292,7 +319,7 @@ class ReplicaManager:
         produce: ProduceParams,
         now_us: int,
     ) -> None:
-        """A duplicate waits, too: its original may not be committed yet."""
+        """Wait for the replicas, also for a duplicate, since the original batch may not be committed yet."""
         required = {name: produced.last_offset + 1 for name, produced in appended.items()}
         delayed = DelayedProduce(required, results, produce.respond)
         if not self._try_complete(delayed):
@@ -310,7 +337,7 @@ class ReplicaManager:
                 self._produces.remove(delayed)
 
     def _try_complete(self, delayed: DelayedProduce) -> bool:
-        """source: DelayedProduce.tryComplete"""
+        """Answer a waiting Produce request if all its partitions are done. Source: DelayedProduce.tryComplete"""
         for name, required_offset in list(delayed.required_offsets.items()):
             partition = self.partitions.get(name)
             status: ErrorCode | None
@@ -333,7 +360,7 @@ class ReplicaManager:
         return True
 
     def _expire(self, delayed: DelayedProduce) -> None:
-        """The request's timeout: the records stay in the log, and may commit later (DelayedProduce.onExpiration)."""
+        """Answer REQUEST_TIMED_OUT. The records stay in the log, and may commit later (DelayedProduce.onExpiration)."""
         self._produces.remove(delayed)
         for name in delayed.required_offsets:
             delayed.fail(name, ErrorCode.REQUEST_TIMED_OUT)
@@ -351,7 +378,7 @@ class ReplicaManager:
             partition.check_lag(now_us)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """Of all logs: those that the metadata has not told of yet keep what the checkpoint says."""
+        """Return the high watermarks of all logs, from the checkpoint for a log unknown to the metadata."""
         loaded = {name: self._logs.high_watermark_checkpoint(name) for name in self._logs.logs}
         return loaded | {name: partition.high_watermark for name, partition in self.partitions.items()}
 
@@ -359,13 +386,13 @@ class ReplicaManager:
         self._logs.checkpoint_high_watermarks(self.high_watermarks())
 
     def _expire_records(self, now_us: int) -> None:
-        """Of compacted logs the cleaner does it. source: LogManager.cleanupLogs"""
+        """Apply retention to all logs but compacted ones, which the cleaner handles. Source: LogManager.cleanupLogs"""
         for partition in self.partitions.values():
             if not partition.log.config.is_compacted:
                 self._remove_later(partition, partition.expire_records(now_us), now_us)
 
     def _remove_later(self, partition: Partition, segments: Sequence[Segment], now_us: int) -> None:
-        """source: LocalLog.deleteSegmentFiles"""
+        """Remove segment files after their delay. Source: LocalLog.deleteSegmentFiles"""
         for segment in segments:
             due_us = now_us + partition.log.config.file_delete_delay_ms * 1000
             self._outbox.timers.at(due_us, _remover(segment))
@@ -383,8 +410,8 @@ def _remover(segment: Segment) -> Callable[[int], None]:
 
 
 def _ignore(name: TopicPartition) -> None:
-    """No request waits for records to be deleted."""
+    """Do nothing, because no request waits for deleted records."""
 
 
 def _ignore_end(name: TopicPartition, producer_id: int, committed: bool) -> None:
-    """No offsets wait for the end of a transaction."""
+    """Do nothing, because no offsets wait for the end of a transaction."""

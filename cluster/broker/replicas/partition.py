@@ -1,27 +1,34 @@
-"""One replica on one broker: its log, and the leader or follower state that decides about it.
+"""One replica on one broker: its log, and its leader or follower state.
 
-The states decide (replica.leader, replica.follower); here their actions are performed on the log, stated in the trace
-and passed on to the replica manager. source: Partition.scala
+The states decide (replica.leader, replica.follower). This module performs their actions on the log, records them in the
+trace, and reports them to the replica manager.
+
+Source: Partition.scala
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.delayed import FetchParams, HighWatermarkPush, pushes_high_watermark
-from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.broker.replicas.resting import Rest, RestingPartitions
 from cluster.broker.replicas.transaction_checks import TransactionsInSight
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from controller.image import PartitionRegistration
+from replica.causes import IsrCause
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import begins_anew, check_leader_epoch, only_leader_serves
 from replica.frozen import dataclass
 from replica.ids import (
+    INTERNAL_TOPICS,
+    NO_BROKER,
     UNDEFINED_EPOCH,
     BrokerId,
     LeaderEpoch,
@@ -31,6 +38,7 @@ from replica.ids import (
 from replica.inputs import (
     AdvanceHighWatermark,
     Appended,
+    CaughtUp,
     FetchReceived,
     IsrAccepted,
     IsrRefused,
@@ -39,24 +47,44 @@ from replica.inputs import (
     LeaderAction,
     LeaderAssigned,
     MinIsrChanged,
+    OutOfSync,
     PartitionUpdated,
+    ProposalRefused,
     ProposeIsr,
 )
-from replica.leader import LeaderState, check_life
-from replica.log.batches.records import read_records
+from replica.leader import LeaderState, check_incarnation
+from replica.log.batches.records import BatchHeader, Record, read_records
 from replica.log.batches.validation import Inspected
 from replica.log.files.open_files import EMPTY_SLICE
-from replica.log.log import Log
+from replica.log.log import AppendInfo, Log
 from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.log.segment import Segment
+from replica.trace.events import (
+    BatchAppended,
+    BatchCompacted,
+    DivergenceFound,
+    FollowerFetched,
+    FollowingBegan,
+    HighWatermarkAdvanced,
+    IsrProposed,
+    KeysAppended,
+    LeadershipBegan,
+    LogCompacted,
+    LogStartOffsetAdvanced,
+    RecordsExpired,
+)
 from replica.truncation import find_divergence, truncation_of
 
+if TYPE_CHECKING:
+    from replica.log.cleaner.cleanable import LogToClean
+    from replica.log.cleaner.cleaner import Cleaned
+
 KEEP_UNCOMMITTED: Offset = -1
-"""DeleteRecordsRequest.HIGH_WATERMARK"""
+"""The offset that stands for the high watermark: DeleteRecordsRequest.HIGH_WATERMARK."""
 
 
 class Hooks(Protocol):
-    """Reports of a partition to its replica manager."""
+    """The replica manager of a partition, to which the partition reports."""
 
     def high_watermark_moved(self, partition: Partition, now_us: int) -> None: ...
 
@@ -69,7 +97,7 @@ class Hooks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProducedBatch:
-    """Where a client's batch lies now; `cause` is the event that says so, None for a duplicate."""
+    """The offsets of an appended batch; `cause` is the number of the append's event, None for a duplicate."""
 
     base_offset: Offset
     last_offset: Offset
@@ -79,10 +107,11 @@ class ProducedBatch:
 
 
 class Partition:
-    """`leader` is set while this broker leads. `registration` is the controller's latest word on the partition.
+    """One replica of a partition.
 
-    Logs and the leader's state are given the wall clock's time, as Partition.scala takes `time.milliseconds`; hooks,
-    which set timers, the broker's monotonic one.
+    `leader` is set while this broker leads; `registration` is the controller's latest state of the partition. Logs and
+    the leader's state use wall-clock time, as Partition.scala uses `time.milliseconds`; hooks, which set timers, use
+    the broker's monotonic time.
     """
 
     def __init__(
@@ -100,10 +129,10 @@ class Partition:
         self.log = log
         self.leader: LeaderState | None = None
         self.registration: PartitionRegistration | None = None
-        self.events = PartitionEvents(
-            broker_id=base.broker_id, names=base.names, recorder=base.recorder, name=log.topic_partition
-        )
-        self._transactions = TransactionsInSight(log, self.events)
+        self.node = base.node
+        self.place = (base.node, *log.topic_partition)
+        self._recorder = base.recorder
+        self._transactions = TransactionsInSight(log, self.place, base.recorder)
         self._broker_id = base.broker_id
         self._names = base.names
         self._hooks = hooks
@@ -115,11 +144,7 @@ class Partition:
         self._high_watermark = high_watermark
         self._followed: tuple[BrokerId, LeaderEpoch] | None = None
         self._rests: dict[BrokerId | RestingPartitions, Rest] = {}
-        """By the follower, or by the session of a consumer."""
-
-    @property
-    def node(self) -> str:
-        return self.events.node
+        """The rests of this partition (resting.py), by its follower or by the session of its consumer."""
 
     @property
     def high_watermark(self) -> Offset:
@@ -127,32 +152,36 @@ class Partition:
 
     @property
     def consumer_limit(self) -> Offset:
-        """Consumers read below it: the high watermark, except for the teaching mutant (`consumer-limit: log-end`)."""
+        """The end offset for consumers: the high watermark, or the log end with the rule `consumer-limit: log-end`."""
         return self.log.log_end_offset if self._rules.consumer_limit == "log-end" else self.high_watermark
 
     @property
     def last_stable_offset(self) -> Offset:
-        """Consumers of committed transactions read below it."""
+        """The end offset for consumers with isolation.level=read_committed."""
         return self.log.last_stable_offset(self.high_watermark)
 
     def upper_offset(self, params: FetchParams) -> Offset:
-        """Where a fetch ends at the latest (exclusive). source: FetchParams.isolation, FetchIsolation.of"""
+        """Return the end offset of a fetch, which is exclusive. Source: FetchParams.isolation, FetchIsolation.of"""
         if params.from_follower:
             return self.log.log_end_offset
         return self.log.last_stable_offset(self.consumer_limit) if params.read_committed else self.consumer_limit
 
     def learn_high_watermark(self, high_watermark: Offset) -> None:
-        """As a follower: the value that the fetcher took over from the leader."""
+        """Set a follower's high watermark, which the leader has sent."""
         self._high_watermark = high_watermark
 
     @property
     def leader_epoch(self) -> LeaderEpoch:
         return self.registration.leader_epoch if self.registration is not None else UNDEFINED_EPOCH
 
+    @property
+    def role(self) -> str:
+        return "follower" if self.leader is None else "leader"
+
     # --------------------------------------------------------------------------------------------------------- roles
 
     def make_leader(self, registration: PartitionRegistration, now_us: int) -> None:
-        """Requests that wait on the partition are checked again only if the high watermark moves. source: makeLeader"""
+        """Become the leader; waiting requests are checked again only if the high watermark moves. Source: makeLeader"""
         self.end_rests()
         previous, self.registration = self.registration, registration
         self._followed = (self._broker_id, registration.leader_epoch)
@@ -180,9 +209,18 @@ class Partition:
                 is_eligible=self._brokers.is_eligible,
             )
         if truncation_of(self._rules).begins_epoch_at_once:
-            # The entry exists from the moment the epoch begins, before any record of it does (Partition.makeLeader).
+            # The epoch gets an entry when it begins, before it has any record (Partition.makeLeader).
             self.log.leader_epochs.assign(registration.leader_epoch, self.log.log_end_offset)
-        self.events.leadership_began(registration, self.log.log_end_offset, high_watermark)
+        self._recorder.emit(
+            LeadershipBegan(
+                *self.place,
+                leader_epoch=registration.leader_epoch,
+                partition_epoch=registration.partition_epoch,
+                isr=self._named(registration.in_sync_replicas),
+                log_end_offset=self.log.log_end_offset,
+                high_watermark=high_watermark,
+            )
+        )
         self._transactions.leadership_began()
         self._transactions.high_watermark_moved(registration.leader_epoch, high_watermark)
         assigned = LeaderAssigned(
@@ -199,7 +237,10 @@ class Partition:
         self._perform(leader.step(assigned), now_us)
 
     def make_follower(self, registration: PartitionRegistration) -> bool:
-        """Returns whether a fetcher has to (re)start and find its place in the leader's log. source: makeFollower"""
+        """Become a follower, and return True if a fetcher has to start and compare the log with the leader's.
+
+        Source: makeFollower
+        """
         self.end_rests()
         previous, self.registration = self.registration, registration
         if self.leader is not None:
@@ -210,15 +251,27 @@ class Partition:
         if begins or (self._followed is not None and self._followed[0] == leader_id):
             self._followed = (leader_id, leader_epoch)
         if begins or previous is None or previous.leader_epoch < leader_epoch:
-            self.events.following_began(registration, self.log.log_end_offset, self._high_watermark)
+            self._recorder.emit(
+                FollowingBegan(
+                    *self.place,
+                    broker=self._names(leader_id) if registration.has_leader else None,
+                    leader_epoch=leader_epoch,
+                    partition_epoch=registration.partition_epoch,
+                    log_end_offset=self.log.log_end_offset,
+                    high_watermark=self._high_watermark,
+                )
+            )
         return begins
 
     def following_began(self, now_us: int) -> None:
-        """The fetcher has started: requests that waited on us as the leader, or for an older leader epoch, end."""
+        """End the requests that waited for this broker as leader or for an older leader epoch.
+
+        Called after the fetcher has started.
+        """
         self._hooks.leadership_ended(self, now_us)
 
     def configured(self, config: TopicConfig, now_us: int) -> None:
-        """Take over another config of the log. source: TopicConfigHandler"""
+        """Apply a new configuration of the log. Source: TopicConfigHandler"""
         self.log.config = config
         if self.leader is not None:
             minimum = self.log.config.min_insync_replicas
@@ -236,26 +289,36 @@ class Partition:
         *,
         from_client: bool = True,
         guard: int = NOT_ASKED_FOR,
+        transaction_version: int = 0,
     ) -> ProducedBatch:
-        """Append a batch and evaluate the high watermark; waiting requests are not woken yet.
+        """Append a batch and update the high watermark, without waking waiting requests. Source: appendRecordsToLeader
 
-        from_client, guard: see Log.append_as_leader
-        raises: KafkaError NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (before anything is written), or what the log
-        refuses. source: Partition.appendRecordsToLeader
+        Args:
+            from_client, guard, transaction_version: see Log.append_as_leader.
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS (before anything is written), or an error of the
+                log.
         """
         leader = self._leading()
         leader.may_produce(required_acks)
         self.end_rests()
         wall_us = self._clock.at(now_us)
         info = self.log.append_as_leader(
-            records, leader.leader_epoch, wall_us, inspected, from_client=from_client, guard=guard
+            records,
+            leader.leader_epoch,
+            wall_us,
+            inspected,
+            from_client=from_client,
+            guard=guard,
+            transaction_version=transaction_version,
         )
-        cause = self.events.appended(info, "leader")
+        cause = self.state_appended(info, "leader")
         if not from_client:
             self._transactions.appended(records, info)
         if self.log.config.is_compacted and from_client:
             for header in info.batches:
-                self.events.keys_read(header, read_records(records))
+                self.state_keys(header, read_records(records))
         advances = leader.step(Appended(now_us=wall_us, log_end_offset=info.log_end_offset))
         for action in advances:
             assert isinstance(action, AdvanceHighWatermark), "an append proposes no ISR"
@@ -265,7 +328,7 @@ class Partition:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, supports_epoch_bump: bool
     ) -> int | None:
-        """See ProducerStateManager.begin_verification. source: Partition.maybeStartTransactionVerification"""
+        """Call ProducerStateManager.begin_verification. Source: Partition.maybeStartTransactionVerification"""
         at_ms = self._clock.at(now_us) // 1000
         return self.log.producers.begin_verification(
             producer_id, producer_epoch, sequence, at_ms, supports_epoch_bump=supports_epoch_bump
@@ -276,7 +339,7 @@ class Partition:
             self._perform(self.leader.step(LagCheckDue(now_us=self._clock.at(now_us))), now_us)
 
     def isr_answered(self, given: IsrAccepted | IsrRefused, now_us: int) -> None:
-        """The controller answered an AlterPartition of this leader."""
+        """Handle the controller's response to this leader's ISR proposal."""
         if self.leader is not None:
             self.end_rests()
             self._perform(self.leader.step(replace(given, now_us=self._clock.at(now_us))), now_us)
@@ -290,12 +353,113 @@ class Partition:
                     self._high_watermark_advanced(action, leader, self.log.log_end_offset)
                     self._hooks.high_watermark_moved(self, now_us)
                 case ProposeIsr():
-                    self.events.isr_proposed(action, leader.in_sync_replicas)
+                    self._state_proposal(action, leader.in_sync_replicas)
                     self._hooks.isr_proposed(self, action, now_us)
 
     def _high_watermark_advanced(self, action: AdvanceHighWatermark, leader: LeaderState, end_offset: Offset) -> None:
-        self.events.high_watermark_advanced(action, leader.leader_epoch, end_offset)
+        self._recorder.emit(
+            HighWatermarkAdvanced(
+                *self.place,
+                role="leader",
+                leader_epoch=leader.leader_epoch,
+                high_watermark=action.high_watermark,
+                previous_high_watermark=action.previous,
+                log_end_offset=end_offset,
+                holders=self._named(action.holders),
+                joining=None if action.joining is None else self._names(action.joining),
+            )
+        )
         self._transactions.high_watermark_moved(leader.leader_epoch, action.high_watermark)
+
+    def _state_proposal(self, action: ProposeIsr, previous_isr: tuple[BrokerId, ...]) -> None:
+        proposed = partial(
+            IsrProposed,
+            *self.place,
+            leader_epoch=action.leader_epoch,
+            partition_epoch=action.partition_epoch,
+            isr=self._named(action.in_sync_replicas),
+            previous_isr=self._named(previous_isr),
+        )
+        match action.why:
+            case CaughtUp(end, high_watermark, start):
+                event = proposed(
+                    cause=IsrCause.CAUGHT_UP, caught_up_to=end, high_watermark=high_watermark, epoch_start_offset=start
+                )
+            case OutOfSync(lags, limits):
+                event = proposed(
+                    cause=IsrCause.LAG,
+                    lag_causes=tuple(lag.cause for _, lag in lags),
+                    lags=tuple(-1 if lag.amount is None else lag.amount for _, lag in lags),
+                    lag_time_max_us=limits.time_max_us,
+                    lag_max_messages=limits.max_messages,
+                )
+            case ProposalRefused(error):
+                event = proposed(cause=IsrCause.RETRY, error=error.name)
+        self._recorder.emit(event)
+
+    def _named(self, brokers: tuple[BrokerId, ...]) -> tuple[str, ...]:
+        return tuple(map(self._names, brokers))
+
+    # ---------------------------------------------------------------------------------------------- what was appended
+
+    def state_appended(self, info: AppendInfo, role: str) -> int | None:
+        """Emit an event for each batch, and return the number of the last event, None for a duplicate."""
+        seq: int | None = None
+        for header in info.batches:
+            last_offset = header.last_offset
+            seq = self._recorder.emit(
+                BatchAppended(
+                    *self.place,
+                    role=role,
+                    leader_epoch=header.leader_epoch,
+                    base_offset=header.base_offset,
+                    last_offset=last_offset,
+                    log_end_offset=last_offset + 1,
+                    size_bytes=header.size_bytes,
+                    crc=header.crc,
+                    producer_id=header.producer_id,
+                    producer_epoch=header.producer_epoch,
+                    base_sequence=header.base_sequence,
+                )
+            )
+        return seq
+
+    def state_keys(self, header: BatchHeader, records: Sequence[Record]) -> None:
+        """Emit the keys of a batch in a compacted topic; they show which records compaction may remove."""
+        if self.topic_partition.topic not in INTERNAL_TOPICS:
+            self._recorder.aside(keys_appended(self.place, header, records))
+
+    def state_compaction(self, found: LogToClean, cleaned: Cleaned) -> None:
+        self._recorder.emit(
+            LogCompacted(
+                *self.place,
+                role=self.role,
+                leader_epoch=self.leader_epoch,
+                offset=cleaned.end_offset,
+                size_bytes=cleaned.bytes_before - cleaned.bytes_after,
+                first_dirty_offset=found.first_dirty_offset,
+                dirty_percent=round(found.dirty_ratio * 100),
+                records_removed=cleaned.records_removed,
+                message=None if cleaned.problem is None else cleaned.problem.message,
+            )
+        )
+        if self.topic_partition.topic in INTERNAL_TOPICS:
+            return
+        for batch in cleaned.batches:
+            before = batch.before
+            self._recorder.emit(
+                BatchCompacted(
+                    *self.place,
+                    leader_epoch=before.leader_epoch,
+                    base_offset=before.base_offset,
+                    last_offset=before.last_offset,
+                    crc=before.crc,
+                    new_crc=None if batch.after is None else batch.after.crc,
+                    cleaned_to=cleaned.end_offset,
+                    removed=batch.removed,
+                    aborted=batch.was_aborted,
+                )
+            )
 
     # --------------------------------------------------------------------------------------------------------- fetch
 
@@ -308,15 +472,22 @@ class Partition:
         first_time: bool,
         now_us: int,
     ) -> FetchPartitionResponse:
-        """One partition of a fetch. The order inside is Kafka's: check the epoch, look for divergence, read (noting the
-        high watermark), and only then count the fetch as an acknowledgement. source: Partition.fetchRecords
+        """Read one partition of a fetch. Source: Partition.fetchRecords
+
+        As in Kafka, check the epoch, check for divergence, read (noting the high watermark), and only then count the
+        fetch as an acknowledgement.
         """
         leader = self.check_fetch(params, entry)
         log, high_watermark = self.log, self._high_watermark if leader is None else leader.high_watermark
         log_start_offset, end_offset = log.log_start_offset, log.log_end_offset
         number = self.topic_partition.partition
-        divergence = self._divergence(params, entry)
         stable = log.last_stable_offset(high_watermark)
+        preferred = self._preferred_read_replica(params, entry) if params.rack else NO_BROKER
+        if preferred != NO_BROKER:
+            return FetchPartitionResponse(
+                number, ErrorCode.NONE, high_watermark, stable, log_start_offset, preferred_read_replica=preferred
+            )
+        divergence = self._divergence(params, entry)
         if divergence is not None:
             return FetchPartitionResponse(number, ErrorCode.NONE, high_watermark, stable, log_start_offset, divergence)
         upper_offset = end_offset if params.from_follower else self.upper_offset(params)
@@ -343,18 +514,35 @@ class Partition:
             slice=found,
         )
 
+    def _preferred_read_replica(self, params: FetchParams, entry: FetchPartition) -> BrokerId:
+        """Return the replica that a consumer should read from, NO_BROKER for the replica of this broker."""
+        from replica.read_replica import preferred_read_replica
+
+        if self.leader is None:
+            return NO_BROKER
+        brokers = self._brokers.image.brokers
+        in_rack = [
+            broker_id
+            for broker_id in self.leader.assigned_replicas
+            if broker_id in brokers and not brokers[broker_id].fenced and brokers[broker_id].rack == params.rack
+        ]
+        return preferred_read_replica(self.leader, in_rack, entry.fetch_offset, self._rules)
+
     def high_watermark_is_news(self, params: FetchParams) -> bool:
-        """Whether a follower's fetch is answered for the sake of the high watermark alone (`hw-push`)."""
+        """Return True if a follower's fetch is answered just to send the high watermark (`hw-push`)."""
         push = self._push
         return push is not None and params.from_follower and push.is_news(params.replica_id, self.high_watermark)
 
     def check_fetch(self, params: FetchParams, entry: FetchPartition) -> LeaderState | None:
-        """Returns the leader's state if it is here.     raises: KafkaError, nothing can be fetched (any more)
+        """Return the leader's state, None if this broker follows.
 
-        source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow
+        Raises:
+            KafkaError: if the partition cannot be fetched.
+
+        Source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow
         """
         registration = self.registration
-        if registration is None or registration.leader_epoch != entry.current_leader_epoch:  # else one call less
+        if registration is None or registration.leader_epoch != entry.current_leader_epoch:  # Saves a call.
             self.check_epoch(entry.current_leader_epoch)
         leader = self.leader
         if leader is None:
@@ -372,7 +560,17 @@ class Partition:
             entry.last_fetched_epoch, entry.fetch_offset, self.log.end_offset_for_epoch, self.log.log_start_offset
         )
         if divergence is not None:
-            self.events.diverged(params, entry, *divergence)
+            epoch, end_offset = divergence
+            self._recorder.emit(
+                DivergenceFound(
+                    *self.place,
+                    peer=params.peer,
+                    leader_epoch=epoch,
+                    offset=end_offset,
+                    fetch_offset=entry.fetch_offset,
+                    last_fetched_epoch=entry.last_fetched_epoch,
+                )
+            )
         return divergence
 
     def _follower_fetched(
@@ -384,14 +582,17 @@ class Partition:
         high_watermark: Offset,
         now_us: int,
     ) -> None:
-        check_life(params.peer, params.replica_epoch, self._brokers.alive_broker_epoch(params.replica_id))
-        self.events.follower_fetched(
-            params.peer,
-            leader.leader_epoch,
-            entry.fetch_offset,
-            log_end_offset=end_offset,
-            high_watermark=high_watermark,
-            in_isr=params.replica_id in leader.in_sync_replicas,
+        check_incarnation(params.peer, params.replica_epoch, self._brokers.alive_broker_epoch(params.replica_id))
+        self._recorder.emit(
+            FollowerFetched(
+                *self.place,
+                peer=params.peer,
+                leader_epoch=leader.leader_epoch,
+                fetch_offset=entry.fetch_offset,
+                log_end_offset=end_offset,
+                high_watermark=high_watermark,
+                in_isr=params.replica_id in leader.in_sync_replicas,
+            )
         )
         fetched = FetchReceived(
             now_us=self._clock.at(now_us),
@@ -412,7 +613,7 @@ class Partition:
         self._rests[rest.fetcher] = rest
 
     def rested(self, rest: Rest, fetched_us: int) -> None:
-        """The rest is over: its follower, which had everything, has last fetched at `fetched_us` (wall clock)."""
+        """End a rest (resting.py); the fetch at the wall-clock time `fetched_us` counts as one of this partition."""
         fetcher = rest.fetcher
         if self._rests.get(fetcher) is not rest:
             return
@@ -424,69 +625,99 @@ class Partition:
             replica.fetched_the_same(fetched_us)
 
     def end_rests(self) -> None:
-        """Something is about to happen to the partition."""
+        """Have all fetchers check this partition again, before something changes in it."""
         for rest in list(self._rests.values()):
             rest.end()
 
     # ------------------------------------------------------------------------------------------------------ deletion
 
     def delete_records(self, offset: Offset, peer: str) -> Offset:
-        """Raise the start of the leader's log to `offset`, or with -1 to the high watermark; followers learn of it with
-        their next fetch.     returns: the offset that was meant
+        """Raise the start of the leader's log to `offset`, or with -1 to the high watermark, and return the new start.
 
-        raises: KafkaError NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE     source: Partition.deleteRecordsOnLeader
+        Followers learn of the new start with their next fetch. Source: Partition.deleteRecordsOnLeader
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE.
         """
         leader = self._leading()
         wanted = leader.high_watermark if offset == KEEP_UNCOMMITTED else offset
         if not 0 <= wanted <= leader.high_watermark:
             raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"only records below the high watermark {leader.high_watermark} can go"
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"records can be deleted up to the high watermark {leader.high_watermark}, not up to offset {offset}",
             )
         self.start_log_at(wanted, "leader", peer)
         return wanted
 
     def start_log_at(self, offset: Offset, role: str, peer: str) -> None:
-        """Drop the records below `offset`, if there are any. source: UnifiedLog.maybeIncrementLogStartOffset"""
+        """Delete the records below `offset`, if there are any. Source: UnifiedLog.maybeIncrementLogStartOffset"""
         if offset > self.log.log_start_offset:
             self.end_rests()
             self.log.set_log_start_offset(offset)
-            self.events.log_start_advanced(role, self.leader_epoch, offset, peer)
+            self._recorder.emit(
+                LogStartOffsetAdvanced(
+                    *self.place, role=role, leader_epoch=self.leader_epoch, log_start_offset=offset, peer=peer
+                )
+            )
             if self.leader is not None:
                 self._transactions.high_watermark_moved(self.leader_epoch, self.high_watermark)
 
     def expire_records(self, now_us: int) -> list[Segment]:
-        """Take out the segments that retention no longer keeps, here only: every replica does so by itself.
+        """Remove the segments that retention no longer keeps, and return those whose files are to be deleted later.
 
-        returns: the segments, whose files are to be removed later     source: LogManager.cleanupLogs
+        Source: LogManager.cleanupLogs
         """
         try:
             found = self.log.retire_old_segments(self.high_watermark, self._clock.at(now_us))
         except KafkaError:
-            return []  # Its disk has failed, which takes the partition away next.
+            return []  # The disk has failed, and the partition is about to be taken offline.
         for retired in found:
             self.end_rests()
-            role = "follower" if self.leader is None else "leader"
-            self.events.records_expired(role, self.leader_epoch, retired)
+            if retired.cause is None:
+                continue  # The segment had only records that could no longer be read.
+            self._recorder.emit(
+                RecordsExpired(
+                    *self.place,
+                    role=self.role,
+                    leader_epoch=self.leader_epoch,
+                    log_start_offset=retired.log_start_offset,
+                    size_bytes=sum(segment.size for segment in retired.segments),
+                    segments=len(retired.segments),
+                    cause=retired.cause,
+                    limit=retired.limit,
+                )
+            )
         return [segment for retired in found for segment in retired.segments]
 
     # ------------------------------------------------------------------------------------------------------- offsets
 
     def check_leading(self, current_leader_epoch: LeaderEpoch) -> None:
-        """raises: KafkaError unless this broker leads in that epoch (-1: in any)"""
+        """Check that this broker leads, in the given epoch unless that is -1.
+
+        Raises:
+            KafkaError: if it does not.
+        """
         self.check_epoch(current_leader_epoch)
         self._leading()
 
     def check_epoch(self, current_leader_epoch: LeaderEpoch) -> None:
-        """raises: KafkaError unless this broker leads or follows in that epoch (-1: in any)"""
+        """Check that this broker leads or follows in the given epoch, unless that is -1.
+
+        Raises:
+            KafkaError: if it does not.
+        """
         registration = self.registration
         if registration is None or registration.leader_epoch != current_leader_epoch:
             check_leader_epoch(self._rules, current_leader_epoch, self.leader_epoch)
 
     def check_high_watermark_caught_up(self) -> None:
-        """KIP-207: our high watermark may be behind the one our predecessor showed, until it reaches our epoch's start;
-        so that the end never seems to go back after a failover, it is not told before (`list-offsets-guard`).
+        """Check that the high watermark has reached the start of this leader's epoch (`list-offsets-guard`, KIP-207).
 
-        raises: KafkaError OFFSET_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER     source: Partition.fetchOffsetForTimestamp
+        Until then it may be behind the one that the previous leader showed, and clients would see the end move back.
+        Source: Partition.fetchOffsetForTimestamp
+
+        Raises:
+            KafkaError: OFFSET_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER.
         """
         leader = self._leading()
         if self._rules.list_offsets_guard and leader.high_watermark < leader.leader_epoch_start_offset:
@@ -503,3 +734,27 @@ class Partition:
 
     def _not_leading(self) -> KafkaError:
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.node} does not lead {self.topic_partition}")
+
+
+KEY_CHARACTERS_MAX = 40
+
+
+def keys_appended(place: tuple[str, str, int], header: BatchHeader, records: Sequence[Record]) -> KeysAppended:
+    """Return the event with a batch's keys; `place` is broker, topic and partition."""
+    return KeysAppended(
+        *place,
+        leader_epoch=header.leader_epoch,
+        base_offset=header.base_offset,
+        crc=header.crc,
+        keys=tuple(_key_text(record.key) for record in records),
+        tombstones=tuple(one.offset for one in records if one.value is None or one.key is None),
+    )
+
+
+def _key_text(key: bytes | None) -> str:
+    """Return a key as text for the trace, or its digest if it is not short, printable text."""
+    content = key or b""
+    text = content.decode("utf-8", "replace")
+    if len(text) <= KEY_CHARACTERS_MAX and text.isprintable() and "\N{REPLACEMENT CHARACTER}" not in text:
+        return text
+    return f"#{sha256(content).hexdigest()[:KEY_CHARACTERS_MAX]}"

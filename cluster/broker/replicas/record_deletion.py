@@ -1,6 +1,6 @@
-"""DeleteRecords: the leader raises the start of its log; the answer waits until its live followers have done so, too.
+"""DeleteRecords: the leader raises the start of its log, and responds once its live followers have done so too.
 
-source: ReplicaManager.deleteRecords, DelayedDeleteRecords.scala, Partition.deleteRecordsOnLeader, .lowWatermarkIfLeader
+Source: ReplicaManager.deleteRecords, DelayedDeleteRecords.scala, Partition.deleteRecordsOnLeader, .lowWatermarkIfLeader
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from replica.ids import UNKNOWN_OFFSET, Offset, TopicPartition
 from replica.purgatory import Purgatory
 
 MAX_TIMEOUT_US = 2**31 * 1000
-"""The most that a request's timeout can say."""
+"""The longest timeout of a request."""
 
 
 class Deleted(NamedTuple):
-    """low_watermark: the first offset that any live replica still has"""
+    """The result for one partition; `low_watermark` is the lowest log start of the live replicas."""
 
     error: ErrorCode
     low_watermark: Offset = UNKNOWN_OFFSET
@@ -35,7 +35,7 @@ Respond = Callable[[Mapping[TopicPartition, Deleted]], None]
 
 @dataclass(slots=True, eq=False)
 class _Delayed:
-    """`required`: the low watermark that each partition still has to reach."""
+    """A waiting request; `required` has the low watermark that each pending partition has to reach."""
 
     required: dict[TopicPartition, Offset]
     results: dict[TopicPartition, Deleted]
@@ -54,7 +54,7 @@ class RecordDeletion:
     def delete(
         self, offsets: Mapping[TopicPartition, Offset], peer: str, timeout_us: int, respond: Respond, now_us: int
     ) -> None:
-        """offsets: first to be kept of each partition; -1 keeps what is above the high watermark"""
+        """Delete the records of each partition below its offset, or below the high watermark if the offset is -1."""
         delayed = _Delayed({}, {}, respond)
         for name, offset in paced(offsets.items()):
             try:
@@ -68,16 +68,25 @@ class RecordDeletion:
         delayed.timer = self._outbox.timers.at(due_us, lambda now_us: self._expire(delayed))
 
     def _delete(self, name: TopicPartition, offset: Offset, peer: str) -> Offset:
-        """returns: the start of the leader's log now     raises: KafkaError"""
+        """Raise the start of the leader's log and return it.
+
+        Raises:
+            KafkaError: if the records cannot be deleted.
+        """
         topic = self._cache.image.topics.get(name.topic)
         if topic is None or name.partition not in topic.partitions:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if is_internal(name.topic):
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name.topic} belongs to the brokers")
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"records of the internal topic {name.topic} cannot be deleted"
+            )
         partition = self._replicas.hosted(name)
         partition.check_leading(-1)
         if "delete" not in topic.config.get("cleanup.policy", "delete"):
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of {name.topic} does not let records go")
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"records of {name.topic} cannot be deleted: its cleanup.policy does not contain delete",
+            )
         return partition.delete_records(offset, peer)
 
     def _low_watermark_moved(self, name: TopicPartition) -> None:
@@ -104,7 +113,6 @@ class RecordDeletion:
         return True
 
     def _low_watermark(self, name: TopicPartition) -> Offset:
-        """Followers whose broker is not alive are not waited for."""
         partition = self._replicas.partitions[name]
         assert partition.leader is not None, "a leader is asked"
         starts = [
@@ -115,7 +123,7 @@ class RecordDeletion:
         return min([partition.log.log_start_offset, *starts])
 
     def _expire(self, delayed: _Delayed) -> None:
-        """The records are gone from the leader all the same, and from the others as they come by."""
+        """Answer REQUEST_TIMED_OUT. The leader has already deleted the records; followers do so on their next fetch."""
         self._waiting.remove(delayed)
         for name in delayed.required:
             delayed.results[name] = Deleted(ErrorCode.REQUEST_TIMED_OUT, UNKNOWN_OFFSET)

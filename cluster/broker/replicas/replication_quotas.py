@@ -1,7 +1,8 @@
-"""Replication throttles (KIP-73): how many bytes of throttled replicas a broker may send, or fetch, each second.
+"""Replication throttles (KIP-73): the bytes of throttled replicas that a broker may send, or fetch, per second.
 
-A throttled replica that is behind is left out while the rate of the last seconds is above the quota; a replica in
-sync never is, so that a throttle cannot push a replica out of the ISR. source: ReplicationQuotaManager, SimpleRate
+A throttled replica that lags is omitted while the rate of the last seconds is above the quota. A replica in sync is
+never omitted, so that a throttle cannot remove it from the ISR.
+Source: ReplicationQuotaManager, SimpleRate
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from replica.ids import BrokerId, Offset, TopicPartition
 
 
 class ReplicationQuota:
-    """One direction of one broker: `leader` counts what it sends to followers, `follower` what it fetches.
+    """The quota and the measured rate of one broker, either for bytes sent to followers or for bytes fetched.
 
-    bound: bytes per second     throttled: partitions of which this broker's replica is, by topic; None: all of them
+    Attributes:
+        bound: bytes per second.
+        throttled: partitions with a throttled replica on this broker, by topic; None for all partitions.
     """
 
     __slots__ = ("_rate", "bound", "throttled")
@@ -40,12 +43,12 @@ class ReplicationQuota:
         return self.bound < NEVER and self._rate.per_second(now_us) > self.bound
 
     def rate(self, now_us: int) -> float:
-        """Bytes per second."""
+        """Return the measured rate in bytes per second."""
         return self._rate.per_second(now_us)
 
 
 class ReplicationQuotas:
-    """Both directions of one broker, as the metadata says; measurements outlive a change of the quota."""
+    """The quotas of one broker as a leader and as a follower, from the metadata; a new quota keeps measured rates."""
 
     __slots__ = ("_broker_id", "_cache", "_follower", "_leader", "_offset")
 
@@ -84,7 +87,10 @@ class ReplicationQuotas:
         )
 
     def _marked(self, texts: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
-        """texts: `*.replication.throttled.replicas` by topic     source: TopicConfigHandler.parseThrottledPartitions"""
+        """Return the throttled partitions on this broker from `*.replication.throttled.replicas` of each topic.
+
+        Source: TopicConfigHandler.parseThrottledPartitions
+        """
         marked: dict[str, frozenset[int] | None] = {}
         for topic, text in texts.items():
             if text == "*":

@@ -1,12 +1,12 @@
-"""Partitions of a fetch session about which there is nothing to say: a fetch costs only what has news.
+"""Resting partitions: unchanged partitions of a fetch session, which fetches skip until something happens to them.
 
-Kafka looks at every partition of the session with every fetch, and so does this broker in a session of few; how many
-are few depends on the world (`rests_above` of BrokerCore). In one of many, a partition rests whose consumer has
-read everything, or whose follower has everything and has had the answer, if it is in sync or may not join the ISR yet:
-it is not looked at until something happens to it or to the follower's registration, and then its follower counts as
-having fetched it with the session's latest fetch, as it had.
-Meanwhile a follower's fetches of it do not appear in the trace.
-source: IncrementalFetchContext.foreachPartition, Partition.updateFollowerFetchState
+Kafka checks every partition of the session with every fetch, and so does this broker in small sessions (`rests_above`
+of BrokerCore). In a larger session, a partition rests if its consumer has read everything, or if its follower has
+everything, knows the high watermark, and is in sync or may not join the ISR yet. It rests until something happens to it
+or to the follower's registration. Then the session's latest fetch counts as the follower's latest fetch of the
+partition, as in Kafka. While a partition rests, its follower's fetches of it do not appear in the trace.
+
+Source: IncrementalFetchContext.foreachPartition, Partition.updateFollowerFetchState
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from cluster.protocol.by_topic import Topic
+from cluster.protocol.primitives import Topic
 from replica.ids import BrokerId, Offset
 from replica.rules import Rules
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from controller.image import BrokerRegistration
 
 MANY = 8
-"""In a session of more partitions than this they rest: in virtual time, where a trace of few shows every fetch."""
+"""The session size above which partitions rest in simulated mode, where a trace of few partitions shows every fetch."""
 
 FEW = 1
-"""The same by the wall clock, where each partition that a fetch looks at delays the next record."""
+"""The session size above which partitions rest in live mode, where checking a partition delays the next record."""
 
 
 def may_rest(partition: Partition, params: FetchParams, entry: FetchPartition, known: Offset, rules: Rules) -> bool:
-    """Whether repeating this fetch would change only the time of the latest fetch; it has just been answered, with
-    nothing new.
+    """Return True if repeating an unchanged fetch would change only the time of the latest fetch.
 
-    known: the high watermark of the answer, which was read before this very fetch may have moved it
+    Args:
+        known: high watermark of the response, read before this fetch may have moved it.
     """
     leader, end = partition.leader, partition.log.log_end_offset
-    if leader is None:
+    if leader is None or params.rack:  # With a rack, the preferred replica may change when a broker does.
         return False
     if not params.from_follower:
         return entry.fetch_offset == known == partition.upper_offset(params) == end
@@ -48,17 +48,20 @@ def may_rest(partition: Partition, params: FetchParams, entry: FetchPartition, k
     replica = leader.replicas.get(params.replica_id)
     if replica is None or replica.log_start_offset != entry.log_start_offset:
         return False
-    # In 0.8 a silent follower left the ISR even if it held every record; and 2.4 pushed high watermarks to it.
+    # In 0.8 a silent follower left the ISR even if it had every record; and 2.4 pushed high watermarks to followers.
     is_plain = rules.isr_lag == "time" and rules.hw_push != "immediate"
     return is_plain and replica.log_end_offset == entry.fetch_offset == known == leader.high_watermark == end
 
 
 class RestingPartitions:
-    """Of one session, by topic and number as its requests name them.
+    """The resting partitions of one session, by topic and number as its requests name them.
 
-    awake: the others, with what is known of each
-    fetched_us: wall clock at its latest fetch     follower: its registration then
-    listeners: are called for each that no longer rests
+    Args:
+        awake: all other partitions of the session.
+
+    Attributes:
+        fetched_us: wall-clock time of the session's latest fetch.
+        listeners: called for each partition that is no longer resting.
     """
 
     __slots__ = ("_awake", "_follower", "_rests", "fetched_us", "listeners")
@@ -82,7 +85,10 @@ class RestingPartitions:
         partition.rest(rest)
 
     def fetched(self, now_us: int, follower: BrokerRegistration | None) -> None:
-        """Once more, of all of them. Whether a follower may join an ISR depends on its registration."""
+        """Handle a fetch of a session, which skips these partitions.
+
+        If the follower's registration changed, none of them rests any longer, because ISR membership depends on it.
+        """
         if self._follower is not follower and self._follower != follower:
             self.end_all()
         self.fetched_us, self._follower = now_us, follower
@@ -103,7 +109,7 @@ class RestingPartitions:
 
 
 class Rest:
-    """One partition at rest for one fetcher. replica_id: negative for a consumer"""
+    """One partition that rests for one fetcher; `replica_id` is negative for a consumer."""
 
     __slots__ = ("_of", "_partition", "_replica_id", "cached")
 
@@ -121,10 +127,10 @@ class Rest:
 
     @property
     def fetcher(self) -> BrokerId | RestingPartitions:
-        """A follower, or a consumer's session."""
+        """The follower's broker id, or a consumer's session."""
         return self._of if self._replica_id < 0 else self._replica_id
 
     def end(self) -> None:
-        """Something happens to it, or its fetcher asks for something else."""
+        """Stop skipping the partition, because something happens to it or its fetcher changes its request."""
         self._partition.rested(self, self._of.fetched_us)
         self._of.ended(self)

@@ -1,10 +1,10 @@
-"""A leader's question to the coordinator before a transaction's first batch: is the partition in it? (KIP-890)
+"""A leader's check with the coordinator, before a transaction's first batch, that the partition is in it (KIP-890).
 
-Since 3.6 a late batch that comes after its transaction's end is refused so, where it began a transaction before that
-nothing would ever end (KAFKA-14402). With transaction.version 2 the question adds the partition, too. Since 4.1 nothing
-is asked about an older epoch than the log has (KAFKA-18042).
+Since 3.6 this refuses a batch that arrives after its transaction's end. Before, such a batch began a transaction that
+nothing ended (KAFKA-14402). With transaction.version 2 the request also adds the partition. Since 4.1 a producer epoch
+older than the log's is refused without a request (KAFKA-18042).
 
-source: ReplicaManager.handleProduceAppend, maybeSendPartitionsToTransactionCoordinator; of offsets in a transaction
+Source: ReplicaManager.handleProduceAppend, maybeSendPartitionsToTransactionCoordinator; for offsets in a transaction
 GroupCoordinator.handleTxnCommitOffsets, CoordinatorPartitionWriter.maybeStartTransactionVerification
 """
 
@@ -15,24 +15,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.dynamic_settings import RunningConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch, Offset, TopicPartition
-from replica.log.batches.control_records import read_end_transaction_marker
+from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import CONTROL, NO_SEQUENCE, Bytes, read_header
 from replica.log.batches.validation import is_transactional
 from replica.log.log import AppendInfo, Log
 from replica.log.producers.transaction_index import NOT_ASKED_FOR, NOT_VERIFIED
 from replica.rules import Rules
+from replica.trace.events import LastStableOffsetMoved, Recorder, TransactionMarkerWritten
 
 if TYPE_CHECKING:
     from cluster.broker.replicas.partition import Partition
 
 FIRST_VERSION_THAT_ADDS, FIRST_VERSION_THAT_ABORTS = 12, 11
-"""Of Produce: the client leaves it to the leader to add partitions; it knows TRANSACTION_ABORTABLE."""
+"""Versions of Produce: the first in which the leader adds partitions, and the first with TRANSACTION_ABORTABLE."""
 FIRST_COMMIT_THAT_ADDS, FIRST_COMMIT_THAT_ABORTS = 5, 4
-"""Of TxnOffsetCommit."""
+"""Versions of TxnOffsetCommit, with the same meanings as those of Produce above."""
 UNAVAILABLE = (
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -45,12 +45,16 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionQuestion:
-    """adds: the partitions are to be in the transaction from now on
+    """A question to a coordinator: whether partitions are in a transaction, or a request to add them.
 
-    aborts: its client knows TRANSACTION_ABORTABLE
-    answered: takes what the coordinator said of each partition
-    again: asks anew, with guards of that time, for a marker may have taken the present ones away;
-        None: it is not to be asked again     backoff_us: after that time     until_us: from then on it is not
+    Attributes:
+        adds: True to add the partitions to the transaction.
+        aborts: True if the client supports TRANSACTION_ABORTABLE.
+        answered: called with the error of each partition.
+        again: repeats the question with new guards, since a marker may have removed the current ones; None to never
+            repeat.
+        backoff_us: delay before a repetition.
+        until_us: time after which it is not repeated.
     """
 
     transactional_id: str
@@ -66,11 +70,16 @@ class TransactionQuestion:
 
 
 AskCoordinator = Callable[[TransactionQuestion, int], None]
-"""(question, now_us)"""
+"""Sends a question: (question, now_us)."""
 
 
 class TransactionChecks:
-    """ask: set once the broker knows coordinators     guard: of a client's batch about which nothing was asked"""
+    """The verification of transactions for a broker's partitions.
+
+    Attributes:
+        ask: sends a question; set once the broker can find coordinators.
+        guard: guard of a client's batch that was not verified.
+    """
 
     def __init__(self, rules: Rules, config: RunningConfig) -> None:
         self.ask: AskCoordinator | None = None
@@ -80,7 +89,7 @@ class TransactionChecks:
 
     @property
     def _verifies(self) -> bool:
-        """transaction.partition.verification.enable"""
+        """True if the rules have verification and transaction.partition.verification.enable is set."""
         return self._knows_questions and self._config.current.transaction_partition_verification_enable
 
     @property
@@ -96,10 +105,11 @@ class TransactionChecks:
         go_on: Callable[[Mapping[TopicPartition, int], Errors, int], None],
         now_us: int,
     ) -> None:
-        """Ask, if something is to be asked.
+        """Ask the coordinator if necessary, then call `go_on`.
 
-        led: the partition of that name; raises KafkaError where this broker does not lead it
-        go_on: (guard of each partition, refused ones, now_us)
+        Args:
+            led: returns a partition; raises KafkaError if this broker does not lead it.
+            go_on: called with (guard of each partition, error of each partition, now_us).
         """
         if self._verifies or (self._adds and api_version >= FIRST_VERSION_THAT_ADDS):
             config = self._config.current
@@ -137,7 +147,7 @@ class TransactionChecks:
                 sequence = header.base_sequence
                 guard = self._begin(led(name), producer_id, producer_epoch, sequence, now_us, adds=adds)
             except KafkaError as error:
-                # Also where it comes to lead until the answer is there: nothing was asked about this partition.
+                # It stays refused even if this broker leads it when the answer comes, since the question omits it.
                 refused[name] = error.code
                 continue
             if guard is not None:
@@ -173,7 +183,7 @@ class TransactionChecks:
         go_on: Callable[[int, ErrorCode, int], None],
         now_us: int,
     ) -> None:
-        """The same before offsets are written to a partition of the offsets topic. go_on: (guard, error, now_us)"""
+        """Ask the coordinator if necessary, then call `go_on` with (guard, error, now_us) to write offsets."""
         adds = self._adds and api_version >= FIRST_COMMIT_THAT_ADDS
         if not adds and not self._verifies:
             go_on(NOT_ASKED_FOR, ErrorCode.NONE, now_us)
@@ -203,41 +213,46 @@ class TransactionChecks:
     def _begin(
         self, partition: Partition, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, adds: bool
     ) -> int | None:
-        """See ProducerStateManager.begin_verification. raises: KafkaError INVALID_PRODUCER_EPOCH"""
+        """Call Partition.begin_verification, after a check of the epoch from 4.1 on.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH.
+        """
         if self._adds:
             partition.log.producers.check_epoch(producer_id, producer_epoch)
         return partition.begin_verification(producer_id, producer_epoch, sequence, now_us, supports_epoch_bump=adds)
 
 
 def _as_produce_errors(errors: Errors, adds: bool) -> Errors:
-    """As a producer understands them. source: ReplicaManager.handleProduceAppend"""
+    """Return errors of the coordinator as a producer understands them. Source: ReplicaManager.handleProduceAppend"""
     unavailable = UNAVAILABLE if adds else (*UNAVAILABLE, ErrorCode.CONCURRENT_TRANSACTIONS)
     return {name: ErrorCode.NOT_ENOUGH_REPLICAS if error in unavailable else error for name, error in errors.items()}
 
 
 # -------------------------------------------------------------------------------------------------------- stable offset
 #
-# What the trace says of transactions in a partition: the markers its leader appends, and its last stable offset.
+# Events about transactions in a partition: the markers that its leader appends, and its last stable offset.
 #
-# The last stable offset is stated only where it differs from the high watermark, and when it no longer does.
+# The last stable offset is reported while it differs from the high watermark, and once when they are equal again.
 
 
 class TransactionsInSight:
-    """Of one partition, while its broker leads it."""
+    """The trace events about one partition's transactions, emitted by its leader."""
 
-    __slots__ = ("_events", "_log", "_stands_at")
+    __slots__ = ("_log", "_place", "_recorder", "_stands_at")
 
-    def __init__(self, log: Log, events: PartitionEvents) -> None:
+    def __init__(self, log: Log, place: tuple[str, str, int], recorder: Recorder) -> None:
         self._log = log
-        self._events = events
+        self._place = place
+        self._recorder = recorder
         self._stands_at: Offset | None = None
-        """the last stable offset that was stated, while it is below the high watermark"""
+        """The last stable offset of the last report, None if it equalled the high watermark."""
 
     def leadership_began(self) -> None:
         self._stands_at = None
 
     def appended(self, batch: Bytes, info: AppendInfo) -> None:
-        """A coordinator has had a batch appended."""
+        """Report a batch that is a transaction marker."""
         header = info.batches[0]
         if not header.attributes & CONTROL:
             return
@@ -245,14 +260,32 @@ class TransactionsInSight:
         if marker is not None:
             ended = self._log.producers.transactions.unreplicated
             first = next((first for first, last in ended.items() if last == header.base_offset), None)
-            self._events.marker_written(header, marker, first)
+            self._recorder.emit(
+                TransactionMarkerWritten(
+                    *self._place,
+                    leader_epoch=header.leader_epoch,
+                    offset=header.base_offset,
+                    first_offset=first,
+                    producer_id=header.producer_id,
+                    producer_epoch=header.producer_epoch,
+                    coordinator_epoch=marker.coordinator_epoch,
+                    committed=marker.control_type is ControlRecordType.COMMIT,
+                )
+            )
 
     def high_watermark_moved(self, leader_epoch: LeaderEpoch, high_watermark: Offset) -> None:
-        """Also: the leader's log starts at another offset."""
+        """Report the last stable offset after the high watermark or the log's start has moved."""
         stable = self._log.last_stable_offset(high_watermark)
         before = self._stands_at
         if stable == before or (before is None and stable == high_watermark):
             return
         self._stands_at = stable if stable < high_watermark else None
-        ongoing = self._log.producers.transactions.ongoing
-        self._events.last_stable_offset_moved(leader_epoch, stable, high_watermark, ongoing.get(stable))
+        self._recorder.emit(
+            LastStableOffsetMoved(
+                *self._place,
+                leader_epoch=leader_epoch,
+                last_stable_offset=stable,
+                high_watermark=high_watermark,
+                producer_id=self._log.producers.transactions.ongoing.get(stable),
+            )
+        )

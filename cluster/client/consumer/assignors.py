@@ -1,8 +1,7 @@
-"""What members of a classic group tell each other, and how the one that leads assigns: `range`, `cooperative-sticky`.
+"""The assignors of classic groups, `range` and `cooperative-sticky`, and the messages that members exchange.
 
-Simplified: these clients share a group with each other alone, and all members read the same topics; no racks (KIP-881).
-
-source: ConsumerProtocol.java, RangeAssignor.java, CooperativeStickyAssignor.java, AbstractStickyAssignor.java
+Simplified: groups have only members of this project, which all read the same topics; there are no racks (KIP-881).
+Source: ConsumerProtocol.java, RangeAssignor.java, CooperativeStickyAssignor.java, AbstractStickyAssignor.java
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ NO_GENERATION = -1
 
 
 class Owner(NamedTuple):
-    """A member before an assignment: what it has, and since which generation."""
+    """A member before an assignment: its current partitions, and the generation in which it got them."""
 
     member_id: str
     generation: int = NO_GENERATION
@@ -36,9 +35,14 @@ class Owner(NamedTuple):
 def by_range(
     members: Sequence[tuple[str, str]], partitions: Sequence[TopicPartition]
 ) -> dict[str, list[TopicPartition]]:
-    """By member id; each topic is shared for itself, so that the first members have one more of every topic.
+    """Assign each topic by ranges; the first members may get one more partition of a topic. Source: RangeAssignor
 
-    members: (instance id or "", member id)     partitions: of all topics, in order     source: RangeAssignor
+    Args:
+        members: (instance id or "", member id).
+        partitions: partitions of all topics, in order.
+
+    Returns:
+        Partitions by member id.
     """
     order = [member_id for _, member_id in sorted(members, key=lambda one: one[0] or one[1])]
     assigned: dict[str, list[TopicPartition]] = {member_id: [] for member_id in order}
@@ -46,8 +50,8 @@ def by_range(
         of_topic = list(found)
         least, more = divmod(len(of_topic), len(order))
         first = 0
-        for place, member_id in enumerate(order):
-            end = first + least + (place < more)
+        for index, member_id in enumerate(order):
+            end = first + least + (index < more)
             assigned[member_id] += of_topic[first:end]
             first = end
     return assigned
@@ -56,18 +60,23 @@ def by_range(
 def by_cooperative_sticky(
     members: Sequence[Owner], partitions: Sequence[TopicPartition]
 ) -> dict[str, list[TopicPartition]]:
-    """As even as can be, and each keeps what it has; what is to move goes on only once its owner has given it up.
+    """Assign partitions by member id, as evenly as possible while members keep their partitions.
 
-    partitions: of all topics, in order     source: CooperativeStickyAssignor.adjustAssignment
+    A partition that has to move is left out until its current member has revoked it.
+
+    Args:
+        partitions: partitions of all topics, in order.
+
+    Source: CooperativeStickyAssignor.adjustAssignment
     """
     assigned, moving = _evenly(members, partitions)
     return {name: [one for one in numbers if one not in moving] for name, numbers in assigned.items()}
 
 
 def _claims(members: Sequence[Owner]) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, None]]:
-    """What each member has, by the newest generation, and what two of one generation have.
+    """Return each member's partitions in the newest generation, and those that two members of one generation claim.
 
-    source: AbstractStickyAssignor.allSubscriptionsEqual
+    Source: AbstractStickyAssignor.allSubscriptionsEqual
     """
     owned: dict[str, list[TopicPartition]] = {}
     disputed: dict[TopicPartition, None] = {}
@@ -90,9 +99,9 @@ def _claims(members: Sequence[Owner]) -> tuple[dict[str, list[TopicPartition]], 
 def _evenly(
     members: Sequence[Owner], partitions: Sequence[TopicPartition]
 ) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, None]]:
-    """Returns all shares, and the partitions that another member has still to give up.
+    """Return the complete assignment, and the partitions that another member has to revoke first.
 
-    source: ConstrainedAssignmentBuilder
+    Source: ConstrainedAssignmentBuilder
     """
     owned, disputed = _claims(members)
     least, larger = divmod(len(partitions), len(members))
@@ -128,7 +137,10 @@ def _evenly(
 def _receivers(
     owned: Mapping[str, Sequence[TopicPartition]], below: list[str], at_least: list[str], least: int
 ) -> list[str]:
-    """Who is given the next partitions: in turn those that lack some, then each one more. source: assignRoundRobin"""
+    """Return the order in which members get the next partitions: those below `least` in turn, then each member once.
+
+    Source: assignRoundRobin
+    """
     turns: list[str] = []
     lacking = {name: least - len(owned[name]) for name in below}
     filled = list(at_least)
@@ -146,21 +158,24 @@ def _receivers(
 
 
 def subscription(topics: Sequence[str]) -> bytes:
-    """Version 0 of ConsumerProtocolSubscription: no user data. topics: in ascending order"""
+    """Encode a ConsumerProtocolSubscription of version 0, without user data; `topics` are in ascending order."""
     return INT16.pack(0) + _names(topics) + INT32.pack(-1)
 
 
 def owning_subscription(topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes:
-    """Version 2 of it: what the member has (KIP-429), and since which generation (KIP-792), in the user data, too.
+    """Encode a ConsumerProtocolSubscription of version 2, with a member's partitions and generation (KIP-429, KIP-792).
 
-    topics, owned: in ascending order     source: ConsumerProtocol.serializeSubscription
+    Args:
+        topics, owned: in ascending order.
+
+    Source: ConsumerProtocol.serializeSubscription
     """
     user_data = INT32.pack(4) + INT32.pack(generation)
     return INT16.pack(2) + _names(topics) + user_data + partitions_by_topic(owned) + INT32.pack(generation)
 
 
 def owner(member_id: str, data: bytes) -> Owner:
-    """Of a subscription as `owning_subscription` writes it."""
+    """Decode a subscription that `owning_subscription` has encoded."""
     return Owner(member_id, read_generation(data), read_subscription(data).owned)
 
 
@@ -169,10 +184,10 @@ def _names(topics: Sequence[str]) -> bytes:
 
 
 def assignment(partitions: Sequence[TopicPartition]) -> bytes:
-    """Version 0 of ConsumerProtocolAssignment. partitions: in ascending order"""
+    """Encode a ConsumerProtocolAssignment of version 0; `partitions` are in ascending order."""
     return write_assignment(partitions, 0)
 
 
 def partitions_in(data: bytes) -> list[TopicPartition]:
-    """Of an assignment by a member, or by the coordinator of a group that has members of KIP-848, too."""
+    """Decode the partitions of an assignment, which a member or the coordinator has encoded."""
     return list(read_assignment(data).partitions) if data else []

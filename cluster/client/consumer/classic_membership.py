@@ -1,15 +1,14 @@
-"""A member of a group by the classic protocol: it joins, gets partitions, says that it is alive.
+"""A group member that uses the classic protocol: it joins, gets partitions, and sends heartbeats.
 
-The member that leads a generation assigns, by a strategy that all members support. Where `range` is among those that a
-member supports, it gives up what it has before it joins again (eager). One that knows `cooperative-sticky` alone keeps
-it, gives up only what the assignment does not have, and joins once more so that it can be given to another member
-(cooperative).
+The leader of a generation assigns partitions with an assignor that all members support. A member that supports `range`
+revokes all partitions before it joins again (eager). A member that supports only `cooperative-sticky` keeps its
+partitions, revokes those that are missing from the new assignment, and joins once more so that they can be assigned to
+others (cooperative).
 
-Simplified: a member has no session timeout of its own; it learns from the coordinator that it was given up.
-Simplified: what a cooperative member commits in a rebalance waits for its end. In Java it fails
+Simplified: a member has no session timeout of its own; it learns from the coordinator that it was removed.
+Simplified: a commit of a cooperative member during a rebalance waits for its end. In Java the commit fails
 (RebalanceInProgressException), and the application polls and commits again.
-
-source: ConsumerCoordinator.java, AbstractCoordinator.java
+Source: ConsumerCoordinator.java, AbstractCoordinator.java
 """
 
 from __future__ import annotations
@@ -43,21 +42,21 @@ from replica.ids import TopicPartition
 from replica.rules import Rules
 
 WITH_INSTANCE_ID = Allowed(5, SPOKEN[JOIN_GROUP].latest)
-"""KIP-345. source: JoinGroupRequest.Builder.build"""
+"""Versions of JoinGroup with an instance id (KIP-345). Source: JoinGroupRequest.Builder.build"""
 WITH_REASON = Allowed(SPOKEN[LEAVE_GROUP].oldest, 5)
-"""KIP-800"""
+"""Versions of LeaveGroup up to the first with a reason (KIP-800)."""
 PROTOCOL_TYPE = "consumer"
 NO_MEMBER_ID = ""
 JOIN_ROOM_US = 5_000_000
-"""How much longer than the rebalance a member waits for it (JOIN_GROUP_TIMEOUT_LAPSE)."""
+"""The time beyond the rebalance timeout for which a member waits for the response (JOIN_GROUP_TIMEOUT_LAPSE)."""
 POLL_EXPIRED = "consumer poll timeout has expired."
-"""source: AbstractCoordinator.handlePollTimeoutExpiry"""
+"""The reason for leaving that AbstractCoordinator.handlePollTimeoutExpiry gives."""
 _OUT_OF_STEP = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
-"""The member joins again."""
+"""Errors after which the member joins again."""
 
 
 class JoinState(Enum):
-    """source: AbstractCoordinator.ClientMemberState"""
+    """The state of a member. Source: AbstractCoordinator.ClientMemberState"""
 
     UNJOINED = auto()
     JOINED = auto()
@@ -65,7 +64,7 @@ class JoinState(Enum):
 
 
 class _ToAssign(NamedTuple):
-    """members: of JoinGroup's answer     version: of the metadata that the leader waits for"""
+    """The members in the leader's JoinGroup response, and the metadata version that the assignment waits for."""
 
     members: Sequence[Any]
     version: int
@@ -81,30 +80,34 @@ class ClassicMembership(GroupMembership):
         on_revoked: OnRevoked,
         rules: Rules,
     ) -> None:
-        """rules: of its era; before KIP-429 there is no cooperative assignor, and a member assigns by ranges"""
+        """Create a member.
+
+        Args:
+            rules: rules of the client's era; before KIP-429 members assign by ranges only.
+        """
         super().__init__(config, topics, connections, on_assigned, on_revoked)
         self._metadata.wants_all = self._pattern is not None
         self.state = JoinState.UNJOINED
         self._assignors = (RANGE,) if rules.group_rebalance == "eager" else config.assignors
         self._assignor = self._assignors[0]
-        """By which its generation is assigned: the coordinator chooses among those that all members support."""
+        """The assignor of the current generation, which all its members support."""
         self._rejoins = False
-        """The others join already. Until this member does, too, what it has is still its own."""
+        """True if a rebalance is in progress; the member keeps its partitions until it joins."""
         self._heartbeat_due_us = 0
         self._to_assign: _ToAssign | None = None
-        """Of the leader."""
+        """The members of the generation if this member leads it, until it has assigned partitions."""
         self._assigned_of: dict[str, int] | None = None
-        """Of the leader: how many partitions each topic had when it assigned them."""
+        """The number of partitions per topic when this member assigned them as leader, None if it does not lead."""
         self._joined_with: tuple[str, ...] = ()
-        """What it has subscribed to, and what it was given of its pattern beyond that."""
+        """The subscribed topics at the last join, and those that the leader's assignment added for the pattern."""
         self._joined_version = 0
-        """Of the metadata that this is compared with newer ones of."""
+        """The version of the metadata at the last join."""
         self._joins_from: int | None = None
-        """The version of the metadata that a pattern is compared with before it joins."""
+        """The metadata version that the member waits for before it joins, None if not determined yet."""
 
     @property
     def _is_cooperative(self) -> bool:
-        """What all its assignors can do. source: ConsumerCoordinator.ConsumerCoordinator"""
+        """True if all assignors of the member are cooperative. Source: ConsumerCoordinator.ConsumerCoordinator"""
         return self._assignors == (COOPERATIVE_STICKY,)
 
     @property
@@ -117,7 +120,7 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _is_out(self) -> bool:
-        """A cooperative member keeps its partitions in a rebalance."""
+        """True if the member has lost its partitions; a cooperative member keeps them during a rebalance."""
         return not self._may_commit and not (self._is_cooperative and self._has_place)
 
     @property
@@ -126,9 +129,9 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _is_outdated(self) -> bool:
-        """It has assigned other partitions than there are by now, or its pattern describes other topics.
+        """True if the partitions or topics of the subscription have changed since the last join.
 
-        source: ConsumerCoordinator.rejoinNeededOrPending
+        Source: ConsumerCoordinator.rejoinNeededOrPending
         """
         if self.state is not JoinState.STABLE:
             return False
@@ -137,7 +140,7 @@ class ClassicMembership(GroupMembership):
         return has_other or (is_newer and self._joined_with != self._topics)
 
     def _partition_counts(self) -> dict[str, int]:
-        """By topic; one without metadata is not there. source: ConsumerCoordinator.MetadataSnapshot"""
+        """Return the number of partitions per known topic. Source: ConsumerCoordinator.MetadataSnapshot"""
         counts = {topic: len(self._metadata.partitions(topic)) for topic in self._topics}
         return {topic: count for topic, count in counts.items() if count}
 
@@ -146,7 +149,10 @@ class ClassicMembership(GroupMembership):
         return self.state is not JoinState.UNJOINED
 
     def _poll_expired(self, now_us: int) -> None:
-        """A static member only falls silent (KIP-345). source: AbstractCoordinator.handlePollTimeoutExpiry"""
+        """Leave the group, or only clear the generation and member id of a static member (KIP-345).
+
+        Source: AbstractCoordinator.handlePollTimeoutExpiry
+        """
         if self.instance_id is not None:
             self._forget_place()
         else:
@@ -154,13 +160,13 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
-        """A static member stays one until its session ends (KIP-345). A join that is under way is not waited for."""
+        """The request to leave, which does not wait for a join in flight; None for a static member (KIP-345)."""
         is_known = self.state is not JoinState.UNJOINED or self._requests.in_flight
         leaves = is_known and self.instance_id is None and self.member_id != NO_MEMBER_ID
         return (self._commits, partial(self._leave_group, None)) if leaves else None
 
     def _leave_group(self, why: str | None, node_id: int, now_us: int) -> None:
-        # Before version 3 a member leaves for itself alone. source: LeaveGroupRequest.Builder.build
+        # Before version 3 the request has a single member. source: LeaveGroupRequest.Builder.build
         values = {
             "group_id": self._config.group_id,
             "member_id": self.member_id,
@@ -171,13 +177,13 @@ class ClassicMembership(GroupMembership):
         self._commits.ask(node_id, LEAVE_GROUP, values, _whatever, now_us, allowed=allowed)
 
     def _forget_place(self) -> None:
-        """source: resetGenerationOnLeaveGroup, resetStateOnResponseError"""
+        """Clear generation and member id. Source: resetGenerationOnLeaveGroup, resetStateOnResponseError"""
         self.state, self.generation, self.member_id = JoinState.UNJOINED, NO_GENERATION, NO_MEMBER_ID
 
     def _next(self, now_us: int) -> Ask | None:
         polls = self.may_join or (self._commit is not None and not self._may_commit)
         if polls and (self.state is JoinState.UNJOINED or self._gives_up_next) and not self._commits_first:
-            # Simplified: Java looks for the coordinator while the first metadata are still on their way.
+            # Simplified: Java looks for the coordinator while it still waits for the first metadata.
             return None if self._awaits_metadata(now_us) else self._join
         if self.state is JoinState.UNJOINED:
             return None
@@ -192,9 +198,9 @@ class ClassicMembership(GroupMembership):
         return None
 
     def _awaits_metadata(self, now_us: int) -> bool:
-        """A pattern is compared with fresh ones before it joins, so that one new topic causes one rebalance.
+        """Return True while a join waits for newer metadata, so that one new topic of a pattern causes one rebalance.
 
-        source: ConsumerCoordinator.poll
+        Source: ConsumerCoordinator.poll
         """
         if self._joins_from is None:
             metadata = self._metadata
@@ -205,7 +211,7 @@ class ClassicMembership(GroupMembership):
         return self._metadata.version < self._joins_from
 
     def _join(self, node_id: int, now_us: int) -> None:
-        """source: sendJoinGroupRequest, ConsumerCoordinator.onJoinPrepare"""
+        """Send JoinGroup. Source: sendJoinGroupRequest, ConsumerCoordinator.onJoinPrepare"""
         self.state, self._rejoins = JoinState.UNJOINED, False
         self._joined_with, self._joined_version = self._topics, self._metadata.version
         if not (self._is_cooperative and self._has_place):
@@ -266,7 +272,7 @@ class ClassicMembership(GroupMembership):
         self._requests.ask(node_id, SYNC_GROUP, values, self._synced, now_us)
 
     def _synced(self, answer: Any, error: ErrorCode, now_us: int) -> None:
-        """source: ConsumerCoordinator.onJoinComplete"""
+        """Apply the assignment in the SyncGroup response. Source: ConsumerCoordinator.onJoinComplete"""
         if error is not ErrorCode.NONE:
             self._failed(error, now_us)
             return
@@ -274,15 +280,15 @@ class ClassicMembership(GroupMembership):
         assigned = tuple(partitions_in(bytes(answer.assignment)))
         self._obey(assigned)
         revoked = self._reads_now(assigned)
-        # So that they can be given to another member.
+        # The next join lets the leader assign them to another member.
         self._rejoins = bool(revoked)
         self._has_assignment(now_us)
         self._beat_later(now_us)
 
     def _obey(self, assigned: Sequence[TopicPartition]) -> None:
-        """The leader's metadata are newer: it knows more topics that the pattern describes.
+        """Add assigned topics that match the pattern only in the leader's newer metadata.
 
-        source: ConsumerCoordinator.maybeUpdateJoinedSubscription
+        Source: ConsumerCoordinator.maybeUpdateJoinedSubscription
         """
         topics = {one.topic for one in assigned}
         if self._pattern is not None and not topics <= set(self._joined_with):
@@ -303,7 +309,7 @@ class ClassicMembership(GroupMembership):
         self._told(error, now_us)
 
     def _told(self, error: ErrorCode, now_us: int) -> None:
-        """By the answer to a heartbeat or a commit, of which most errors end nothing."""
+        """Handle the error of a heartbeat or a commit; most errors only delay the next request."""
         if error in (*LOOK_AGAIN, *_OUT_OF_STEP, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNSUPPORTED_VERSION):
             self._failed(error, now_us)
         else:
@@ -319,9 +325,9 @@ class ClassicMembership(GroupMembership):
         return answer
 
     def _failed(self, error: ErrorCode, now_us: int) -> None:
-        """What is neither for the coordinator to mend nor for the member ends the application: poll throws it.
+        """Handle an error: find the coordinator again, join again, or end the application, whose poll raises the error.
 
-        source: JoinGroupResponseHandler, SyncGroupResponseHandler, HeartbeatResponseHandler, joinGroupIfNeeded
+        Source: JoinGroupResponseHandler, SyncGroupResponseHandler, HeartbeatResponseHandler, joinGroupIfNeeded
         """
         if error in LOOK_AGAIN:
             self._look_again(now_us)
@@ -341,4 +347,4 @@ class ClassicMembership(GroupMembership):
 
 
 def _whatever(answer: Any, error: ErrorCode, now_us: int) -> None:
-    """A farewell is not repeated."""
+    """Ignore the response to LeaveGroup, which is not repeated."""

@@ -1,10 +1,9 @@
-"""The consumer: a pure core that reads all partitions of its topics, with the behaviour of the Java client 3.9.
+"""The consumer, without I/O: it reads all partitions of its topics, with the behaviour of the Java client 3.9.
 
-Without a group it assigns itself every partition (assign + seek), and starts where auto.offset.reset says; with one it
-reads what it is assigned, from where the group stands (membership.py). It polls all the time. The broker decides how
-far it may read: up to the high watermark.
+Without a group it assigns itself every partition (assign + seek) and starts as auto.offset.reset says. With a group it
+reads its assigned partitions from the committed offsets (membership.py). It polls all the time.
 
-Source: KafkaConsumer.java, SubscriptionState.java, OffsetFetcher.java, FetchCollector.java; KIP-320 for truncation.
+Source: KafkaConsumer.java, SubscriptionState.java, OffsetFetcher.java, FetchCollector.java; KIP-320 for truncation
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from cluster.config import CONSUMER, ConsumerConfig, GroupConsumerConfig
 from cluster.node import Action
 from cluster.protocol.versions import OFFSET_COMMIT, api_name
 from cluster.topic_pattern import TopicPattern
-from replica.causes import ResetCause
+from replica.causes import ReadReplicaCause, ResetCause
 from replica.config import NEVER
 from replica.errors import NO_OFFSET_FOR_PARTITION, ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from replica.log.files.checkpoints import as_kafka_spells
-from replica.rules import Rules
+from replica.rules import KafkaRelease, Rules
 from replica.trace.events import FetchFailed, OffsetCommitRefused
 from replica.wording import shown
 
@@ -42,15 +41,19 @@ if TYPE_CHECKING:
     from cluster.client.consumer.pipeline import ConsumerPipeline
 
 MAX_IN_FLIGHT = 100
-"""CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION: the consumer limits itself, by one fetch per node."""
+"""CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION; the consumer itself sends one fetch per node at a time."""
 CLOSE_TIMEOUT_US = 30_000_000
 """ConsumerUtils.DEFAULT_CLOSE_TIMEOUT_MS"""
-LEAVES_SESSIONS = ("0.8", "0.10", "0.11", "2.0", "2.1", "2.7", "3.3")
-"""Releases whose consumers stop without a word to the leaders."""
+CLOSES_SESSIONS_SINCE = KafkaRelease(3, 5)
+"""The first release whose consumers close their fetch sessions at the leaders when they exit (KAFKA-7109)."""
 
 
 class ConsumerCore(ClientNode):
-    """One consumer. Implements cluster.node.NodeCore; `seek`, `ask_end_offset` and `close` are for the application."""
+    """One consumer.
+
+    It implements cluster.node.NodeCore. The application calls `seek`, `ask_end_offset`, `commit`, `rewind`, `poll` and
+    `close`.
+    """
 
     def __init__(
         self,
@@ -62,8 +65,13 @@ class ConsumerCore(ClientNode):
         take: TakeRecord | None = None,
         process_us: int = 0,
     ) -> None:
-        """config: of a GroupConsumerConfig the consumer is a member     process_us: as of ConsumerFetcher
-        take: is handed each record, of an application that does something with it
+        """Create a consumer.
+
+        Args:
+            config: a GroupConsumerConfig makes the consumer a member of a group.
+            rules: rules of the client's era.
+            take: called with each record, if the application uses records.
+            process_us: time that the application takes for each record, as in ConsumerFetcher.
         """
         rng, cpu = base.rng, base.cpu
         self._config = config
@@ -102,23 +110,23 @@ class ConsumerCore(ClientNode):
             config, self._positions, self._connections, self._events, backoff, take, self._pipeline, process_us
         )
         self.is_polled = True
-        """The application is in `poll`, if neither deserializers nor processing keep it from that."""
+        """True if the application is in `poll`, unless deserializers or processing keep it busy."""
         self.group: GroupMembership | None = None
         self.on_revoked: Callable[[Sequence[TopicPartition]], None] = _ignore
-        """The application forgets what it has of the partitions that are no longer this member's."""
+        """Called with partitions that this member has lost, so that the application drops their records."""
         if isinstance(config, GroupConsumerConfig):
             self.group = self._membership(config, rng)
             if config.enable_auto_commit:
-                from cluster.client.consumer.auto_commit import AutoCommit
+                from cluster.client.consumer.membership import AutoCommit
 
                 self.group.auto_commit = AutoCommit(config.auto_commit_interval_ms, self._consumed)
             self.group.on_commit_failed = partial(self._commit_failed, config.group_id)
             if self._pipeline is not None:
                 self.group.on_committed = self._pipeline.on_commit
         self.first_unread: Callable[[TopicPartition], int | None] = _nothing_unread
-        """Offset of the first fetched record that no poll of the application has returned yet; None: there is none."""
+        """Returns the offset of the first fetched record that no poll has returned yet, or None."""
         self._closes_by_us: int | None = None
-        """It is to exit, at this time at the latest."""
+        """The time by which the consumer has to exit, None while it is not being closed."""
         self._running = False
 
     def _membership(self, config: GroupConsumerConfig, rng: random.Random) -> GroupMembership:
@@ -135,7 +143,7 @@ class ConsumerCore(ClientNode):
     # ------------------------------------------------------------------------------------------------- application
 
     def seek(self, tp: TopicPartition, target: int | Literal["beginning", "end"], now_us: int) -> list[Action]:
-        """Read on from an offset, or from the beginning or end (looked up at the leader)."""
+        """Continue reading at an offset, or at the beginning or end of the log, whose offset the leader returns."""
         self._events.begin_step(from_outside=False)
         position = self._positions.setdefault(tp, PartitionPosition(tp))
         if isinstance(target, int):
@@ -150,7 +158,7 @@ class ConsumerCore(ClientNode):
         return self._run(now_us)
 
     def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
-        """Ask the leader where the partition ends; the answer is an event (EndOffsetSeen)."""
+        """Ask the leader for the partition's end offset; the result is emitted as an event (EndOffsetSeen)."""
         self._events.begin_step(from_outside=False)
         self._lookups.ask_end_offset(tp)
         return self._run(now_us)
@@ -158,14 +166,14 @@ class ConsumerCore(ClientNode):
     def commit(
         self, offsets: Mapping[TopicPartition, int], committed: Callable[[ErrorCode], None], now_us: int
     ) -> list[Action]:
-        """commitSync: the group goes on from these offsets. committed: called once with the outcome"""
+        """Commit the group's offsets (commitSync), and call `committed` once with the outcome."""
         assert self.group is not None, "group.id is not set"
         self._events.begin_step(from_outside=False)
         self.group.commit(offsets, committed)
         return self._run(now_us)
 
     def rewind(self, now_us: int) -> list[Action]:
-        """Go on from where the group stands: what was read since then is read again."""
+        """Continue from the committed offsets; records read since then are read again."""
         assert self.group is not None, "group.id is not set"
         self._events.begin_step(from_outside=False)
         for position in self._positions.values():
@@ -175,16 +183,16 @@ class ConsumerCore(ClientNode):
         return self._run(now_us)
 
     def poll(self, now_us: int) -> list[Action]:
-        """The application is in `poll` again, so that it may join a rebalance."""
+        """Record that the application is in `poll` again, so that the member may join a rebalance."""
         self.is_polled = True
         self._fetcher.polled(now_us)
         return self._run(now_us)
 
     def close(self, now_us: int) -> list[Action]:
-        """Stop reading and exit, in CLOSE_TIMEOUT_US at most. source: ClassicKafkaConsumer.close
+        """Stop reading and exit within CLOSE_TIMEOUT_US. Source: ClassicKafkaConsumer.close
 
-        A member leaves its group first; with enable.auto.commit it commits before. From 3.5 on fetch sessions are
-        closed then (KAFKA-7109).
+        A member leaves its group first, and with enable.auto.commit commits before that. From 3.5 on, fetch sessions
+        are closed then (KAFKA-7109).
         """
         if not self._running:
             return self._exit()
@@ -205,12 +213,15 @@ class ConsumerCore(ClientNode):
         return self._outbox.take()
 
     def position(self, tp: TopicPartition) -> int | None:
-        """The next offset to read; None before the first reset."""
+        """Return the next offset to read; None if the partition has no valid position yet."""
         known = self._positions.get(tp)
         return None if known is None or known.offset < 0 else known.offset
 
     def _consumed(self) -> dict[TopicPartition, int]:
-        """Where the next poll begins, of each partition with a valid position. source: SubscriptionState.allConsumed"""
+        """Return the offset from which the next poll reads, for each partition with a valid position.
+
+        Source: SubscriptionState.allConsumed
+        """
         found: dict[TopicPartition, int] = {}
         for tp, position in self._positions.items():
             if position.state is PositionState.FETCHING or position is self._fetcher.unreadable:
@@ -233,7 +244,7 @@ class ConsumerCore(ClientNode):
                 self.group.may_join = self.is_polled and not self._fetcher.is_busy(now_us)
                 busy |= self.group.run_once(now_us)
             busy |= self._fetcher.run_once(now_us)
-            busy |= self._connections.poll(now_us)  # last: the others may have found that the metadata is stale
+            busy |= self._connections.poll(now_us)  # Last, because earlier calls may have requested new metadata.
         deadlines = [self._lookups.next_deadline_us, self._fetcher.next_deadline_us]
         if self.group is not None:
             deadlines.append(self.group.next_deadline_us)
@@ -249,7 +260,7 @@ class ConsumerCore(ClientNode):
         if group is not None and not group.has_left and now_us < by_us:
             self._arm([group.next_deadline_us], now_us)
             return self._outbox.take()
-        if now_us >= by_us or self._rules.release in LEAVES_SESSIONS:
+        if now_us >= by_us or self._rules.release < CLOSES_SESSIONS_SINCE:
             return self._exit()
         self._fetcher.begin_closing(now_us)
         by_us = min(by_us, now_us + self._config.request_timeout_ms * 1000)
@@ -274,10 +285,11 @@ class ConsumerCore(ClientNode):
                 if tp not in self._positions:
                     self._assign(tp)
         for tp, position in self._positions.items():
-            position.leader_is(self._metadata.leader(tp), self._rules)
+            if position.leader_is(self._metadata.leader(tp), self._rules):
+                self._fetcher.read_replicas.leave(position, ReadReplicaCause.NEW_LEADER)
 
     def _assign(self, tp: TopicPartition, error: str | None = None) -> None:
-        """error: what the group's coordinator has said, if it knows no offset"""
+        """Start a partition by auto.offset.reset; `error` is set if the group has no committed offset."""
         position = self._positions[tp] = PartitionPosition(tp)
         policy = self._config.auto_offset_reset
         if policy == "none":
@@ -290,7 +302,7 @@ class ConsumerCore(ClientNode):
             position.await_reset(policy, error, PositionMove(cause, policy))
 
     def _go_on_from(self, committed: Mapping[TopicPartition, int]) -> None:
-        """The group's offsets are known. source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded"""
+        """Start from the group's committed offsets. Source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded"""
         for tp, offset in committed.items():
             if offset == UNKNOWN_OFFSET:
                 self._assign(tp, NO_OFFSET_FOR_PARTITION)
@@ -302,7 +314,7 @@ class ConsumerCore(ClientNode):
             self._lookups.tell_reset(position, peer, previous, None, PositionMove(ResetCause.COMMITTED_OFFSET))
 
     def _commit_failed(self, group_id: str) -> None:
-        """Without a request: the client knows the answer."""
+        """Report a commit that fails without a request, because the group has removed the member."""
         name = self._events.client
         self._events.emit(
             OffsetCommitRefused(
@@ -329,9 +341,9 @@ class ConsumerCore(ClientNode):
 
 
 def _nothing_unread(tp: TopicPartition) -> int | None:
-    """The application takes each record as soon as it is fetched."""
+    """Return None, because the application takes each record as soon as it is fetched."""
     return None
 
 
 def _ignore(revoked: Sequence[TopicPartition]) -> None:
-    """The application keeps nothing."""
+    """Do nothing, because the application keeps no records."""

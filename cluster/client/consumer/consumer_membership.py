@@ -1,9 +1,9 @@
-"""A member of a group by KIP-848's protocol: heartbeats alone, by which the coordinator gives and takes partitions.
+"""A group member that uses the consumer protocol (KIP-848), in which heartbeats assign and revoke partitions.
 
-A pattern goes to the coordinator (SubscribedTopicRegex), which finds the topics; the member learns their names from
-metadata that it asks for by their ids.
+A pattern of topics is sent to the coordinator (SubscribedTopicRegex), which finds the topics. The member learns their
+names by requesting metadata by topic id.
 
-source: ConsumerHeartbeatRequestManager.java, AbstractHeartbeatRequestManager.java, AsyncKafkaConsumer.subscribeToRegex
+Source: ConsumerHeartbeatRequestManager.java, AbstractHeartbeatRequestManager.java, AsyncKafkaConsumer.subscribeToRegex
 """
 
 from __future__ import annotations
@@ -18,24 +18,31 @@ from cluster.client.consumer.membership import Ask, GroupMembership, OnAssigned,
 from cluster.client.coordinators import LOOK_AGAIN, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.cold import milliseconds
-from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
+from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT
 from cluster.topic_pattern import TopicPattern
 from replica.errors import RETRIABLE, ErrorCode
-from replica.rules import WITH_CONSUMER_GROUPS, Rules
+from replica.ids import TopicPartition
+from replica.rules import CONSUMER_GROUPS_SINCE, NEXT_COORDINATOR_SINCE, Rules
 
 WITH_PATTERN = Allowed(1, SPOKEN[CONSUMER_GROUP_HEARTBEAT].latest)
-"""source: ConsumerGroupHeartbeatRequest.Builder.build, REGEX_RESOLUTION_NOT_SUPPORTED_MSG"""
+"""Versions of the heartbeat that can carry a pattern.
+
+Source: ConsumerGroupHeartbeatRequest.Builder.build, REGEX_RESOLUTION_NOT_SUPPORTED_MSG
+"""
 FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 OF_MEMBERS = (*FENCED, ErrorCode.STALE_MEMBER_EPOCH)
-"""In the answer to an OffsetFetch they end nothing: a heartbeat will tell."""
+"""Errors of OffsetFetch that the next heartbeat resolves."""
 NO_EPOCH = -1
+SHARE_FIELDS = ("member_id", "member_epoch", "rack_id", "subscribed_topic_names")
+"""The fields of ShareGroupHeartbeat that a member sets."""
 
 
 class HeartbeatMembership(GroupMembership):
-    """member: its state, which is apart from all requests"""
+    """A member whose heartbeats carry its state; `member` is that state, independent of requests."""
 
+    HEARTBEAT_API: ClassVar[int] = CONSUMER_GROUP_HEARTBEAT
     OFFSET_FETCH_ALLOWED: ClassVar[Allowed | None] = Allowed(9, 9)
-    """The oldest that names the member."""
+    """The only supported version of OffsetFetch that has the member's id and epoch."""
 
     def __init__(
         self,
@@ -47,14 +54,18 @@ class HeartbeatMembership(GroupMembership):
         rules: Rules,
         member_id: str,
     ) -> None:
-        """rules: of its era     member_id: made by the client, and the same as long as its process lives (KIP-1082);
-        in a preview (3.9) the coordinator makes it
+        """Create a member.
+
+        Args:
+            rules: rules of the client's era.
+            member_id: made by the client and constant for its process (KIP-1082). Ignored in the preview (3.9), where
+                the coordinator makes the id.
         """
         super().__init__(config, topics, connections, on_assigned, on_revoked)
-        if rules.release in WITH_CONSUMER_GROUPS[:-1]:
+        if CONSUMER_GROUPS_SINCE <= rules.release < NEXT_COORDINATOR_SINCE:
             member_id = ""
         self.member_id = member_id
-        if rules.group_rebalance != "consumer":  # Kafka: UnsupportedVersionException, in the same words.
+        if rules.group_rebalance != "consumer":  # The message is that of Kafka's UnsupportedVersionException.
             self.refused = "UNSUPPORTED_VERSION: the cluster does not support group.protocol=consumer"
         self.member = MembershipManager(
             member_id,
@@ -69,8 +80,11 @@ class HeartbeatMembership(GroupMembership):
 
     @property
     def _may_commit(self) -> bool:
-        """Out of the group because its application was slow, it commits without an epoch: that is taken from a group
-        that has no members. source: CommitRequestManager.onMemberEpochUpdated
+        """True if the coordinator accepts a commit now.
+
+        A member that left because its application was slow commits without an epoch, which a group without members
+        accepts.
+        Source: CommitRequestManager.onMemberEpochUpdated
         """
         return (self.member.is_in_group and self.member.epoch > 0) or self.member.state is ClientMemberState.STALE
 
@@ -117,7 +131,7 @@ class HeartbeatMembership(GroupMembership):
         return None
 
     def _poll(self, now_us: int) -> None:
-        """What the application's poll does: it joins, releases what is lost, and takes what is new."""
+        """Do the work of the application's poll: join, release lost partitions, and take new ones."""
         member = self.member
         if member.state in (ClientMemberState.FENCED, ClientMemberState.STALE):
             member.release()
@@ -133,18 +147,21 @@ class HeartbeatMembership(GroupMembership):
     def _heartbeat(self, node_id: int, now_us: int) -> None:
         self._beat_us = now_us + self._interval_us
         leaves = self.member.state is ClientMemberState.LEAVING
-        values = {"group_id": self._config.group_id, **self.member.heartbeat()}
+        values = {"group_id": self._config.group_id, **self._said()}
         answered = self._left if leaves else self._answered
         allowed = None if self._pattern is None else WITH_PATTERN
-        self._requests.ask(node_id, CONSUMER_GROUP_HEARTBEAT, values, answered, now_us, allowed=allowed)
+        self._requests.ask(node_id, self.HEARTBEAT_API, values, answered, now_us, allowed=allowed)
+
+    def _said(self) -> dict[str, object]:
+        return self.member.heartbeat()
 
     def _left(self, answer: Any, error: ErrorCode, now_us: int) -> None:
-        """Whatever it says: the next one joins."""
+        """Join again with the next heartbeat, whatever the response to leaving says."""
         self.member.unheard()
         self._beat_us = now_us
 
     def _answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
-        """source: AbstractHeartbeatRequestManager.onErrorResponse"""
+        """Handle the response to a heartbeat. Source: AbstractHeartbeatRequestManager.onErrorResponse"""
         if error is ErrorCode.NONE:
             self._interval_us = milliseconds(answer.heartbeat_interval) * 1000
             self.member.answered(str(answer.member_id), int(answer.member_epoch), _partitions(answer.assignment))
@@ -161,7 +178,7 @@ class HeartbeatMembership(GroupMembership):
             self._failed(error, now_us)
 
     def _failed(self, error: ErrorCode, now_us: int) -> None:
-        """Only heartbeats say that it is fenced. source: CommitRequestManager.java"""
+        """Handle an error, which fences the member only if a heartbeat got it. Source: CommitRequestManager.java"""
         if error in LOOK_AGAIN:
             self._look_again(now_us)
         elif error in RETRIABLE or error in OF_MEMBERS:
@@ -173,7 +190,7 @@ class HeartbeatMembership(GroupMembership):
                 self._reads_now(())
 
     def _commit_refused(self, error: ErrorCode, now_us: int) -> None:
-        """It stays what it is, also where its epoch is stale: a heartbeat will tell."""
+        """Ignore the error: after a stale epoch the next heartbeat brings the current one."""
 
     def _offsets_asked(self, topics: Sequence[Mapping[str, object]]) -> dict[str, object]:
         group = {
@@ -186,6 +203,23 @@ class HeartbeatMembership(GroupMembership):
 
     def _offsets_of(self, answer: Any) -> Any:
         return answer.groups[0]
+
+
+class ShareHeartbeatMembership(HeartbeatMembership):
+    """A member of a share group (KIP-932), which has no committed offsets. Source: ShareMembershipManager.java"""
+
+    HEARTBEAT_API = SHARE_GROUP_HEARTBEAT
+
+    def _said(self) -> dict[str, object]:
+        found = super()._said()
+        if "subscribed_topic_names" in found:
+            found["rack_id"] = self._config.client_rack or None
+        return {name: value for name, value in found.items() if name in SHARE_FIELDS}
+
+    def _reads_now(self, assigned: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+        revoked = super()._reads_now(assigned)
+        self._unread = {}
+        return revoked
 
 
 def _partitions(assignment: Any) -> Partitions | None:

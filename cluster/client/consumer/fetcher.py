@@ -1,9 +1,10 @@
-"""The consumer's fetches: one long poll per leader, and what its answer means for each partition.
+"""The consumer's fetches: one long poll per broker that it reads from, and the handling of each response per partition.
 
-A request names what has changed since the last one to the same leader (KIP-227: fetch sessions).
-Source: AbstractFetch.java, Fetcher.java, FetchSessionHandler.java, FetchCollector.java, CompletedFetch.java.
-Simplified: an application that takes no time polls all the time and takes every record at once, so max.poll.records
-counts only where deserializers or the application take time.
+A request has only what has changed since the last request to the same broker (KIP-227: fetch sessions).
+Simplified: an application that takes no time polls all the time and takes every record immediately, so max.poll.records
+matters only if deserializers or the application take time.
+
+Source: AbstractFetch.java, Fetcher.java, FetchSessionHandler.java, FetchCollector.java, CompletedFetch.java
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from cluster.client.connection_states import ClientRequest, ClientResponse
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.positions import PartitionPosition, PositionMove, PositionState
+from cluster.client.consumer.positions import PartitionPosition, PositionMove, PositionState, ReadReplicas
 from cluster.client.events import ClientEvents, record_name
 from cluster.client.node import ExponentialBackoff
 from cluster.config import ConsumerConfig
@@ -33,7 +34,7 @@ from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.fetch_session_handler import FetchSessionHandler, SessionFetch, Wanted
 from cluster.protocol.leaders import NodeEndpoint
 from cluster.protocol.versions import FETCH
-from replica.causes import ResetCause
+from replica.causes import ReadReplicaCause, ResetCause
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
 from replica.frozen import dataclass
@@ -47,24 +48,26 @@ if TYPE_CHECKING:
 
 # -------------------------------------------------------------------------------------------------------------- aborted
 #
-# Which batches of a fetch belong to transactions that were aborted.
-#
-# The broker names the aborted transactions of what it sends, each by producer and first offset; each ends at its ABORT
-# marker. Source: CompletedFetch.nextFetchedRecord, consumeAbortedTransactionsUpTo, isBatchAborted.
+# A fetch response lists the aborted transactions among its records, each by producer and first offset. Each ends at its
+# ABORT marker. source: CompletedFetch.nextFetchedRecord, consumeAbortedTransactionsUpTo, isBatchAborted
 
 
 class AbortedFilter:
-    """Of one partition's answer; `drops` is asked about its batches in their order."""
+    """A filter for the aborted batches in one partition's response; call `drops` for each batch in order."""
 
     __slots__ = ("_coming", "_open")
 
     def __init__(self, aborted: Sequence[tuple[int, Offset]]) -> None:
-        """aborted: (producer id, first offset)"""
+        """Create a filter from (producer id, first offset) of each aborted transaction."""
         self._coming = sorted(((offset, producer_id) for producer_id, offset in aborted), reverse=True)
         self._open: dict[int, None] = {}
 
     def drops(self, header: BatchHeader, batch: Bytes) -> bool:
-        """raises: KafkaError CORRUPT_MESSAGE, for a control batch that has no control record"""
+        """Return True if the next batch belongs to an aborted transaction.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE if a control batch has no control record.
+        """
         if not header.has_producer_id:
             return False
         while self._coming and self._coming[-1][0] <= header.last_offset:
@@ -82,7 +85,12 @@ TakeRecord = Callable[[TopicPartition, Record], None]
 
 @dataclass(frozen=True, slots=True)
 class CompletedFetch:
-    """One answer. asked: partition -> offset     entries: those with news"""
+    """One Fetch response.
+
+    Attributes:
+        asked: the requested offset of each partition.
+        entries: the partitions in the response.
+    """
 
     node_id: int
     asked: Mapping[TopicPartition, int]
@@ -91,7 +99,7 @@ class CompletedFetch:
 
 
 class ConsumerFetcher:
-    """Fetches for every partition that has a valid position."""
+    """The part of a consumer that fetches every partition with a valid position."""
 
     def __init__(
         self,
@@ -104,22 +112,26 @@ class ConsumerFetcher:
         pipeline: ConsumerPipeline | None = None,
         process_us: int = 0,
     ) -> None:
-        """take: is handed each record that the application reads     pipeline: what it goes through before
-        process_us: how long the application works on a record before it polls again; one with `take` says itself when
-            it polls again (`polled`)
+        """Create a fetcher.
+
+        Args:
+            take: called with each record that the application reads.
+            pipeline: deserializers and interceptors that get each record first.
+            process_us: how long the application processes a record before it polls again; an application with `take`
+                calls `polled` itself.
         """
         self._take_record = take
         self._pipeline = pipeline
         self._record_us = 0 if pipeline is None else pipeline.record_us
         self._process_us = process_us
         self._held: deque[CompletedFetch] = deque()
-        """What no poll of an application that takes time has returned yet."""
+        """Responses that no poll has returned completely yet, if deserializers or the application take time."""
         self._in_poll: int | None = None
-        """Records that the poll in progress will return: it is in their deserializers."""
+        """The number of records that the current poll will return after deserializing them; None between polls."""
         self._busy_until_us = 0
-        """The application's thread is busy until then. NEVER: until it polls"""
+        """The time until which the application's thread is busy; NEVER if it is busy until it calls `polled`."""
         self.unreadable: PartitionPosition | None = None
-        """At a record that cannot be read: every poll throws."""
+        """The position at a record that cannot be read, because of which every poll raises an error."""
         self._config = config
         self._read_committed = config.isolation_level == "read_committed"
         self._positions = positions
@@ -127,18 +139,22 @@ class ConsumerFetcher:
         self._metadata = connections.metadata
         self._events = events
         self._backoff = backoff
+        self.read_replicas = ReadReplicas(positions, connections, events, config.metadata_max_age_ms)
         self._pending_nodes: dict[int, bool] = {}
         self._sessions: defaultdict[int, FetchSessionHandler] = defaultdict(FetchSessionHandler)
         self.is_closing = False
         self._to_close: dict[int, SessionFetch] = {}
-        """The last requests to leaders, that are not sent yet."""
+        """Requests, by broker, that close sessions and are not sent yet."""
         self._last_requests = 0
-        """That are not answered yet."""
+        """The number of sent requests that close sessions and are not answered yet."""
         self.next_deadline_us = NEVER
-        """When `run_once` has something to do by the passing of time alone."""
+        """The time at which `run_once` has something to do without another event."""
 
     def run_once(self, now_us: int) -> bool:
-        """Send a fetch to every leader that has none in flight. returns: whether any was sent, or taken at last"""
+        """Handle a waiting response, or send a fetch to every broker to read from that has no fetch in flight.
+
+        Return True if a response was handled or a fetch was sent.
+        """
         self.next_deadline_us = NEVER
         self._wake_at(self._busy_until_us if self._busy_until_us > now_us else None)
         if self._held and now_us >= self._busy_until_us:
@@ -153,21 +169,21 @@ class ConsumerFetcher:
             if now_us < position.retry_at_us:
                 self._wake_at(position.retry_at_us)
                 continue
-            # The leader the position was checked against, as in Kafka: while no leader is known, requests still
-            # go to the last one, and a deposed leader that has not heard of it still answers.
-            leader = position.leader.leader
-            if leader not in self._metadata.nodes:
+            node_id = self.read_replicas.node_of(position, now_us)
+            if node_id not in self._metadata.nodes:
                 self._metadata.request_update()
-            elif leader not in self._pending_nodes:
-                wanted.setdefault(leader, []).append(position)
-        sent = False
+            elif node_id not in self._pending_nodes:
+                wanted.setdefault(node_id, []).append(position)
+        is_busy = False
         for node_id, positions in wanted.items():
             if self._connections.ready(node_id, now_us):
                 self._fetch(node_id, positions, now_us)
-                sent = True
-            else:
+                is_busy = True
+            elif self.read_replicas.await_connection(node_id, now_us):
                 self._wake_at(self._connections.retry_at_us(node_id, now_us))
-        return sent
+            else:
+                is_busy = True  # The next call fetches from the leaders instead.
+        return is_busy
 
     def _wake_at(self, at_us: int | None) -> None:
         if at_us is not None and at_us < self.next_deadline_us:
@@ -190,12 +206,13 @@ class ConsumerFetcher:
         assert fetch is not None, "there are positions to fetch from"
         asked = {position.topic_partition: position.offset for position in positions}
         self._pending_nodes[node_id] = True
+        self.read_replicas.sent(node_id)
         answered = partial(self._answered, node_id, asked)
         self._connections.send(node_id, ClientRequest(FETCH, self._encoder(fetch), answered), now_us)
 
     def _wanted(self, position: PartitionPosition) -> Wanted:
         name = position.topic_partition
-        # The last fetched epoch stays -1: consumers find truncation by validating, not from diverging_epoch.
+        # The last fetched epoch stays -1: consumers detect truncation by validating positions, not by diverging_epoch.
         entry = FetchPartition(
             name.partition,
             current_leader_epoch=position.leader.epoch,
@@ -215,6 +232,7 @@ class ConsumerFetcher:
             session_epoch=fetch.session_epoch,
             topics=fetch.topics,
             forgotten=fetch.forgotten,
+            rack=self._config.client_rack,
         )
         return lambda version, correlation_id: encode_fetch_request(
             version, correlation_id, self._connections.client_id, request
@@ -223,9 +241,9 @@ class ConsumerFetcher:
     # ------------------------------------------------------------------------------------------------------ closing
 
     def begin_closing(self, now_us: int) -> None:
-        """From now on nothing is read; leaders that can be reached are to hear that their sessions are over.
+        """Stop reading, and prepare to close the sessions at all reachable leaders.
 
-        source: Fetcher.maybeCloseFetchSessions, AbstractFetch.prepareCloseFetchSessionRequests
+        Source: Fetcher.maybeCloseFetchSessions, AbstractFetch.prepareCloseFetchSessionRequests
         """
         self.is_closing = True
         self._to_close = {
@@ -235,7 +253,7 @@ class ConsumerFetcher:
         }
 
     def close_once(self, now_us: int) -> bool:
-        """Send the last requests that can be sent. returns: whether any was"""
+        """Send the closing requests that can be sent now, and return True if any was sent."""
         self.next_deadline_us = NEVER
         sent = False
         for node_id, fetch in list(self._to_close.items()):
@@ -251,7 +269,7 @@ class ConsumerFetcher:
         return sent
 
     def _closed(self, answer: ClientResponse, now_us: int) -> None:
-        """Whatever the leader says, or none."""
+        """Count a response, or its absence, whatever its contents."""
         self._last_requests -= 1
 
     @property
@@ -264,15 +282,16 @@ class ConsumerFetcher:
         if self.is_closing:
             return
         session = self._sessions[node_id]
-        if answer.frame is None:  # the lost connection has asked for metadata already
+        if answer.frame is None:  # The loss of the connection has requested new metadata already.
             del self._pending_nodes[node_id]
             session.failed()
+            self.read_replicas.lost(node_id)
             return
         response = decode_fetch_response(answer.version, answer.frame)
         if response.throttle_time_ms:
             self._connections.throttled(FETCH, answer.version, response.throttle_time_ms, now_us)
         entries = session.answered(response)
-        if entries is None:  # The next request names everything again.
+        if entries is None:  # The next request has all partitions again.
             del self._pending_nodes[node_id]
             return
         fetched = CompletedFetch(node_id, asked, entries, response.node_endpoints)
@@ -282,17 +301,18 @@ class ConsumerFetcher:
             self._taken(fetched, NEVER, now_us)
 
     def is_busy(self, now_us: int) -> bool:
-        """The application has been given records, or is about to be, and does not call poll."""
+        """Return True if the application processes records, or is about to get them, and does not poll."""
         return self._in_poll is not None or self._busy_until_us > now_us
 
     def polled(self, now_us: int) -> None:
-        """The application is in poll again."""
+        """Record that the application polls again."""
         if self._busy_until_us == NEVER:
             self._busy_until_us = now_us
 
     def _take_held(self, now_us: int) -> None:
-        """Begin or end a poll, which returns max.poll.records at most, of one answer. Until all of that is taken its
-        partitions are not fetched: nor are those of a completed fetch in Kafka.
+        """Begin or end a poll, which returns at most max.poll.records of one response.
+
+        As in Kafka, the partitions of a response are not fetched again until all its records are taken.
         """
         if self._in_poll is None:
             self._in_poll = min(self._config.max_poll_records, self._records_left(self._held[0]))
@@ -304,22 +324,22 @@ class ConsumerFetcher:
         self._busy_until_us = works_us if count else now_us
 
     def _records_left(self, fetched: CompletedFetch) -> int:
-        """In batches that are whole."""
+        """Count the records from the positions on in the response's whole batches."""
         found = 0
         for name, part in fetched.entries.items():
             position = self._positions.get(name)
             if position is None:
                 continue
-            with suppress(KafkaError):  # It is said when the application comes to it.
+            with suppress(KafkaError):  # The error is reported when the application reads the batch.
                 for _, header in batches(part.records):
                     if not header.is_control:
                         found += max(0, min(header.record_count, header.last_offset + 1 - position.offset))
         return found
 
     def _is_stuck(self, position: PartitionPosition) -> bool:
-        """Until the application seeks, or the partition is no longer its own.
+        """Return True, or clear `unreadable` if the application has sought past the record or lost the partition.
 
-        Simplified: what other leaders answer meanwhile is dropped and asked for again, not kept.
+        Simplified: until then, responses of other leaders are dropped and fetched again, not kept.
         """
         if position.state is PositionState.STOPPED and self._positions.get(position.topic_partition) is position:
             return True
@@ -327,14 +347,12 @@ class ConsumerFetcher:
         return False
 
     def _taken(self, fetched: CompletedFetch, limit: int, now_us: int) -> int:
-        """Hand so many records to the application at most; what is left of the answer comes first with its next poll.
-        returns: how many
-        """
+        """Give the application at most `limit` records and return their number; keep the others for the next poll."""
         peer, count = self._connections.name(fetched.node_id), 0
         left: dict[TopicPartition, FetchedPartition] = {}
         for name, part in fetched.entries.items():
             position = self._positions.get(name)
-            # An answer to where the consumer no longer stands is dropped (FetchCollector.fetchRecords).
+            # A response to a request at another position is dropped (FetchCollector.fetchRecords).
             if (
                 position is not None
                 and position.state is PositionState.FETCHING
@@ -360,6 +378,9 @@ class ConsumerFetcher:
         if part.error is not ErrorCode.NONE:
             self._failed(position, part.error, peer, now_us)
             return 0
+        if part.preferred_read_replica != NO_BROKER:
+            rack = self._config.client_rack
+            self.read_replicas.prefer(position, part.preferred_read_replica, peer, rack, now_us)
         try:
             aborted = AbortedFilter(part.aborted_transactions or ()) if self._read_committed else None
             count = self._read(position, part.records, peer, aborted, limit)
@@ -372,8 +393,13 @@ class ConsumerFetcher:
     def _read(
         self, position: PartitionPosition, data: memoryview, peer: str, aborted: AbortedFilter | None, limit: int
     ) -> int:
-        """Read every whole batch, or `limit` records; the first may begin below the position. Markers and what was
-        aborted have offsets, and no application gets them.     returns: how many     raises: KafkaError CORRUPT_MESSAGE
+        """Read every whole batch, up to `limit` records, and return the number of records.
+
+        The first batch may begin below the position. Markers and aborted records move the position but do not reach the
+        application.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE if a batch is damaged; MESSAGE_TOO_LARGE if there is no whole batch.
         """
         tp, pipeline, first = position.topic_partition, self._pipeline, position.offset
         count, has_whole = 0, False
@@ -382,7 +408,7 @@ class ConsumerFetcher:
             if header.last_offset < position.offset and aborted is None:
                 continue
             if not check_crc(data, start, header):
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch at offset {header.base_offset} fails its CRC")
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} fails its CRC")
             is_aborted = aborted is not None and aborted.drops(header, data[start : start + header.size_bytes])
             if header.last_offset < position.offset:
                 continue
@@ -413,7 +439,7 @@ class ConsumerFetcher:
             position.offset_epoch = header.leader_epoch
         count = self._returned(tp, first, position.offset, count)
         if len(data) and not has_whole:
-            # RecordTooLargeException (Fetcher of 0.10.0): before KIP-74 a batch that is larger than the fetch is cut.
+            # Before KIP-74 a batch that is larger than the fetch is cut (RecordTooLargeException in Fetcher of 0.10.0).
             what = f"the batch at {position.offset} is larger than max.partition.fetch.bytes"
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, what)
         return count
@@ -424,29 +450,32 @@ class ConsumerFetcher:
         return count
 
     def _stop_at(self, position: PartitionPosition, offset: int) -> None:
-        """What came before it is the application's; then poll throws."""
+        """Stop at an unreadable record: the application gets earlier records, then its poll raises an error."""
         position.offset = offset
         position.stop()
         self.unreadable = position
 
     def _failed(self, position: PartitionPosition, error: ErrorCode, peer: str, now_us: int) -> None:
-        """Source: FetchCollector.handleInitializeErrors"""
+        """Handle a partition's error. Source: FetchCollector.handleInitializeErrors"""
         tp = position.topic_partition
         failed = FetchFailed(self._events.client, *tp, peer=peer, offset=position.offset, error=error.name)
         cause = self._events.emit(failed)
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if self.read_replicas.leave(position, ReadReplicaCause.OUT_OF_RANGE):
+                return
             policy = self._config.auto_offset_reset
             if policy == "none":
                 position.stop()
                 return
             position.await_reset(policy, error.name, PositionMove(ResetCause.OUT_OF_RANGE, policy, peer), cause)
             return
-        # Differs from Kafka: the Java consumer asks again at once, this one after retry.backoff.ms; a corrupt batch is
-        # an exception to its application there, which would poll again. Nothing is ever skipped.
+        # Differs from Kafka: the Java consumer retries immediately, this one after retry.backoff.ms. There a corrupt
+        # batch raises an exception in the application, which would poll again. No record is ever skipped.
         position.retry_at_us = now_us + self._backoff.after_us(position.failures)
         position.failures += 1
         if error not in PASSING_ERRORS:
             self._metadata.request_update()
+            self.read_replicas.leave(position, ReadReplicaCause.REFUSED, error.name)
 
 
 PASSING_ERRORS = (
@@ -455,4 +484,4 @@ PASSING_ERRORS = (
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 )
-"""They say nothing about who leads."""
+"""Errors after which the leader stays the same, so that no new metadata are needed."""

@@ -1,11 +1,11 @@
-"""A member of a KIP-848 group, as it knows itself: its state, its epoch, what it is to read and what it reads.
+"""The state machine of a KIP-848 group member: its state, its epoch, its target and its current partitions.
 
-A pure state machine: what the coordinator answers goes in, and the next heartbeat comes out. The coordinator says what
-the member is to read; the member gives up what is not in it, takes what is new, and says so with its next heartbeat.
+The inputs are the coordinator's responses, and the output is the next heartbeat. The coordinator sets the target; the
+member revokes partitions that are not in it, takes new ones, and reports this in its next heartbeat.
 
-Simplified: the application's callbacks return at once, so that a reconciliation ends in the step that begins it.
+Simplified: the application's callbacks return immediately, so that a reconciliation ends in the step that begins it.
 
-source: AbstractMembershipManager.java, ConsumerMembershipManager.java, MemberState.java,
+Source: AbstractMembershipManager.java, ConsumerMembershipManager.java, MemberState.java,
 ConsumerHeartbeatRequestManager.java
 """
 
@@ -49,14 +49,14 @@ PREVIOUS: Mapping[ClientMemberState, tuple[ClientMemberState, ...]] = {
     _S.UNSUBSCRIBED: (_S.PREPARE_LEAVING, _S.LEAVING, _S.FENCED),
     _S.STALE: (_S.LEAVING,),
 }
-"""The states from which each one is entered (MemberState.getPreviousValidStates)."""
+"""The states from which each state can be entered (MemberState.getPreviousValidStates)."""
 
 Partitions = tuple[tuple[UUID, int], ...]
-"""In ascending order."""
+"""Partitions by topic id, in ascending order."""
 
 
 class LocalAssignment(NamedTuple):
-    """epoch: counts the assignments of this member, on this side alone; -1: it has had none"""
+    """An assignment; `epoch` counts the member's assignments and is local to the member, -1 before the first one."""
 
     epoch: int
     partitions: Partitions
@@ -66,14 +66,20 @@ NO_ASSIGNMENT = LocalAssignment(-1, ())
 
 
 class Reconciliation(NamedTuple):
-    """What a reconciliation takes from the application, and what it gives it."""
+    """The partitions that a reconciliation revokes and adds."""
 
     revoked: tuple[TopicPartition, ...]
     added: tuple[TopicPartition, ...]
 
 
 class MembershipManager:
-    """owned: what the application reads     target: what it is to read     current: what was last reconciled"""
+    """A member's state, epoch and partitions.
+
+    Attributes:
+        owned: partitions that the application reads.
+        target: assignment from the coordinator.
+        current: assignment last reconciled.
+    """
 
     def __init__(
         self,
@@ -85,7 +91,7 @@ class MembershipManager:
         *,
         pattern: str | None = None,
     ) -> None:
-        """topics, pattern: what it subscribes to, by names, or by an expression that the coordinator evaluates"""
+        """Create a member that subscribes to topics by name, or by a pattern that the coordinator evaluates."""
         self.state = ClientMemberState.UNSUBSCRIBED
         self.member_id = member_id
         self.instance_id = instance_id
@@ -101,9 +107,9 @@ class MembershipManager:
             "server_assignor": assignor,
         }
         self._said: dict[str, object] = {}
-        """Of the subscription and the assignment: what the coordinator has heard."""
+        """Fields of the subscription and the assignment that the coordinator has got."""
         self._names: dict[UUID, str] = {}
-        """Of topics that it reads, where the metadata does not have them any more."""
+        """Names by id of assigned topics; the metadata may no longer have them."""
 
     @property
     def is_in_group(self) -> bool:
@@ -111,17 +117,17 @@ class MembershipManager:
 
     @property
     def target_topic_ids(self) -> tuple[UUID, ...]:
-        """source: SubscriptionState.setAssignedTopicIds"""
+        """The ids of the topics in the target. Source: SubscriptionState.setAssignedTopicIds"""
         return tuple(dict.fromkeys(topic_id for topic_id, _ in self.target.partitions))
 
     @property
     def beats_now(self) -> bool:
-        """Without waiting for the interval. source: shouldHeartbeatNow"""
+        """True if the next heartbeat must not wait for the interval. Source: shouldHeartbeatNow"""
         return self.state in (ClientMemberState.ACKNOWLEDGING, ClientMemberState.LEAVING, ClientMemberState.JOINING)
 
     @property
     def is_silent(self) -> bool:
-        """source: shouldSkipHeartbeat"""
+        """True in states without heartbeats. Source: shouldSkipHeartbeat"""
         return self.state in (
             ClientMemberState.UNSUBSCRIBED,
             ClientMemberState.FATAL,
@@ -136,16 +142,17 @@ class MembershipManager:
     # ------------------------------------------------------------------------------------------------------ heartbeats
 
     def join(self) -> None:
-        """source: transitionToJoining"""
+        """Start joining the group. Source: transitionToJoining"""
         self.epoch = JOIN_EPOCH
         self._enter(ClientMemberState.JOINING)
         self.target = NO_ASSIGNMENT
         self._names.clear()
 
     def heartbeat(self) -> dict[str, object]:
-        """The fields of the request; those that the coordinator knows are left out. It is sent with this call.
+        """Return the fields of a heartbeat that is sent now, and enter the state that follows it.
 
-        source: HeartbeatState.buildRequestData, onHeartbeatRequestGenerated
+        Fields that the coordinator has got already are left out.
+        Source: HeartbeatState.buildRequestData, onHeartbeatRequestGenerated
         """
         fields: dict[str, object] = {"member_id": self.member_id, "member_epoch": self.epoch}
         if self.instance_id is not None:
@@ -164,7 +171,10 @@ class MembershipManager:
         return fields
 
     def answered(self, member_id: str, epoch: int, assigned: Partitions | None) -> None:
-        """assigned: None: what it was. source: onHeartbeatSuccess, processAssignmentReceived"""
+        """Apply a heartbeat response; `assigned` is None if the assignment is unchanged.
+
+        Source: onHeartbeatSuccess, processAssignmentReceived
+        """
         if not self.is_in_group:
             return
         self.member_id, self.epoch = member_id, epoch
@@ -178,15 +188,18 @@ class MembershipManager:
             self._enter(ClientMemberState.STABLE)
 
     def unheard(self) -> None:
-        """A heartbeat has failed: the next one says everything again. source: HeartbeatState.reset"""
+        """Send all fields in the next heartbeat, because the last one failed. Source: HeartbeatState.reset"""
         self._said.clear()
 
     # -------------------------------------------------------------------------------------------------- reconciliation
 
     def reconcile(self, name_of: Callable[[UUID], str | None]) -> Reconciliation | None:
-        """Give up what is not in the target, take what is new. None: there is nothing to do, or the answer is pending.
+        """Revoke partitions outside of the target, and take its new partitions; return None if nothing changes.
 
-        name_of: of a topic, None while the metadata does not have it     source: maybeReconcile, revokeAndAssign
+        Args:
+            name_of: returns a topic's name by id, None if the metadata does not have it.
+
+        Source: maybeReconcile, revokeAndAssign
         """
         if self.state is not ClientMemberState.RECONCILING or self.current == self.target:
             return None
@@ -197,7 +210,7 @@ class MembershipManager:
         known = tuple(one for one in self.target.partitions if one[0] in self._names)
         resolved = LocalAssignment(self.target.epoch, known)
         if resolved == self.current:
-            return None  # Differs from Kafka: said once, not with every poll until the metadata has come.
+            return None  # Differs from Kafka: reported once, not with every poll until the metadata has the topics.
         if self.current.epoch >= 0 and known == self.current.partitions:
             self.current = resolved
             self._enter(ClientMemberState.ACKNOWLEDGING)
@@ -213,13 +226,13 @@ class MembershipManager:
         )
 
     def has_unnamed(self, name_of: Callable[[UUID], str | None]) -> bool:
-        """Whether the metadata lacks a topic that it is to read."""
+        """Return True if the name of a topic in the target is not known."""
         return any(name_of(topic_id) is None and topic_id not in self._names for topic_id, _ in self.target.partitions)
 
     # --------------------------------------------------------------------------------------------------------- the end
 
     def fence(self) -> None:
-        """The coordinator does not know it, or not with this epoch. source: transitionToFenced"""
+        """Stop being a member after FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID. Source: transitionToFenced"""
         if self.state in (ClientMemberState.PREPARE_LEAVING, ClientMemberState.LEAVING):
             self._enter(ClientMemberState.LEAVING)
             self._enter(ClientMemberState.UNSUBSCRIBED)
@@ -228,21 +241,22 @@ class MembershipManager:
             self.epoch = JOIN_EPOCH
 
     def fail(self) -> tuple[TopicPartition, ...]:
-        """For good. returns: what it has read     source: transitionToFatal"""
+        """Fail permanently and return the released partitions. Source: transitionToFatal"""
         self._enter(ClientMemberState.FATAL)
         return self.release()
 
     def release(self) -> tuple[TopicPartition, ...]:
-        """It reads nothing any more. returns: what it has read     source: onPartitionsLost, clearAssignment"""
+        """Release all partitions and return them. Source: onPartitionsLost, clearAssignment"""
         lost, self.owned = self.owned, ()
         self.target = self.current = NO_ASSIGNMENT
         self._names.clear()
         return lost
 
     def leave(self, *, poll_expired: bool = False) -> None:
-        """With the next heartbeat. poll_expired: it joins again with the next poll
+        """Leave the group with the next heartbeat. Source: leaveGroup, transitionToSendingLeaveGroup
 
-        source: leaveGroup, transitionToSendingLeaveGroup
+        Args:
+            poll_expired: True if the member joins again at the next poll.
         """
         self._poll_expired = poll_expired
         self._enter(ClientMemberState.PREPARE_LEAVING)

@@ -1,8 +1,7 @@
-"""A consumer's part in a group, whichever protocol it speaks: where the group stands, what it commits, its coordinator.
+"""A consumer's membership in a group, with either protocol: its coordinator, its commits and the committed offsets.
 
-Commits go to the group's coordinator beside its other requests, one at a time of each.
-
-source: AbstractCoordinator.java, ConsumerCoordinator.java, CommitRequestManager.java
+Commits are sent while other requests are in flight; there is at most one commit and one other request.
+Source: AbstractCoordinator.java, ConsumerCoordinator.java, CommitRequestManager.java
 """
 
 from __future__ import annotations
@@ -13,31 +12,35 @@ from typing import Any, ClassVar
 
 from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.auto_commit import AutoCommit, ignore
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, Coordinator, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.versions import OFFSET_COMMIT, OFFSET_FETCH
 from cluster.topic_pattern import TopicPattern
 from replica.config import NEVER
 from replica.errors import ErrorCode
-from replica.ids import UNKNOWN_OFFSET, TopicPartition
+from replica.ids import UNKNOWN_OFFSET, Offset, TopicPartition
 from replica.wording import shown
 
 Committed = Callable[[ErrorCode], None]
 OnAssigned = Callable[[Mapping[TopicPartition, int]], None]
 OnRevoked = Callable[[Sequence[TopicPartition]], None]
 Ask = Callable[[int, int], None]
-"""Sends a request to the coordinator: (node id, now_us)"""
+"""Sends a request to the coordinator: (node id, now_us)."""
 
 
 class GroupMembership(ABC):
-    """generation, member_id: as the coordinator knows this member     assigned: the partitions that it may read
+    """The part of a group member that both protocols share.
 
-    topics: those that it subscribes to, or a pattern of their names
-    may_join: the application polls; a rebalance waits for it, as in Java, where `poll` joins. If it does not poll for
-        max.poll.interval.ms, the member leaves its group until it does
-    on_assigned: takes the committed offset of each new partition, -1 for none
-    on_revoked: the partitions are no longer this member's
+    Args:
+        topics: topics of the subscription, or a pattern of their names.
+        on_assigned: called with the committed offset of each new partition, -1 for none.
+        on_revoked: called with partitions that this member has lost.
+
+    Attributes:
+        generation, member_id: as in the coordinator's last response.
+        assigned: partitions that it may read.
+        may_join: True while the application polls. A rebalance waits for it, as in Java, where `poll` joins. After
+            max.poll.interval.ms without a poll, the member leaves its group until the next poll.
     """
 
     OFFSET_FETCH_ALLOWED: ClassVar[Allowed | None] = None
@@ -63,74 +66,74 @@ class GroupMembership(ABC):
         self._coordinator = Coordinator(config.group_id, GROUP, is_apart=True)
         self._requests = CoordinatorRequests(connections, config.retry_backoff_ms)
         self._commits = CoordinatorRequests(connections, config.retry_backoff_ms)
-        """Beside the others: in Java a thread of its own sends the heartbeats, and a commit waits for none."""
+        """Sends commits independently of other requests, as in Java, where heartbeats have a separate thread."""
         self.refused = ""
-        """Why its application can only end, as where another process has its group.instance.id; empty: it goes on"""
+        """The reason why the application must end, for example a fenced group.instance.id; empty if it continues."""
         self.has_left = False
-        """Its coordinator has answered, or cannot be asked: nothing more is sent."""
+        """True if the coordinator has answered the request to leave or is unknown, so that nothing more is sent."""
         self._is_leaving = self._has_asked_to_leave = False
         self._unread: dict[TopicPartition, None] = {}
-        """Partitions of which it has still to ask where the group stands."""
+        """Partitions whose committed offset has not been fetched yet."""
         self._commit: tuple[Mapping[TopicPartition, int], Committed] | None = None
         self.auto_commit: AutoCommit | None = None
         self.on_committed: Callable[[Mapping[TopicPartition, int]], None] = _no_interceptor
-        """The coordinator has taken these offsets."""
+        """Called with committed offsets after the coordinator has stored them."""
         self._is_closing = False
         self._polled_us = 0
-        """When the application last was in `poll`."""
+        """The time at which the application was last in `poll`."""
         self.on_commit_failed: Callable[[], None] = _unstated
-        """It is out of its group, so that no request is sent."""
+        """Called when a commit fails because the group has removed the member."""
 
     # ------------------------------------------------------------------------------------------------ of each protocol
 
     @property
     @abstractmethod
     def _may_commit(self) -> bool:
-        """The coordinator takes a commit now."""
+        """True if the coordinator accepts a commit now."""
 
     @property
     @abstractmethod
     def _is_out(self) -> bool:
-        """What it reads is no longer its own: no commit can succeed."""
+        """True if the member has lost its partitions, so that no commit can succeed."""
 
     @property
     @abstractmethod
     def _gives_up_next(self) -> bool:
-        """A rebalance waits for it, and may take partitions away from it."""
+        """True if a rebalance waits for this member and may revoke its partitions."""
 
     @property
     @abstractmethod
     def _is_member(self) -> bool:
-        """It is part of the group, so far as it knows."""
+        """True if the member believes that it is in the group."""
 
     @abstractmethod
     def _poll_expired(self, now_us: int) -> None:
-        """The application has not polled for max.poll.interval.ms: it leaves the group."""
+        """Leave the group because the application has not polled for max.poll.interval.ms."""
 
     @abstractmethod
     def _next(self, now_us: int) -> Ask | None:
-        """The request that is due, if no commit is."""
+        """Return the next request that is due, unless it is a commit."""
 
     @property
     @abstractmethod
     def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
-        """The request by which it leaves; None: it is in no group, or leaves it without a word."""
+        """The request to leave the group, None if the member is in no group or leaves without a request."""
 
     @abstractmethod
     def _failed(self, error: ErrorCode, now_us: int) -> None:
-        """A request was refused, or not answered."""
+        """Handle a request that was refused or got no response."""
 
     @abstractmethod
     def _offsets_asked(self, topics: Sequence[Mapping[str, object]]) -> dict[str, object]:
-        """The fields of an OffsetFetch."""
+        """Return the fields of an OffsetFetch request."""
 
     @abstractmethod
     def _offsets_of(self, answer: Any) -> Any:
-        """The group's part of the answer to it."""
+        """Return the group's part of an OffsetFetch response."""
 
     @property
     def _topics(self) -> tuple[str, ...]:
-        """Those it subscribes to now, in ascending order. source: ConsumerCoordinator.updatePatternSubscription"""
+        """The current topics of the subscription in ascending order (ConsumerCoordinator.updatePatternSubscription)."""
         if self._pattern is None:
             return self._named
         names = self._metadata.topic_names(internal=not self._config.exclude_internal_topics)
@@ -140,7 +143,7 @@ class GroupMembership(ABC):
 
     @property
     def next_deadline_us(self) -> int:
-        """When `run_once` has something to do by the passing of time alone."""
+        """The time at which `run_once` has something to do without another event."""
         return min(self._requests.next_deadline_us, self._commits.next_deadline_us)
 
     @property
@@ -148,19 +151,17 @@ class GroupMembership(ABC):
         return self._config.group_instance_id or None
 
     def commit(self, offsets: Mapping[TopicPartition, int], committed: Committed) -> None:
-        """commitSync. committed: called once with the outcome"""
+        """Commit offsets (commitSync), and call `committed` once with the outcome."""
         self._commit = offsets, committed
 
     def fetch_committed(self) -> None:
-        """Ask again where the group stands; `on_assigned` follows."""
+        """Fetch the committed offsets again, and call `on_assigned` with them."""
         self._unread = dict.fromkeys(self.assigned)
 
     def leave(self) -> None:
-        """It reads nothing any more, and asks its coordinator once to take it out of the group, if it knows it.
+        """Stop reading and ask the coordinator once to remove this member; with enable.auto.commit, commit first.
 
-        With enable.auto.commit it first commits how far it has come.
-
-        source: AbstractCoordinator.maybeLeaveGroup, AbstractMembershipManager.leaveGroup, ConsumerCoordinator.close
+        Source: AbstractCoordinator.maybeLeaveGroup, AbstractMembershipManager.leaveGroup, ConsumerCoordinator.close
         """
         if self.auto_commit is not None and not self.refused:
             self._is_closing = True
@@ -177,7 +178,7 @@ class GroupMembership(ABC):
         self.refused = f"the coordinator of group {shown(self._config.group_id)} answers {error.name}"
 
     def run_once(self, now_us: int) -> bool:
-        """Send the next request, if one is due. returns: whether it was sent"""
+        """Send the next request if one is due, and return True if it was sent."""
         self._requests.next_deadline_us = self._commits.next_deadline_us = NEVER
         if self.auto_commit is not None:
             self._commit_by_itself(self.auto_commit, now_us)
@@ -188,7 +189,7 @@ class GroupMembership(ABC):
         self._look_at_polls(now_us)
         if self._commit is not None and self._is_out and not self._commits.in_flight:
             (_, committed), self._commit = self._commit, None
-            # It is known already, so no request is sent (CommitFailedException).
+            # The failure is certain, so no request is sent (CommitFailedException).
             self.on_commit_failed()
             committed(ErrorCode.UNKNOWN_MEMBER_ID)
             return True
@@ -201,7 +202,10 @@ class GroupMembership(ABC):
         return ask is not None and self._requests.run_once(self._coordinator, ask, now_us)
 
     def _look_at_polls(self, now_us: int) -> None:
-        """source: AbstractCoordinator.HeartbeatThread, AbstractHeartbeatRequestManager.poll"""
+        """Leave the group if the application has not polled in time.
+
+        Source: AbstractCoordinator.HeartbeatThread, AbstractHeartbeatRequestManager.poll
+        """
         if self.may_join:
             self._polled_us = now_us
         elif self._is_member:
@@ -212,7 +216,10 @@ class GroupMembership(ABC):
                 self._commits.wake_at(due_us)
 
     def _commit_by_itself(self, auto: AutoCommit, now_us: int) -> None:
-        """With the interval, for a rebalance, or at the end; one commit at a time."""
+        """Commit the consumed offsets when an automatic commit is due: periodically, before a rebalance or on closing.
+
+        No commit begins while another one is in flight.
+        """
         if self._commit is not None or self._is_leaving:
             return
         if not self._gives_up_next:
@@ -239,7 +246,7 @@ class GroupMembership(ABC):
 
     @property
     def _commits_first(self) -> bool:
-        """A rebalance waits until it is committed how far the member has come. source: onJoinPrepare"""
+        """True if a rebalance waits until the member's offsets are committed. Source: onJoinPrepare"""
         return self.auto_commit is not None and self._commit is not None and self._may_commit
 
     def _has_assignment(self, now_us: int) -> None:
@@ -249,7 +256,7 @@ class GroupMembership(ABC):
     def _depart(self, now_us: int) -> bool:
         departure = self._departure
         if self._has_asked_to_leave or departure is None or self._coordinator.node_id is None:
-            self._has_asked_to_leave = True  # There is nothing to ask for, or it is not known where.
+            self._has_asked_to_leave = True  # There is no request to send, or the coordinator is unknown.
             self.has_left = not (self._requests.in_flight or self._commits.in_flight)
             return False
         requests, ask = departure
@@ -257,9 +264,9 @@ class GroupMembership(ABC):
         return self._has_asked_to_leave or self._coordinator.node_id is None
 
     def _fetch_offsets(self, node_id: int, now_us: int) -> None:
-        """Offsets that a transaction may still change are waited for (KIP-447), where the version knows of them.
+        """Fetch committed offsets, waiting for open transactions if the version supports that (KIP-447).
 
-        source: OffsetFetchRequest.Builder.build
+        Source: OffsetFetchRequest.Builder.build
         """
         asked = tuple(self._unread)
         numbers: dict[str, list[int]] = {}
@@ -310,7 +317,7 @@ class GroupMembership(ABC):
         self._commits.ask(node_id, OFFSET_COMMIT, values, answered, now_us)
 
     def _commit_answered(self, asked: tuple[str, int], answer: Any, error: ErrorCode, now_us: int) -> None:
-        """source: OffsetCommitResponseHandler"""
+        """Handle the response to a commit. Source: OffsetCommitResponseHandler"""
         assert self._commit is not None
         if error is ErrorCode.NONE:
             found = (part.error_code for topic in answer.topics for part in topic.partitions)
@@ -330,7 +337,7 @@ class GroupMembership(ABC):
         self._failed(error, now_us)
 
     def _reads_now(self, assigned: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        """It has these partitions and no others. returns: those that it has had to give up"""
+        """Set the member's partitions, and return those that were revoked."""
         before, self.assigned = self.assigned, assigned
         revoked = tuple(one for one in before if one not in assigned)
         self._unread = {one: None for one in assigned if one in self._unread or one not in before}
@@ -339,7 +346,6 @@ class GroupMembership(ABC):
         return revoked
 
     def _look_again(self, now_us: int) -> None:
-        """The coordinator may be another one by now."""
         self._coordinator.node_id = None
         self._requests.again(now_us)
 
@@ -352,8 +358,48 @@ class GroupMembership(ABC):
 
 
 def _no_interceptor(offsets: Mapping[TopicPartition, int]) -> None:
-    """No interceptor is there."""
+    """Do nothing, because the consumer has no interceptor."""
 
 
 def _unstated() -> None:
-    """No listener is there."""
+    """Do nothing, because there is no listener."""
+
+
+# ---------------------------------------------------------------------------------------------------------- auto commit
+#
+# With enable.auto.commit, a member commits in `poll` after each auto.commit.interval.ms, before a rebalance revokes
+# partitions, and when it closes. It commits the offsets where the next poll begins: records that earlier polls returned
+# count as processed, whatever the application did with them. While the application runs its own code, nothing is
+# committed.
+#
+# Simplified: a failed commit is repeated with the same offsets; Java makes a new commit after retry.backoff.ms.
+#
+# Source: ConsumerCoordinator.maybeAutoCommitOffsetsAsync, onJoinPrepare, close; CommitRequestManager.AutoCommitState.
+
+
+Consumed = Callable[[], Mapping[TopicPartition, Offset]]
+
+
+class AutoCommit:
+    """The state of enable.auto.commit.
+
+    Args:
+        consumed: returns the application's position in each partition that the member reads (allConsumed).
+    """
+
+    def __init__(self, interval_ms: int, consumed: Consumed) -> None:
+        self.consumed = consumed
+        self.due_us = 0
+        self.has_prepared = False
+        """True if the member has committed for the current rebalance."""
+        self.has_closed = False
+        """True if the member has made its last commit."""
+        self._interval_us = interval_ms * 1000
+
+    def restart(self, now_us: int) -> None:
+        """Restart the interval, which happens after each commit and each assignment."""
+        self.due_us = now_us + self._interval_us
+
+
+def ignore(error: ErrorCode) -> None:
+    """Ignore the error of an automatic commit, which Kafka only logs."""

@@ -1,6 +1,6 @@
-"""The consumer's questions about offsets: where to start, whether a position still exists, where a partition ends.
+"""The consumer's requests for offsets: where to start, whether a position is still valid, where a partition ends.
 
-Source: OffsetFetcher.java, OffsetsForLeaderEpochClient.java, ListOffsets (KIP-79, KIP-207), KIP-320.
+Source: OffsetFetcher.java, OffsetsForLeaderEpochClient.java, ListOffsets (KIP-79, KIP-207), KIP-320
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Offset, Topi
 from replica.trace.events import EndOffsetSeen, FetchFailed, PositionReset
 
 READS_COMMITTED = Allowed(2, SPOKEN[LIST_OFFSETS].latest)
-"""Older versions of ListOffsets know no isolation level. source: ListOffsetsRequest.Builder.forConsumer"""
+"""Versions of ListOffsets with an isolation level. Source: ListOffsetsRequest.Builder.forConsumer"""
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 _TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 _ASKING = (PositionState.AWAIT_RESET, PositionState.AWAIT_VALIDATION)
-"""A position that waits in one of these states has something to ask."""
+"""States in which a position needs a request."""
 
 
 class OffsetLookups:
-    """Resets, validations and end offsets of one consumer."""
+    """The resets, validations and end offsets of one consumer."""
 
     def __init__(
         self,
@@ -53,14 +53,17 @@ class OffsetLookups:
         self._reset_policy = reset_policy
         self._end_offsets_wanted: list[TopicPartition] = []
         self.next_deadline_us = NEVER
-        """When `run_once` has something to do by the passing of time alone."""
+        """The time at which `run_once` has something to do without another event."""
 
     def ask_end_offset(self, tp: TopicPartition) -> None:
-        """Differs from Kafka: `endOffsets` asks again until its timeout; this reports the first refusal."""
+        """Request the end offset of a partition.
+
+        Differs from Kafka: `endOffsets` retries until its timeout; here the first error is reported.
+        """
         self._end_offsets_wanted.append(tp)
 
     def run_once(self, now_us: int) -> bool:
-        """Send what is due. returns: whether anything was sent"""
+        """Send due requests, and return True if any was sent."""
         self.next_deadline_us = NEVER
         unsettled = [position for position in self._positions.values() if position.state in _ASKING]
         asked_any = bool(unsettled) and self._ask_leaders(unsettled, now_us)
@@ -128,7 +131,7 @@ class OffsetLookups:
     ) -> None:
         for position, reset_to in waiting:
             if position.state is not PositionState.AWAIT_RESET or position.reset_to != reset_to:
-                continue  # the application has moved it meanwhile
+                continue  # The application has moved the position in the meantime.
             result = results.get(position.topic_partition)
             if result is None or result.error_code is not ErrorCode.NONE:
                 self._try_again(position, now_us)
@@ -140,7 +143,7 @@ class OffsetLookups:
     def _reset(self, position: PartitionPosition, node_id: int, offset: int, epoch: int) -> None:
         tp = position.topic_partition
         previous = position.offset
-        # Without an epoch: where the reset leads is by definition valid at this leader (resetPositionIfNeeded).
+        # No epoch: the offset came from this leader and needs no validation (resetPositionIfNeeded).
         position.move_to(offset, UNDEFINED_EPOCH, self._metadata.leader(tp))
         if epoch != UNDEFINED_EPOCH:
             self._metadata.epoch_seen(tp, epoch)
@@ -176,9 +179,10 @@ class OffsetLookups:
     # -------------------------------------------------------------------------------------------------- validation
 
     def _ask_epochs(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
-        """OffsetsForLeaderEpoch: where does the epoch of my last record end in your log?
+        """Ask a leader where the epoch of each position's last record ends in its log (OffsetsForLeaderEpoch).
 
-        A broker before 2.3 cannot be asked: the position counts as checked. source: OffsetFetcher.validateOffsetsAsync
+        A broker before 2.3 does not support this, and the positions count as valid.
+        Source: OffsetFetcher.validateOffsetsAsync
         """
         if self._connections.versions.of(node_id).usable(OFFSET_FOR_LEADER_EPOCH) is None:
             for position in positions:
@@ -222,9 +226,9 @@ class OffsetLookups:
                 )
         for position, offset, leader in asked:
             if position.state is not PositionState.AWAIT_VALIDATION or position.offset != offset:
-                continue  # the application has moved it meanwhile
+                continue  # The application has moved the position in the meantime.
             if position.leader != leader:
-                continue  # there is a newer leader by now, and it is asked too
+                continue  # A newer leader is asked too.
             result = results.get(position.topic_partition)
             if result is None or result.error_code is not ErrorCode.NONE:
                 self._try_again(position, now_us)
@@ -232,7 +236,7 @@ class OffsetLookups:
                 self._validated(position, node_id, int(result.leader_epoch), int(result.end_offset))
 
     def _validated(self, position: PartitionPosition, node_id: int, epoch: int, end_offset: int) -> None:
-        """Source: SubscriptionState.maybeCompleteValidation"""
+        """Keep, truncate or reset a validated position. Source: SubscriptionState.maybeCompleteValidation"""
         tp = position.topic_partition
         peer = self._connections.name(node_id)
         undefined = epoch == UNDEFINED_EPOCH or end_offset == UNKNOWN_OFFSET
@@ -301,7 +305,7 @@ class OffsetLookups:
         answered: Callable[[dict[TopicPartition, Any], ErrorCode, int], None],
         now_us: int,
     ) -> None:
-        """One ListOffsets request; `answered` gets a result per partition, or none at all and the reason."""
+        """Send a ListOffsets request; `answered` gets a result per partition, or no results and the error."""
         topics: dict[str, list[dict[str, int]]] = {}
         for tp, timestamp in asked:
             epoch = self._metadata.leader(tp).epoch
@@ -323,7 +327,7 @@ class OffsetLookups:
                     for part in topic.partitions
                 }
                 if any(tp not in results for tp, _ in asked):
-                    raise PeerViolation("a ListOffsets response leaves out a partition of its request")
+                    raise PeerViolation("a ListOffsets response lacks a partition of its request")
             answered(results, error, answered_us)
 
         allowed = READS_COMMITTED if self._isolation == READ_COMMITTED else None

@@ -1,11 +1,9 @@
-"""What a consumer does with what it fetched before the application gets it: deserializers, then interceptors.
+"""The processing of fetched records before the application gets them: deserializers, then interceptors.
 
-A record that cannot be read is an exception to the application, at every poll: the consumer stays where it is until the
-application seeks past that record (KIP-334). What it read of other partitions waits as long.
-
-Simplified: onConsume is called for each partition of an answer; in Java once for all that a poll returns.
-
-Source: CompletedFetch.parseRecord, FetchCollector.collectFetch, ConsumerInterceptors.java.
+At a record that cannot be read, every poll raises an error: the consumer keeps its position until the application seeks
+past that record (KIP-334). Until then, records of other partitions are not returned either.
+Simplified: onConsume is called for each partition of a response; in Java once for all records that a poll returns.
+Source: CompletedFetch.parseRecord, FetchCollector.collectFetch, ConsumerInterceptors.java
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from replica.trace import events as trace
 
 
 class ConsumerPipeline:
-    """deserializers: of key and value     chain: the interceptors"""
+    """The deserializers and interceptors of one consumer."""
 
     def __init__(
         self, deserializers: Deserializers, chain: InterceptorChain, cpu: ClientCpuTimes, events: ClientEvents
@@ -42,11 +40,11 @@ class ConsumerPipeline:
 
     @property
     def record_us(self) -> int:
-        """Time of the application's thread for one record."""
+        """The time that the application's thread spends on one record, in microseconds."""
         return self._cpu.deserializer_us + self._cpu.interceptor_us * len(self._chain.names)
 
     def reads(self, tp: TopicPartition, record: Record, peer: str) -> bool:
-        """Whether the deserializers can read it; if not, the application gets an exception."""
+        """Return True if the deserializers can read the record; if False, the application gets an exception."""
         name = record_name(record)
         about: dict[str, Any] = {
             "offset": record.offset,
@@ -67,14 +65,14 @@ class ConsumerPipeline:
         return True
 
     def on_consume(self, tp: TopicPartition, first: Offset, end: Offset) -> None:
-        """With the records from `first` to before `end`, of which there is at least one."""
+        """Call onConsume for the records from `first` to before `end`."""
         took_us = self._cpu.interceptor_us
         for name in self._chain.names:
             call = self._chain.called(name, ON_CONSUME, took_us)
             self._tell(trace.PositionIntercepted, tp, offset=end, first_offset=first, **call._asdict())
 
     def on_commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """The group goes on from these offsets now."""
+        """Call onCommit with the committed offsets."""
         for name in self._chain.names:
             for tp, offset in offsets.items():
                 call = self._chain.called(name, ON_COMMIT, 0)
@@ -87,7 +85,7 @@ class ConsumerPipeline:
 
 
 def pipeline_of(config: ConsumerConfig, cpu: ClientCpuTimes, events: ClientEvents) -> ConsumerPipeline | None:
-    """None where the application gets bytes as they are."""
+    """Return the pipeline of a consumer, None if records go to the application unprocessed."""
     deserializers = deserializers_of(config)
     chain = InterceptorChain(config.interceptor_classes)
     if deserializers is None and not chain.names and cpu == NO_TIME:

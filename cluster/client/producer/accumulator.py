@@ -1,7 +1,7 @@
-"""The records a producer has accepted and not yet sent: a queue of batches for each partition.
+"""The records that a producer has accepted and not yet sent: a queue of batches for each partition.
 
-Source: RecordAccumulator.java. The sender asks which nodes are ready and drains at most one batch per partition from
-them into one request.
+The sender asks which nodes are ready, and drains at most one batch of each partition that a node leads into a request.
+Source: RecordAccumulator.java
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------------------------------------------------- buffer pool
 #
-# The memory of one producer: how much of `buffer.memory` is taken. Source: BufferPool.java.
+# How much of `buffer.memory` one producer uses. Source: BufferPool.java.
 
 
 class BufferPool:
-    """Counts bytes; the sends that wait for some stand in the producer's queue, first come first served.
+    """The memory of a producer, counted in bytes; sends that need memory wait in the producer's queue in order.
 
-    Simplified: Kafka keeps a free list of buffers of exactly batch.size; here only their sizes are counted.
+    Simplified: Kafka keeps a free list of buffers of exactly batch.size; here only sizes are counted.
     """
 
     __slots__ = ("available_bytes", "total_bytes", "waiting")
@@ -45,25 +45,25 @@ class BufferPool:
 
     @property
     def exhausted(self) -> bool:
-        """A send call waits for memory: every batch is then ready to be sent, regardless of linger.ms."""
+        """True if a send call waits for memory; every batch is then ready to be sent, regardless of linger.ms."""
         return self.waiting > 0
 
     def allocate(self, size_bytes: int) -> bool:
-        """Take `size_bytes` if they are free."""
+        """Take `size_bytes` and return True, or return False if they are not free."""
         if size_bytes > self.available_bytes:
             return False
         self.available_bytes -= size_bytes
         return True
 
     def deallocate(self, size_bytes: int) -> None:
-        """Give back what `allocate` gave."""
+        """Release memory that `allocate` took."""
         self.available_bytes += size_bytes
         assert self.available_bytes <= self.total_bytes, "more memory returned than was taken"
 
 
 @dataclass(slots=True)
 class ReadyCheck:
-    """Nodes (in order) that something can be sent to, and what the others wait for."""
+    """The nodes, in order, to which batches can be sent, and the time at which other batches become ready."""
 
     nodes: list[int] = field(default_factory=list)
     next_check_us: int = NEVER
@@ -71,7 +71,7 @@ class ReadyCheck:
 
 
 class RecordAccumulator:
-    """One deque of batches per partition, oldest first."""
+    """The batches of a producer that are not sent yet: one queue per partition, oldest first."""
 
     def __init__(
         self,
@@ -101,10 +101,11 @@ class RecordAccumulator:
     def append(
         self, tp: TopicPartition, pending: PendingRecord, needed_bytes: int, now_us: int, *, own_batch: bool
     ) -> bool:
-        """Put a record into the partition's last batch or a new one. returns: False when memory is short
+        """Put a record into the partition's last batch or a new one; return False if memory is short.
 
-        needed_bytes: of a batch with this one record, at most
-        own_batch: the record travels alone, as with batch.size=0
+        Args:
+            needed_bytes: upper bound of the size of a batch with this one record.
+            own_batch: True to put the record into a batch of its own, as with batch.size=0.
         """
         queue = self._deques.setdefault(tp, deque())
         if queue and not own_batch:
@@ -123,7 +124,7 @@ class RecordAccumulator:
         *,
         limit_bytes: int | None = None,
     ) -> bool:
-        """Put records into one new batch of their own; closed at once when no limit is given. returns: as `append`"""
+        """Put records into a new batch, and close the batch if it has no limit; return False if memory is short."""
         queue = self._deques.setdefault(tp, deque())
         memory_bytes = max(limit_bytes or 0, needed_bytes)
         if not self.pool.allocate(memory_bytes):
@@ -143,7 +144,7 @@ class RecordAccumulator:
         return not queue or queue[-1].is_full
 
     def queue_lengths(self, topic: str) -> list[tuple[int, int]] | None:
-        """(partition, batches) of each partition with a leader; None until all partitions have had a batch."""
+        """Return (partition, batches) of each partition with a leader, None until all partitions have had a batch."""
         partitions = self._metadata.partitions(topic)
         if not all(map(self._deques.__contains__, partitions)):
             return None
@@ -153,7 +154,7 @@ class RecordAccumulator:
     # ----------------------------------------------------------------------------------------------------- draining
 
     def ready(self, now_us: int) -> ReadyCheck:
-        """Which leaders have something to be sent to them. Source: RecordAccumulator.ready"""
+        """Return the leaders to which batches can be sent. Source: RecordAccumulator.ready"""
         check = ReadyCheck()
         for tp, queue in self._deques.items():
             if not queue:
@@ -181,7 +182,10 @@ class RecordAccumulator:
         return full or lingered or self.pool.exhausted or self.closed or self.flushing
 
     def drain(self, node_id: int, now_us: int) -> list[ProducerBatch]:
-        """At most one batch of each partition the node leads, up to max.request.size; a different start each time."""
+        """Take at most one batch of each partition that the node leads, up to max.request.size.
+
+        Each call starts at another partition.
+        """
         partitions = self._metadata.partitions_led_by(node_id)
         drained: list[ProducerBatch] = []
         size_bytes = 0
@@ -198,7 +202,7 @@ class RecordAccumulator:
             if drained and size_bytes + first.size_bytes > self._config.max_request_size:
                 break
             if self._idempotence is not None and self._idempotence.must_wait(first):
-                break  # Kafka leaves the whole node for this round, not only the partition
+                break  # As in Kafka, the remaining partitions of the node are skipped too.
             queue.popleft()
             if self._idempotence is not None:
                 self._idempotence.assign_sequence(first)
@@ -211,12 +215,12 @@ class RecordAccumulator:
     # ------------------------------------------------------------------------------------------------------ retries
 
     def reenqueue(self, batch: ProducerBatch, now_us: int) -> None:
-        """Put a batch back for another attempt: in front, or with idempotence where its sequence belongs."""
+        """Queue a batch again for another attempt, at the front, or with idempotence in the order of sequences."""
         batch.reenqueued(self._backoff.after_us(batch.attempts), now_us)
         self._insert(batch)
 
     def split_and_reenqueue(self, batch: ProducerBatch) -> None:
-        """Replace a batch that the broker found too large by smaller ones, untried as yet."""
+        """Replace a batch that the broker refused as too large by smaller batches without attempts."""
         for part in reversed(batch.split(self._config.batch_size)):
             if self._idempotence is not None:
                 self._idempotence.track(part)
@@ -226,7 +230,7 @@ class RecordAccumulator:
         queue = self._deques.setdefault(batch.topic_partition, deque())
         position = 0
         if self._idempotence is not None:
-            # KAFKA-5494: answers of two brokers may fail out of order; the queue stays in sequence order.
+            # KAFKA-5494: batches at two brokers may fail out of order; the queue stays in sequence order.
             while (
                 position < len(queue)
                 and queue[position].has_sequence
@@ -236,7 +240,7 @@ class RecordAccumulator:
         queue.insert(position, batch)
 
     def mute(self, tp: TopicPartition) -> None:
-        """Send nothing more of this partition until `unmute`: how order is kept with one request in flight."""
+        """Send no more batches of a partition until `unmute`, which keeps their order."""
         self._muted[tp] = True
 
     def unmute(self, tp: TopicPartition) -> None:
@@ -245,7 +249,7 @@ class RecordAccumulator:
     # ------------------------------------------------------------------------------------------------------- expiry
 
     def expired(self, now_us: int) -> list[ProducerBatch]:
-        """Take out all batches that waited longer than delivery.timeout.ms."""
+        """Remove and return all batches that have waited longer than delivery.timeout.ms."""
         expired: list[ProducerBatch] = []
         for queue in self._deques.values():
             while queue and queue[0].has_expired(self._delivery_timeout_us, now_us):
@@ -262,14 +266,14 @@ class RecordAccumulator:
         return any(self._deques.values())
 
     def take_all(self) -> list[ProducerBatch]:
-        """Empty every queue: the producer was closed without time to send."""
+        """Remove and return all batches, because the producer was closed without time to send."""
         batches = [batch for queue in self._deques.values() for batch in queue]
         for queue in self._deques.values():
             queue.clear()
         return batches
 
     def take_unsent(self) -> list[ProducerBatch]:
-        """Take out what was never drained: its transaction will not commit. source: abortUndrainedBatches"""
+        """Remove and return the batches that were never drained, as their transaction fails (abortUndrainedBatches)."""
         batches = [batch for queue in self._deques.values() for batch in queue if not batch.has_sequence]
         for queue in self._deques.values():
             kept = [batch for batch in queue if batch.has_sequence]
@@ -280,7 +284,7 @@ class RecordAccumulator:
 
 # ---------------------------------------------------------------------------------------------------------- partitioner
 #
-# Which partition a record goes to: murmur2 of its key, or a sticky one. Source: BuiltInPartitioner.java.
+# The partition of a record: murmur2 of its key, or without a key a sticky one. Source: BuiltInPartitioner.java.
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -289,7 +293,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's 32-bit murmur2, as an unsigned number. Source: Utils.murmur2"""
+    """Return Kafka's 32-bit murmur2 hash as an unsigned number. Source: Utils.murmur2"""
     length = len(data)
     h = _SEED ^ length
     whole = length & ~3
@@ -304,14 +308,15 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """All partitions count, available or not, so a key keeps its partition while brokers come and go."""
+    """Return the partition for a key, which does not depend on whether partitions have a leader."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 class StickyPartitioner:
-    """Records without a key stay on one partition until it has got `batch.size` bytes (KIP-794).
+    """The partitioner of records without a key, which changes the partition after each `batch.size` bytes (KIP-794).
 
-    The next one is drawn at random, weighted against long queues once every partition has a queue (the adaptive part).
+    The next partition is drawn at random. Once every partition has a queue, partitions with short queues are more
+    likely (adaptive partitioning).
     """
 
     def __init__(self, sticky_bytes: int, rng: random.Random) -> None:
@@ -322,7 +327,7 @@ class StickyPartitioner:
         self._load: tuple[Sequence[int], Sequence[int]] | None = None
 
     def current(self, available: Sequence[int], partition_count: int) -> int:
-        """The partition of the next record. available: partitions that have a leader, in order"""
+        """Return the partition of the next record; `available` are the partitions with a leader, in order."""
         if self._current is None:
             self._current = self._draw(available, partition_count)
         return self._current
@@ -330,7 +335,10 @@ class StickyPartitioner:
     def produced(
         self, partition: int, size_bytes: int, batches_full: bool, available: Sequence[int], partition_count: int
     ) -> None:
-        """Count what went to the sticky partition; leave it at a batch boundary, at latest after twice the bytes."""
+        """Count bytes sent to the sticky partition, and change the partition if enough were sent.
+
+        It changes at the end of a batch, or at the latest after twice the bytes.
+        """
         if partition != self._current:
             return
         self._produced_bytes += size_bytes
@@ -340,12 +348,12 @@ class StickyPartitioner:
             self._produced_bytes = 0
 
     def queues(self, lengths: Sequence[tuple[int, int]] | None) -> None:
-        """Set the (partition, queued batches) of partitions with a leader; None until every partition has a queue."""
+        """Set the number of queued batches per partition with a leader; None until every partition has a queue."""
         if lengths is None or len(lengths) < 2:
             self._load = None
             return
         longest = max(length for _, length in lengths)
-        if all(length == longest for _, length in lengths):  # nothing to choose by: uniform, as in Kafka
+        if all(length == longest for _, length in lengths):  # All are equally likely, as in Kafka.
             self._load = None
             return
         weights = accumulate(longest + 1 - length for _, length in lengths)

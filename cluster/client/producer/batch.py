@@ -1,6 +1,6 @@
-"""The batches of a producer: records on their way, gathered into batches that keep their identity over retries.
+"""The batches of a producer; a batch stays the same object over all retries.
 
-Source: ProducerBatch.java, MemoryRecordsBuilder.java.
+Source: ProducerBatch.java, MemoryRecordsBuilder.java
 """
 
 from __future__ import annotations
@@ -18,15 +18,21 @@ from replica.log.batches.records import (
 )
 
 MAX_RECORD_OVERHEAD_BYTES = 21
-"""DefaultRecord.MAX_RECORD_OVERHEAD: the most that length, timestamp, offset and attributes of a record can take."""
+"""The maximum size of a record's length, timestamp, offset and attributes (DefaultRecord.MAX_RECORD_OVERHEAD)."""
 RECORD_FIXED_BYTES = 2
-"""Attributes, and the count of its headers."""
+"""Bytes of a record's attributes and header count."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """A record that an application hands to `send`. `name` is its name in the trace: the first word of the value; a
-    tombstone, which has no value, carries it in a header, and so does one whose value is no text (is_named_apart)."""
+    """A record that an application passes to `send`.
+
+    Attributes:
+        name: its name in the trace: the first word of the value, or in a header of a tombstone or if `is_named_apart`.
+        is_named_apart: True if the value is not text.
+        timestamp_ms: its CreateTime; None for the producer's clock when it is sent.
+        own_headers: headers that the application sets.
+    """
 
     topic: str
     partition: int | None
@@ -34,19 +40,30 @@ class ProducerRecord:
     value: bytes | None
     name: str
     is_named_apart: bool = False
+    timestamp_ms: int | None = None
+    own_headers: Headers = ()
+
+    @property
+    def has_headers(self) -> bool:
+        return self.value is None or self.is_named_apart or bool(self.own_headers)
 
     @property
     def headers(self) -> Headers:
         if self.value is None:
-            return ((NAME_HEADER, self.name.encode()),)
-        return ((NAMED_APART_HEADER, self.name.encode()),) if self.is_named_apart else ()
+            return (*self.own_headers, (NAME_HEADER, self.name.encode()))
+        if self.is_named_apart:
+            return (*self.own_headers, (NAMED_APART_HEADER, self.name.encode()))
+        return self.own_headers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingRecord:
-    """A record between the send call and its ack or failure; `sent_seq` is the trace's event of the send call.
+    """A record between the send call and its acknowledgement or failure.
 
-    clock_offset_us: how far the wall clock is ahead of the time of the run
+    Attributes:
+        sent_us: time of the send call.
+        sent_seq: number of the event of the send call.
+        clock_offset_us: difference between the wall clock and the time of the run.
     """
 
     record: ProducerRecord
@@ -56,12 +73,13 @@ class PendingRecord:
 
     @property
     def timestamp_ms(self) -> int:
-        """CreateTime, as it goes into the batch."""
-        return (self.sent_us + self.clock_offset_us) // 1000
+        """The CreateTime of the record in its batch."""
+        own_ms = self.record.timestamp_ms
+        return own_ms if own_ms is not None else (self.sent_us + self.clock_offset_us) // 1000
 
 
 def varint_bytes(number: int) -> int:
-    """Size of a zigzag varint: a byte for each 7 bits, and one for 0."""
+    """Return the size in bytes of a zigzag varint."""
     return ((number << 1 ^ number >> 63 | 1).bit_length() + 6) // 7
 
 
@@ -70,21 +88,27 @@ def _field_bytes(data: bytes | None) -> int:
 
 
 def _headers_bytes(record: ProducerRecord) -> int:
-    if record.value is not None and not record.is_named_apart:
+    if not record.has_headers:
         return 0
     return sum(_field_bytes(name.encode()) + _field_bytes(content) for name, content in record.headers)
 
 
 def record_bytes_upper_bound(record: ProducerRecord) -> int:
-    """Upper bound of a batch of this one record. Source: AbstractRecords.estimateSizeInBytesUpperBound"""
+    """Return an upper bound of the size in bytes of a batch with this record alone.
+
+    Source: AbstractRecords.estimateSizeInBytesUpperBound
+    """
     fields = _field_bytes(record.key) + _field_bytes(record.value) + 1 + _headers_bytes(record)
     return BATCH_HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES + fields
 
 
 class ProducerBatch:
-    """Records of one partition that travel together, with the producer state they were first drained with.
+    """Records of one partition that are sent together, with the producer id, epoch and sequence of their first drain.
 
-    `created_us` starts delivery.timeout.ms. `attempts` counts failures; `sends` counts how often it went on the wire.
+    Attributes:
+        created_us: start of delivery.timeout.ms.
+        attempts: number of failed attempts.
+        sends: number of times the batch was sent.
     """
 
     __slots__ = (
@@ -143,14 +167,14 @@ class ProducerBatch:
     # ------------------------------------------------------------------------------------------------------ filling
 
     def try_append(self, pending: PendingRecord) -> bool:
-        """Take a record, unless the batch is closed or would outgrow its limit; the first record always fits."""
+        """Add a record, unless the batch is closed or would exceed its limit; the first record always fits."""
         if self._closed:
             return False
         size_bytes = self._size_in_batch(pending)
         if self.records and self.size_bytes + size_bytes > self._limit_bytes:
             return False
         self.records.append(pending)
-        self._has_headers |= pending.record.value is None or pending.record.is_named_apart
+        self._has_headers |= pending.record.has_headers
         self.size_bytes += size_bytes
         return True
 
@@ -191,13 +215,13 @@ class ProducerBatch:
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
 
     def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Start again under a new epoch; the next attempt carries other bytes than the last one."""
+        """Renumber the batch under a new epoch, which changes the bytes of the next attempt."""
         self.set_producer_state(producer_id, producer_epoch, base_sequence)
         self.sequence_was_reset = True
         self.encoded = bytearray()
 
     def encode(self, compression: str) -> bytearray:
-        """The batch as it goes on the wire, the same bytes at every attempt with the same producer state."""
+        """Close the batch and encode it; attempts with the same producer id, epoch and sequence have the same bytes."""
         self._closed = True
         self.sequence_was_reset = False
         if not self.encoded:
@@ -216,20 +240,20 @@ class ProducerBatch:
     # ----------------------------------------------------------------------------------------------------- retries
 
     def reenqueued(self, backoff_us: int, now_us: int) -> None:
-        """An attempt failed and another one is due after `backoff_us`."""
+        """Count a failed attempt; the next attempt is due after `backoff_us`."""
         self.attempts += 1
         self.last_attempt_us = now_us
         self.not_before_us = now_us + backoff_us
         self.in_retry = True
 
     def saw_leader_epoch(self, epoch: LeaderEpoch) -> None:
-        """Remember at which attempt the leader last changed (KAFKA-15415)."""
+        """Remember the attempt at which the leader last changed (KAFKA-15415)."""
         if epoch > self._leader_epoch:
             self.attempts_at_leader_change = self.attempts
             self._leader_epoch = epoch
 
     def is_backing_off(self, now_us: int) -> bool:
-        """A retry waits for its backoff, unless it would go to a new leader: that one is asked at once."""
+        """Return True if a retry waits for its backoff; after a change of the leader it does not wait."""
         leader_changed = self.attempts > 0 and self.attempts == self.attempts_at_leader_change
         return self.attempts > 0 and now_us < self.not_before_us and not leader_changed
 
@@ -237,11 +261,11 @@ class ProducerBatch:
         return now_us - self.created_us >= delivery_timeout_us
 
     def split(self, limit_bytes: int) -> list[ProducerBatch]:
-        """Smaller batches of the same records, with the same producer state continued (MESSAGE_TOO_LARGE)."""
+        """Return smaller batches of the same records, with consecutive sequences (MESSAGE_TOO_LARGE)."""
         parts: list[ProducerBatch] = []
         for pending in self.records:
             if not parts or not parts[-1].try_append(pending):
-                # Kafka allocates the parts outside the buffer pool: they hold none of its memory.
+                # As in Kafka, the parts take no memory from the buffer pool.
                 parts.append(ProducerBatch(self.topic_partition, limit_bytes, 0, self.created_us))
                 parts[-1].try_append(pending)
         sequence = self.base_sequence

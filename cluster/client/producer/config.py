@@ -1,6 +1,6 @@
-"""Rules between the keys of a producer: when idempotence is off, and which settings contradict each other.
+"""Dependencies between a producer's settings: when idempotence is off, and which settings contradict each other.
 
-Source: ProducerConfig.postProcessAndValidateIdempotenceConfigs, KafkaProducer.configureDeliveryTimeout (3.9).
+Source: ProducerConfig.postProcessAndValidateIdempotenceConfigs, KafkaProducer.configureDeliveryTimeout (3.9)
 """
 
 from __future__ import annotations
@@ -8,30 +8,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cluster.config import ProducerConfig
-from replica.config import ConfigError
+from cluster.config import BASE_RELEASE, ProducerConfig
+from cluster.defaults import defaults_of
+from replica.config import INT32_MAX, ConfigError
 from replica.ids import ACKS_ALL
+from replica.rules import KafkaRelease
 
+IDEMPOTENCE = "enable.idempotence"
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE = 5
-"""A broker remembers the last five batches of a producer and partition (KAFKA-5494)."""
+"""The number of batches per producer and partition that a broker remembers (KAFKA-5494)."""
 
 
-def producer_config_from(values: Mapping[str, object]) -> ProducerConfig:
-    """The configuration a producer really uses, from the keys that are set.
+def producer_config_from(values: Mapping[str, object], release: KafkaRelease = BASE_RELEASE) -> ProducerConfig:
+    """Return a producer's effective configuration from the keys that are set.
 
-    Idempotence is on unless a setting rules it out: then it is silently off (KIP-679), or, if `enable.idempotence` was
-    set as well, the two contradict each other. raises: ConfigError
+    Since 3.0 idempotence is on unless another setting is incompatible; then it is silently off (KIP-679), or an error
+    if `enable.idempotence` was set explicitly. In older releases idempotence is on if `enable.idempotence` or
+    transactional.id is set, and changes the defaults of other keys (KafkaProducer.configureRetries, configureAcks,
+    configureInflightRequests of 0.11).
+
+    Args:
+        release: the release whose defaults apply.
+
+    Raises:
+        ConfigError: if settings contradict each other.
     """
-    config = ProducerConfig.from_mapping(values)
+    defaults = defaults_of(ProducerConfig, release)
+    if str(values.get(IDEMPOTENCE, bool(values.get("transactional.id")))).lower() == "true":
+        defaults |= {IDEMPOTENCE: True, "acks": "all", "retries": INT32_MAX}
+    config = ProducerConfig.from_mapping({**defaults, **values})
     if config.enable_idempotence:
         conflict = _idempotence_conflict(config)
         if conflict is not None and config.transactional_id:
             raise ConfigError(conflict[0], f"{conflict[1]} when transactional.id is set")
-        if conflict is not None and "enable.idempotence" in values:
+        if conflict is not None and IDEMPOTENCE in values:
             raise ConfigError(conflict[0], f"{conflict[1]} when enable.idempotence is true")
         config = replace(config, enable_idempotence=conflict is None)
     elif config.transactional_id:
-        raise ConfigError("enable.idempotence", "must be true when transactional.id is set")
+        raise ConfigError(IDEMPOTENCE, "must be true when transactional.id is set")
     return _with_delivery_timeout(config, explicit="delivery.timeout.ms" in values)
 
 

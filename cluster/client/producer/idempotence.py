@@ -1,9 +1,10 @@
-"""Producer id, epoch, sequence numbers: how a retry is recognised (KIP-98) and a gap survived (KIP-360).
+"""Producer id, epoch and sequence numbers, by which brokers recognize retries (KIP-98) and producers recover from lost
+sequences (KIP-360).
 
-A batch gets its sequence when it is first drained and keeps it over all retries. When the producer can no longer know
-whether a sequence was used, it raises its own epoch and numbers what is left of that partition from 0 again.
+A batch gets its sequence when it is first drained and keeps it over all retries. When the producer cannot know whether
+a sequence was used, it raises its own epoch and numbers the remaining batches of that partition from 0.
 
-Source: TransactionManager.java, TxnPartitionEntry.java; transactions.py has the rest of the former.
+Source: TransactionManager.java, TxnPartitionEntry.java; transactions.py has the other parts of TransactionManager.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ MAX_PRODUCER_EPOCH = 32_767
 
 
 class GroupMetadata(NamedTuple):
-    """The member that commits. -1 and "": only the group is named, as before KIP-447. source: ConsumerGroupMetadata"""
+    """The group member that commits offsets; -1 and "" name only the group, as before KIP-447.
+
+    Source: ConsumerGroupMetadata
+    """
 
     group_id: str
     generation: int = -1
@@ -33,7 +37,7 @@ NO_GROUP = GroupMetadata("")
 
 
 class ProducerState(Enum):
-    """source: TransactionManager.State"""
+    """The state of a transactional producer. Source: TransactionManager.State"""
 
     INITIALIZING = auto()
     READY = auto()
@@ -45,7 +49,7 @@ class ProducerState(Enum):
 
 
 class PartitionSequences:
-    """Sequences of one partition: the next one, the last one acked, and the batches between, lowest first."""
+    """The sequences of one partition: the next, the last acknowledged, and those of batches in flight, lowest first."""
 
     __slots__ = (
         "in_flight",
@@ -79,9 +83,9 @@ class PartitionSequences:
         self.last_acked_sequence = NO_SEQUENCE
 
     def close_up(self, failed: ProducerBatch) -> None:
-        """No broker has written the batch: those that follow take its sequences.
+        """Renumber the batches after a batch that was never written, so that no sequence is missing.
 
-        source: TxnPartitionEntry.adjustSequencesDueToFailedBatch
+        Source: TxnPartitionEntry.adjustSequencesDueToFailedBatch
         """
         if (failed.producer_id, failed.producer_epoch) != (self.producer_id, self.producer_epoch):
             return
@@ -95,7 +99,8 @@ class PartitionSequences:
 class IdempotenceState:
     """The producer's id and epoch, and the sequences of all its partitions.
 
-    transactional: it cannot raise its epoch by itself, so a gap fails the batch, and with it the transaction
+    Args:
+        transactional: True if the producer cannot raise its own epoch, so that a lost sequence fails the transaction.
     """
 
     def __init__(self, *, transactional: bool = False) -> None:
@@ -111,26 +116,29 @@ class IdempotenceState:
         return self.producer_id != NO_PRODUCER_ID
 
     def producer_id_given(self, producer_id: int, producer_epoch: int) -> None:
-        """InitProducerId was answered."""
+        """Set the id and epoch from an InitProducerId response."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
 
     # ----------------------------------------------------------------------------------------------------- draining
 
     def must_wait(self, first: ProducerBatch) -> bool:
-        """Whether the first batch of a queue may not be drained yet. Source: shouldStopDrainBatchesForPartition"""
+        """Return True if the first batch of a queue cannot be drained yet.
+
+        Source: shouldStopDrainBatchesForPartition
+        """
         if not self.has_producer_id:
             return True
         tp = first.topic_partition
         sequences = self._sequences[tp]
         if not first.has_sequence:
-            # A new epoch starts at 0 only when nothing of the old one can arrive after it.
+            # A new epoch starts at 0 only when no batch of the old epoch can arrive after it.
             return (bool(sequences.in_flight) and self._is_stale(sequences)) or tp in self._unresolved
         lowest = sequences.in_flight[0].base_sequence if sequences.in_flight else NO_SEQUENCE
-        # A retry waits until it is the lowest sequence in flight: during recovery one request at a time.
+        # A retry waits until it has the lowest sequence in flight, so that batches are retried one at a time.
         return lowest not in (NO_SEQUENCE, first.base_sequence)
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
-        """Give a batch that is drained for the first time its place; a retry keeps what it has."""
+        """Assign a sequence to a batch that is drained for the first time; a retry keeps its own."""
         if batch.has_sequence:
             return
         sequences = self._sequences[batch.topic_partition]
@@ -142,7 +150,7 @@ class IdempotenceState:
         sequences.track(batch)
 
     def track(self, batch: ProducerBatch) -> None:
-        """Count a batch that already has its sequence as in flight (the parts of a split batch)."""
+        """Count a batch that already has its sequence, as the parts of a split batch do, as in flight."""
         self._sequences[batch.topic_partition].track(batch)
 
     def remove(self, batch: ProducerBatch) -> None:
@@ -163,7 +171,11 @@ class IdempotenceState:
         self.remove(batch)
 
     def batch_failed(self, batch: ProducerBatch, error: ErrorCode, *, adjust_sequences: bool) -> None:
-        """A batch was given up. adjust_sequences: its sequence is free again, so the rest must be renumbered"""
+        """Handle a failed batch.
+
+        Args:
+            adjust_sequences: True if its sequence was not used, so that the following batches must be renumbered.
+        """
         self.remove(batch)
         tp = batch.topic_partition
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -177,14 +189,17 @@ class IdempotenceState:
             self._to_renumber[tp] = True
 
     def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool | None:
-        """Whether sequences decide that the batch is sent again; None: its error decides. Source: canRetry"""
+        """Return whether a batch is retried because of its sequence, None if its error decides. Source: canRetry
+
+        The batches of its partition are renumbered if necessary.
+        """
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
             # -1: the broker did not know its own log start.
             if log_start_offset == UNKNOWN_OFFSET or batch.sequence_was_reset:
                 return True
             sequences = self._sequences[batch.topic_partition]
             if sequences.last_acked_offset < log_start_offset:
-                # All that it wrote there is gone, so its state is, too: it begins anew in the same epoch.
+                # The broker has deleted all its records, and so its state: it restarts at 0 in the same epoch.
                 sequences.start_at_beginning(self.producer_id, self.producer_epoch)
                 return True
             if self.transactional:
@@ -201,7 +216,11 @@ class IdempotenceState:
         return None
 
     def _judge_gap(self, batch: ProducerBatch) -> None:
-        """45 behind a failed batch is only its shadow; 45 on the very next sequence is a gap: start a new epoch."""
+        """Decide whether OUT_OF_ORDER_SEQUENCE_NUMBER requires a new epoch.
+
+        It does if the batch directly follows the last acknowledged batch, or a failed batch that may have been written:
+        then no batch in flight can fill the gap.
+        """
         tp = batch.topic_partition
         unresolved = self._unresolved.get(tp)
         is_next = batch.base_sequence - self._sequences[tp].last_acked_sequence == 1
@@ -214,14 +233,14 @@ class IdempotenceState:
     # ------------------------------------------------------------------------------------------------------ resolving
 
     def mark_unresolved(self, batch: ProducerBatch) -> None:
-        """A batch was given up after it had been sent: it is unknown whether its sequence was used."""
+        """Record that a failed batch had been sent, so its sequence may have been used."""
         after = batch.last_sequence + 1
         self._unresolved[batch.topic_partition] = max(self._unresolved.get(batch.topic_partition, after), after)
 
     def resolve(self) -> bool:
-        """Settle partitions in doubt that have nothing in flight any more, then raise the epoch if that is needed.
+        """Settle unresolved partitions without batches in flight, then raise the epoch if necessary.
 
-        returns: whether a sequence was lost
+        Return True if a sequence was lost.
         """
         has_lost = False
         for tp in list(self._unresolved):
@@ -232,7 +251,7 @@ class IdempotenceState:
                 self._to_renumber[tp] = has_lost = True
             del self._unresolved[tp]
         if self.transactional:
-            self._to_renumber.clear()  # The coordinator gives the next epoch once the transaction is aborted.
+            self._to_renumber.clear()  # The coordinator assigns the next epoch once the transaction is aborted.
         elif self._to_renumber:
             self._bump_epoch()
         return has_lost

@@ -1,9 +1,9 @@
-"""What a producer does with a record before it queues it, in the application's thread: interceptors, then serializers.
+"""The processing of a record before the producer queues it: interceptors, then serializers.
 
-The stages of KafkaProducer.send: onSend of each interceptor; the wait for metadata; the serializers of key and value;
-the partitioner; the size check; the accumulator. Where nothing is configured there is no pipeline, and no trace of one.
-
-Source: KafkaProducer.send, KafkaProducer.doSend, ProducerInterceptors.java.
+The steps of KafkaProducer.send, in the application's thread, are: onSend of each interceptor; the wait for metadata;
+the serializers of key and value; the partitioner; the size check; the accumulator. A producer without interceptors,
+serializers and CPU times has no pipeline and emits no events about these steps.
+Source: KafkaProducer.send, KafkaProducer.doSend, ProducerInterceptors.java
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from replica.trace.columns import PipelineEvent
 from replica.trace.events import RecordIntercepted, RecordSerialized
 
 STAMP_TEXT = b" stamped"
-"""What StampInterceptor adds to a value."""
+"""The text that StampInterceptor appends to a value."""
 
 
 class ProducerPipeline:
-    """serializers: of key and value     chain: the interceptors"""
+    """The interceptors and serializers of one producer."""
 
     def __init__(
         self, serializers: Serializers, chain: InterceptorChain, cpu: ClientCpuTimes, events: ClientEvents
@@ -44,7 +44,7 @@ class ProducerPipeline:
 
     @property
     def intercept_us(self) -> int:
-        """Time of the application's thread for the interceptors of one record."""
+        """The time that the application's thread spends on all interceptors of one record, in microseconds."""
         return self._cpu.interceptor_us * len(self._chain.names)
 
     @property
@@ -54,7 +54,7 @@ class ProducerPipeline:
     # ---------------------------------------------------------------------------------------------------- the stages
 
     def on_send(self, pending: PendingRecord) -> PendingRecord:
-        """The record as the last interceptor that did not throw has returned it."""
+        """Call onSend, and return the record as the interceptors have changed it."""
         for name in self._chain.names:
             record = self._stamped(pending.record) if name == STAMP else pending.record
             changes = record is not pending.record
@@ -66,13 +66,17 @@ class ProducerPipeline:
         return pending
 
     def _stamped(self, record: ProducerRecord) -> ProducerRecord:
-        """A value that is no text stays what it is, and so does none at all."""
+        """Return the record with a stamped value, or unchanged if it has no value or the value is not text."""
         if record.value is None or self._serializers.names_apart:
             return record
         return replace(record, value=record.value + STAMP_TEXT)
 
     def serialize(self, pending: PendingRecord) -> PendingRecord:
-        """The key and then the value become bytes. raises: NotConvertible"""
+        """Serialize the key, then the value.
+
+        Raises:
+            NotConvertible: if a serializer fails.
+        """
         record = pending.record
         key = self._serializers.key_bytes(record.key, record.name)
         value = self._serializers.value_bytes(record.value, record.name)
@@ -93,7 +97,7 @@ class ProducerPipeline:
     def on_acknowledgement(
         self, tp: TopicPartition, pending: PendingRecord, offset: int | None, error: str | None = None
     ) -> None:
-        """offset: None: it is handed over, or failed"""
+        """Call onAcknowledgement; `offset` is None for a record that failed or was sent with acks=0."""
         for name in self._chain.names:
             call = self._chain.called(name, ON_ACKNOWLEDGEMENT, 0)
             self._tell(RecordIntercepted, pending, tp.partition, offset=offset, error=error, **call._asdict())
@@ -107,7 +111,7 @@ class ProducerPipeline:
 
 
 def pipeline_of(config: ProducerConfig, cpu: ClientCpuTimes, events: ClientEvents) -> ProducerPipeline | None:
-    """None where records go to the partitioner as they are."""
+    """Return the pipeline of a producer, None if records are queued unprocessed."""
     serializers = serializers_of(config)
     chain = InterceptorChain(config.interceptor_classes)
     if serializers is None and not chain.names and cpu == NO_TIME:

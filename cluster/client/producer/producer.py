@@ -1,10 +1,10 @@
-"""The producer: a pure core with the behaviour of the Java client 3.9.
+"""The producer, without I/O, with the behaviour of the Java client 3.9.
 
-`send` is the application's call; everything else is the network's. Records wait in the accumulator, the sender drains
-them, answers come back as frames. Nothing blocks: where Java's `send` would block its thread (no metadata yet, no
-memory), the record stands in a queue and fails after max.block.ms.
+The application calls `send`; other events come from the network. Records wait in the accumulator, the sender drains
+them, responses arrive as frames. Nothing blocks: where Java's `send` would block its thread (no metadata yet, no
+memory), the record waits in a queue and fails after max.block.ms.
 
-Source: KafkaProducer.java, RecordAccumulator.java, Sender.java.
+Source: KafkaProducer.java, RecordAccumulator.java, Sender.java
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 __all__ = ["ProducerCore", "ProducerRecord", "producer_config_from"]
 
 UNKNOWN_PARTITION = -1
-"""In the trace: the application's call came before the producer knew the topic's partitions."""
+"""The partition in the trace of a send call if the producer does not know the topic's partitions yet."""
 
 
 @dataclass(slots=True)
 class WaitingSend:
-    """One call of `send` (or `send_batch`) that cannot be served yet; in Java its thread would be blocked."""
+    """A call of `send` or `send_batch` that has to wait; in Java its thread would be blocked."""
 
     records: list[PendingRecord]
     partition: int | None
@@ -59,11 +59,11 @@ class WaitingSend:
     is_intercepted: bool = False
     is_serialized: bool = False
     busy_until_us: int = 0
-    """Until then the application's thread is in an interceptor or in a serializer."""
+    """The time until which the application's thread is busy with interceptors or serializers."""
 
 
 class TransactionCall(Enum):
-    """What an application asks of a transactional producer. In Java each blocks its thread until it is done."""
+    """The calls of an application to a transactional producer; in Java each blocks its thread until it is done."""
 
     BEGIN = auto()
     SEND_OFFSETS = auto()
@@ -73,7 +73,12 @@ class TransactionCall(Enum):
 
 @dataclass(slots=True)
 class WaitingCall:
-    """begun: the producer works on it     offsets, group: of SEND_OFFSETS"""
+    """A transactional call that waits for earlier calls or is in progress.
+
+    Attributes:
+        begun: True once the producer has begun it.
+        offsets, group: arguments of SEND_OFFSETS.
+    """
 
     call: TransactionCall
     begun: bool = False
@@ -82,7 +87,11 @@ class WaitingCall:
 
 
 class ProducerCore(ClientNode):
-    """One producer. Implements cluster.node.NodeCore; `send`, `flush` and `close` are for the application."""
+    """One producer.
+
+    It implements cluster.node.NodeCore. The application calls `send`, `send_batch`, `transaction`, `send_offsets`,
+    `flush` and `close`.
+    """
 
     def __init__(
         self,
@@ -92,7 +101,12 @@ class ProducerCore(ClientNode):
         *,
         clock: WallClock | None = None,
     ) -> None:
-        """config: see producer_config_from     clock: of its machine, for the timestamps of records"""
+        """Create a producer.
+
+        Args:
+            config: see producer_config_from.
+            clock: the machine's clock, for the timestamps of records.
+        """
         rng, cpu = base.rng, base.cpu
         self._clock = clock or WallClock()
         self._config = config
@@ -145,20 +159,22 @@ class ProducerCore(ClientNode):
     # ------------------------------------------------------------------------------------------------- application
 
     def send(self, record: ProducerRecord, now_us: int, own_batch: bool = True) -> list[Action]:
-        """Hand over one record.
+        """Send one record.
 
-        own_batch: it travels in a batch of its own, as with batch.size=0; False: batched by batch.size and linger.ms
+        Args:
+            own_batch: True for a batch with only this record, as with batch.size=0; False to batch by batch.size and
+                linger.ms.
         """
         return self._submit([record], now_us, own_batch=own_batch, whole=False)
 
     def send_batch(self, records: Sequence[ProducerRecord], now_us: int) -> list[Action]:
-        """Hand over records that travel together in one batch, to the partition of the first."""
+        """Send records together in one batch, to the partition of the first record."""
         return self._submit(records, now_us, own_batch=True, whole=True)
 
     def transaction(self, call: TransactionCall, now_us: int) -> list[Action]:
-        """Begin a transaction, or end it: once all earlier calls have come to their end.
+        """Begin a transaction, or end it after all earlier calls are done.
 
-        As applications do, it aborts where a commit is not possible any more.
+        If a commit is no longer possible, the transaction is aborted, as applications do it.
         """
         assert self._transactions is not None, "transactional.id is not set"
         self._events.begin_step(from_outside=False)
@@ -166,40 +182,39 @@ class ProducerCore(ClientNode):
         return self._run(now_us)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata, now_us: int) -> list[Action]:
-        """The group goes on from these offsets if the transaction is committed (sendOffsetsToTransaction)."""
+        """Commit a group's offsets with the transaction (sendOffsetsToTransaction)."""
         self._events.begin_step(from_outside=False)
         self._waiting.append(WaitingCall(TransactionCall.SEND_OFFSETS, offsets=offsets, group=group))
         return self._run(now_us)
 
     @property
     def has_committed(self) -> bool:
-        """The transaction that ended last was committed."""
+        """True if the last ended transaction was committed."""
         return self._transactions is not None and self._transactions.has_committed
 
     @property
     def refused(self) -> str:
-        """Why it can only be closed; empty: it goes on."""
+        """The reason why the producer can only be closed; empty if it can continue."""
         transactions = self._transactions
         if transactions is None or transactions.state is not ProducerState.FATAL_ERROR:
             return ""
-        error = transactions.error.name
-        return f"{error}: {ClientFailure(error=error, **transactions.failure._asdict()).sentence()}"
+        return ClientFailure(error=transactions.error.name, **transactions.failure._asdict()).sentence()
 
     @property
     def failed_records(self) -> int:
-        """How many the application learned to have failed, since the process began."""
+        """The number of records whose failure was reported to the application since the start."""
         return self._sender.failed_records
 
     def flush(self, now_us: int) -> list[Action]:
-        """Send what is waiting now, without lingering; until the accumulator is empty everything is ready."""
+        """Send waiting records without lingering: all batches are ready until the accumulator is empty."""
         self._events.begin_step(from_outside=False)
         self._accumulator.flushing = True
         return self._run(now_us)
 
     def close(self, now_us: int, timeout_ms: int = NEVER) -> list[Action]:
-        """Refuse new records, send the rest, abort an open transaction and exit; after `timeout_ms` fail what is left.
+        """Refuse new records, send queued ones, abort an open transaction and exit; after `timeout_ms` fail the others.
 
-        source: KafkaProducer.close, Sender.run
+        Source: KafkaProducer.close, Sender.run
         """
         self._events.begin_step(from_outside=False)
         self._accumulator.closed = True
@@ -210,15 +225,15 @@ class ProducerCore(ClientNode):
 
     @property
     def has_unfinished(self) -> bool:
-        """Some record has been neither acked nor failed."""
+        """True if a record is neither acknowledged nor failed."""
         return bool(self._waiting) or self._accumulator.has_undrained or self._sender.has_in_flight
 
     # --------------------------------------------------------------------------------------------------- the loop
 
     def _run(self, now_us: int) -> list[Action]:
-        """The work of Java's application and sender threads until both have to wait.
+        """Do the work of Java's application and sender threads until both have to wait.
 
-        The sender thread asks for metadata and a producer id before the first record comes; so does this.
+        As in Java, metadata and a producer id are requested before the first record arrives.
         """
         if not self._running:
             return self._outbox.take()
@@ -226,7 +241,7 @@ class ProducerCore(ClientNode):
         while busy:
             busy = self._serve_waiting(now_us)
             busy |= self._sender.run_once(now_us)
-            busy |= self._connections.poll(now_us)  # last: the sender may have found that the metadata is stale
+            busy |= self._connections.poll(now_us)  # Last, because the sender may have requested new metadata.
             busy |= self._aborts_to_close()
         if not self._accumulator.has_undrained:
             self._accumulator.flushing = False
@@ -240,14 +255,14 @@ class ProducerCore(ClientNode):
 
     @property
     def _has_to_finish(self) -> bool:
-        """Before it may exit, unless its time is up."""
+        """True if the producer cannot exit yet, unless its timeout has passed."""
         if self.has_unfinished:
             return True
         is_open = self._transactions is not None and self._transactions.is_ongoing
         return not self._is_forced and (is_open or self._connections.has_in_flight)
 
     def _aborts_to_close(self) -> bool:
-        """Abort the transaction that would stay open. returns: whether one was. source: Sender.run"""
+        """Abort an open transaction on close, and return True if there was one. Source: Sender.run"""
         transactions = self._transactions
         if not self._closing or self._is_forced or transactions is None or self.has_unfinished:
             return False
@@ -297,7 +312,7 @@ class ProducerCore(ClientNode):
         return self._run(now_us)
 
     def _serve_waiting(self, now_us: int) -> bool:
-        """Serve the calls in order, as one application thread would make them. returns: whether any was"""
+        """Serve waiting calls in order, as one application thread makes them; return True if any was served."""
         served = False
         while self._waiting:
             first = self._waiting[0]
@@ -313,7 +328,7 @@ class ProducerCore(ClientNode):
         return sum(1 for one in self._waiting if isinstance(one, WaitingSend) and one.waits_for_memory)
 
     def _serve_call(self, waiting: WaitingCall) -> bool:
-        """Whether the call has come to its end."""
+        """Process a transactional call, and return True when it is done."""
         transactions = self._transactions
         assert transactions is not None
         if transactions.state is ProducerState.FATAL_ERROR:
@@ -337,7 +352,7 @@ class ProducerCore(ClientNode):
         return transactions.state in (ProducerState.READY, ProducerState.INITIALIZING)
 
     def _serve(self, waiting: WaitingSend, now_us: int) -> bool:
-        """Append the records, or fail them; False while the call has to wait."""
+        """Append the records, or fail them; return False while the call has to wait."""
         if self._pipeline is not None:
             if not self._run_pipeline(self._pipeline, waiting, now_us):
                 return False
@@ -363,9 +378,10 @@ class ProducerCore(ClientNode):
         return True
 
     def _run_pipeline(self, pipeline: ProducerPipeline, waiting: WaitingSend, now_us: int) -> bool:
-        """Whether the call has come as far as it can: through the interceptors, with metadata through the serializers.
+        """Call the interceptors and, once metadata is known, the serializers for a call's records.
 
-        Until then it holds up the calls behind it. A record that its serializer refuses goes no further.
+        Return False while the call has to wait, which delays later calls too. A record that its serializer refuses is
+        dropped from the call.
         """
         if not waiting.is_intercepted:
             waiting.is_intercepted = True
@@ -381,14 +397,14 @@ class ProducerCore(ClientNode):
         return now_us >= waiting.busy_until_us
 
     def _has_metadata_for(self, waiting: WaitingSend) -> bool:
-        """KafkaProducer.waitOnMetadata: of the topic, or of the partition that the application names."""
+        """Return True if the metadata of the topic or partition is known (KafkaProducer.waitOnMetadata)."""
         topic = waiting.records[0].record.topic
         if waiting.partition is None:
             return bool(self._metadata.partitions(topic))
         return self._metadata.is_known(TopicPartition(topic, waiting.partition))
 
     def _serialize(self, pipeline: ProducerPipeline, waiting: WaitingSend, now_us: int) -> None:
-        """SerializationException is no ApiException: `send` throws it, and a transaction stays as it is."""
+        """Serialize a call's records; in Java `send` throws on a failure, and an open transaction stays open."""
         kept: list[PendingRecord] = []
         for pending in waiting.records:
             try:
@@ -411,9 +427,10 @@ class ProducerCore(ClientNode):
         return appended
 
     def _is_too_large(self, waiting: WaitingSend, size_bytes: int, now_us: int) -> bool:
-        """KafkaProducer.ensureValidRecordSize: refused before it is queued. returns: whether the call is settled
+        """Fail the records if they are too large, and return True if they are (KafkaProducer.ensureValidRecordSize).
 
-        size_bytes: of its largest record, at most
+        Args:
+            size_bytes: upper bound of the size of the call's largest record.
         """
         limit_bytes = min(self._config.max_request_size, self._config.buffer_memory)
         if size_bytes <= limit_bytes:
@@ -435,7 +452,7 @@ class ProducerCore(ClientNode):
     def _report_failed(
         self, waiting: WaitingSend, pending: PendingRecord, error: str, failure: Failure, now_us: int
     ) -> None:
-        """Of a record that no broker has seen. source: ProducerInterceptors.onSendError"""
+        """Report the failure of a record that was never sent. Source: ProducerInterceptors.onSendError"""
         partition = UNKNOWN_PARTITION if waiting.partition is None else waiting.partition
         tp = TopicPartition(pending.record.topic, partition)
         self._sender.record_failed(tp, pending, error, True, failure, now_us)
@@ -443,7 +460,10 @@ class ProducerCore(ClientNode):
     # ------------------------------------------------------------------------------------------------- partitioning
 
     def _partition_of(self, record: ProducerRecord) -> int | None:
-        """Explicit, else by key, else sticky; None while the topic is unknown."""
+        """Return the partition of a record, None while the topic is unknown.
+
+        This is the explicit partition, else that of the key, else the sticky one.
+        """
         if record.partition is not None:
             return record.partition
         count = len(self._metadata.partitions(record.topic))

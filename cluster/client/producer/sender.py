@@ -1,6 +1,6 @@
-"""The sender of a producer: drains batches into requests, and decides what every answer means for its batches.
+"""The sender of a producer, which drains batches into requests and handles every response.
 
-Source: Sender.java.
+Source: Sender.java
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647
 
 
 def may_be_written(error: ErrorCode, acks: int) -> bool:
-    """Whether the refused batch may be in a log all the same, and commit later.
+    """Return True if a refused batch may be in a log nevertheless, and be committed later.
 
-    With acks=all a broker also answers after it has appended: a parked produce whose broker stopped leading ends with
-    NOT_LEADER_OR_FOLLOWER (DelayedProduce), and by then its records may have reached the next leader.
+    With acks=all a broker may respond with an error after the append: if it stops leading while a produce request
+    waits, the request ends with NOT_LEADER_OR_FOLLOWER (DelayedProduce), although the next leader may already have the
+    records.
     """
     if error in INDEFINITE or error in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR):
         return True
@@ -49,7 +50,7 @@ def may_be_written(error: ErrorCode, acks: int) -> bool:
 
 
 class Sender:
-    """Moves batches from the accumulator to the brokers until each is acked or given up."""
+    """The part of a producer that sends batches from the accumulator until each is acknowledged or has failed."""
 
     def __init__(
         self,
@@ -78,20 +79,20 @@ class Sender:
         self._asked_for_producer_id = False
         self._producer_id_retry_us = 0
         self.next_deadline_us = NEVER
-        """When `run_once` has something to do by the passing of time alone."""
+        """The time at which `run_once` has something to do without another event."""
 
     @property
     def has_in_flight(self) -> bool:
         return bool(self._in_flight)
 
     def run_once(self, now_us: int) -> bool:
-        """One round: expire, drain, send. returns: whether another round follows at once, for it may send more"""
+        """Expire, drain and send batches once; return True if another call may send more immediately."""
         self.next_deadline_us = NEVER
         has_lost = self._idempotence is not None and self._idempotence.resolve()
         if has_lost and self._transactions is not None:
             self._transactions.sequences_lost()
             if self._transactions.state is ProducerState.FATAL_ERROR:
-                # What the application waits for has failed, and it learns so at once (transitionToFatalError).
+                # All batches fail immediately, so that the application learns of the error (transitionToFatalError).
                 self._serve_transaction(self._transactions, now_us)
                 return True
         if self._transactions is not None:
@@ -107,7 +108,7 @@ class Sender:
         if check.unknown_leaders:
             self._metadata.request_update()
         self._wake_at(check.next_check_us)
-        requests: list[tuple[int, list[ProducerBatch]]] = []  # also of a leader for which nothing was drained
+        requests: list[tuple[int, list[ProducerBatch]]] = []  # Has an entry even if nothing was drained for a leader.
         for node_id in check.nodes:
             if self._connections.ready(node_id, now_us):
                 requests.append((node_id, self._accumulator.drain(node_id, now_us)))
@@ -118,14 +119,14 @@ class Sender:
                 self._in_flight.setdefault(batch.topic_partition, []).append(batch)
                 if self._keeps_order_by_muting:
                     self._accumulator.mute(batch.topic_partition)
-        # Sender.sendProducerData: the next round follows at once while a leader is ready; NetworkClient.poll: otherwise
-        # within request.timeout.ms. Kafka looks again though nothing has changed, Highwater only after an expiry.
+        # Kafka's sender loop runs again immediately while a leader is ready (Sender.sendProducerData), otherwise within
+        # request.timeout.ms (NetworkClient.poll), even if nothing has changed. Here it does so only after an expiry.
         gave_up = self._expire(now_us)
         again = gave_up and bool(requests)
         if gave_up:
             self._wake_at(now_us + self._request_timeout_us)
         for node_id, batches in requests:
-            # Differs from Kafka: a batch that expires in the very round that drained it is not sent any more.
+            # Differs from Kafka: a batch that expires in the call that drained it is not sent.
             alive = [batch for batch in batches if not batch.done]
             if alive:
                 self._send(node_id, alive, now_us)
@@ -134,9 +135,9 @@ class Sender:
         return again
 
     def _serve_transaction(self, transactions: TransactionManager, now_us: int) -> bool:
-        """Requests to the coordinator go first; while one is under way, nothing else is sent. returns: whether one was
+        """Send the next request to a coordinator; return True while one is in flight and nothing else may be sent.
 
-        source: Sender.runOnce, maybeSendAndPollTransactionalRequest
+        Source: Sender.runOnce, maybeSendAndPollTransactionalRequest
         """
         if transactions.gives_up_unsent:
             error = transactions.error if transactions.has_failed else ErrorCode.TRANSACTION_ABORTABLE
@@ -158,7 +159,7 @@ class Sender:
     # ------------------------------------------------------------------------------------------------- producer id
 
     def _maybe_ask_for_producer_id(self, now_us: int) -> None:
-        """InitProducerId to whichever broker is at hand: needed before anything is drained (KIP-98)."""
+        """Ask any broker for a producer id, which is needed before the first batch is drained (KIP-98)."""
         assert self._idempotence is not None
         if self._idempotence.has_producer_id or self._asked_for_producer_id:
             return
@@ -200,7 +201,7 @@ class Sender:
             crc = crc_of(records)
             sent.append((batch, crc))
             tp = batch.topic_partition
-            # It follows from the sends of its records, or from the refusal of its last attempt.
+            # The causes are the send calls of its records, or the refusal of its last attempt.
             own = (batch.last_seq,) if batch.sends > 1 else tuple(pending.sent_seq for pending in batch.records)
             batch.last_seq = self._events.emit(
                 trace.BatchSent(
@@ -248,7 +249,7 @@ class Sender:
             self._connections.throttled(PRODUCE, answer.version, response.throttle_time_ms, now_us)
         results = _results(response)
         if any(batch.topic_partition not in results for batch, _ in sent):
-            raise PeerViolation("a Produce response leaves out a partition of its request")
+            raise PeerViolation("a Produce response lacks a partition of its request")
         for batch, crc in sent:
             result = results[batch.topic_partition]
             self._complete(batch, crc, result, peer, now_us)
@@ -266,7 +267,7 @@ class Sender:
         now_us: int,
         failure: Failure | None = None,
     ) -> None:
-        """Ack, retry, split or fail one batch. Source: Sender.completeBatch"""
+        """Acknowledge, retry, split or fail one batch. Source: Sender.completeBatch"""
         error = result.error
         if error is ErrorCode.NONE or error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._ack(batch, result.base_offset, peer, now_us)
@@ -311,7 +312,7 @@ class Sender:
             self._forget_in_flight(batch)
             self._accumulator.reenqueue(batch, now_us)
         else:
-            # A batch out of retries may have used its sequence; only a clear refusal frees it.
+            # A batch that has used up its retries may have been written, so its sequence may not be reused.
             adjust = batch.attempts < self._config.retries
             if self._transactions is not None and not batch.done:
                 self._transactions.batch_failed(error, failure)
@@ -336,7 +337,7 @@ class Sender:
     def _ack(self, batch: ProducerBatch, base_offset: int, peer: str, now_us: int) -> None:
         if self._idempotence is not None:
             self._idempotence.batch_completed(batch, base_offset)
-        if batch.done:  # given up before the answer came: the application already knows
+        if batch.done:  # The batch failed before the response, and the application knows.
             return
         for index, pending in enumerate(batch.records):
             offset = base_offset + index if base_offset != UNKNOWN_OFFSET else UNKNOWN_OFFSET
@@ -374,7 +375,7 @@ class Sender:
     def _fail(
         self, batch: ProducerBatch, error: ErrorCode, failure: Failure, now_us: int, *, adjust_sequences: bool
     ) -> None:
-        """Report to the application that the batch's records failed, once."""
+        """Report the failure of a batch's records to the application, unless that was done already."""
         if batch.done:
             return
         if self._idempotence is not None:
@@ -395,7 +396,7 @@ class Sender:
         now_us: int,
         cause: int = -1,
     ) -> None:
-        """Report to the application that a record failed. cause: the batch's last event, -1 if it is in none"""
+        """Report the failure of a record to the application; `cause` is its batch's last event, -1 without a batch."""
         self.failed_records += 1
         failed = trace.RecordFailed(
             client=self._events.client,
@@ -427,13 +428,13 @@ class Sender:
     # ------------------------------------------------------------------------------------------------------- expiry
 
     def _expire(self, now_us: int) -> bool:
-        """Give up every batch older than delivery.timeout.ms, waiting or in flight. returns: whether there was one"""
+        """Fail every batch, waiting or in flight, older than delivery.timeout.ms; return True if there was one."""
         expired = self._accumulator.expired(now_us)
         for batches in self._in_flight.values():
             for batch in batches:
                 if not batch.has_expired(self._delivery_timeout_us, now_us):
                     break
-                batch.maybe_written |= batch.sends > 0  # it may be on the wire; nothing waits for its answer
+                batch.maybe_written |= batch.sends > 0  # The request may still reach the broker.
                 expired.append(batch)
         for batch in expired:
             self._fail_expired(batch, now_us)
@@ -453,7 +454,7 @@ class Sender:
         return min(in_flight_us, self._accumulator.next_expiry_us)
 
     def abort(self, failure: Failure, now_us: int) -> None:
-        """Fail everything that is not acked yet: the producer was closed and its time is up."""
+        """Fail all records that are not acknowledged yet, because the timeout of closing the producer has passed."""
         in_flight = [batch for batches in self._in_flight.values() for batch in batches]
         for batch in in_flight:
             batch.maybe_written |= batch.sends > 0
@@ -462,5 +463,4 @@ class Sender:
 
 
 def _results(response: ProduceResponse) -> dict[TopicPartition, ProducePartitionResponse]:
-    """In the versions that are spoken topics have names."""
     return {TopicPartition(str(topic), part.partition): part for topic, parts in response.topics for part in parts}

@@ -1,32 +1,35 @@
-"""Transactions of a producer: its requests to the coordinator, one at a time, and what each answer makes of its state.
+"""Transactions of a producer: its requests to the coordinator, one at a time, and its state after each response.
 
-Between two ends of transactions the application sends; what it sends waits until the coordinator knows the partition.
-Offsets of a group are two requests, to two coordinators: the group becomes part of the transaction (with
-transaction.version 2 by the second request itself), then its coordinator takes them.
-An error is abortable (the transaction can only be aborted) or fatal (the producer can only be closed).
-source: TransactionManager.java
+Records sent within a transaction wait until the coordinator knows their partition. Offsets of a group need two
+requests, to two coordinators: the group is added to the transaction (with transaction.version 2 by the second request
+itself), then its coordinator stores them. An error is abortable (the transaction can only be aborted) or fatal (the
+producer can only be closed).
+
+Source: TransactionManager.java
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from cluster.client.api_versions import NO_FEATURES_EPOCH, SPOKEN, Allowed, ApiVersions
 from cluster.client.connection_states import Failure
 from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, TRANSACTION, Coordinator, CoordinatorRequests
 from cluster.client.events import ClientEvents
 from cluster.client.producer.idempotence import GroupMetadata, IdempotenceState, ProducerState
-from cluster.client.producer.transaction_level import TransactionLevel
 from cluster.config import ProducerConfig
 from cluster.protocol.versions import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
     INIT_PRODUCER_ID,
+    PRODUCE,
     TXN_OFFSET_COMMIT,
     api_name,
 )
+from controller.features import TRANSACTION_VERSION, TRANSACTIONS_V2
 from replica.causes import FailureCause
 from replica.config import NEVER
 from replica.errors import RETRIABLE, ErrorCode
@@ -42,14 +45,14 @@ ASK_AGAIN = (
 )
 ABORTABLE = (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.OPERATION_NOT_ATTEMPTED)
 ABORTABLE_WITH_EPOCH = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID)
-"""The producer can only go on with another epoch."""
+"""Abortable errors after which the producer needs another epoch."""
 FATAL = (
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.UNSUPPORTED_VERSION,
 )
-"""Of a refused batch; anything else can be aborted."""
+"""Fatal errors of a refused batch; any other is abortable."""
 
 
 COMMIT_ABORTABLE = (
@@ -58,7 +61,9 @@ COMMIT_ABORTABLE = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
 )
-"""Of TxnOffsetCommit: another member may have the partitions by now. source: TxnOffsetCommitHandler"""
+"""Abortable errors of TxnOffsetCommit, after which another member may have the partitions.
+Source: TxnOffsetCommitHandler
+"""
 ABORTED = Failure(FailureCause.ABORTED)
 
 
@@ -68,7 +73,12 @@ class _Offsets(NamedTuple):
 
 
 class TransactionManager:
-    """state: of the producer     error, failure: of the two error states"""
+    """The transactions of one producer.
+
+    Attributes:
+        state: state of the producer.
+        error, failure: the error, while the state is an error state.
+    """
 
     def __init__(
         self,
@@ -89,16 +99,16 @@ class TransactionManager:
         self._idempotence = idempotence
         self.level = TransactionLevel(connections.versions)
         self._needs_epoch = False
-        """Before the next transaction the producer asks for its next epoch (KIP-360)."""
+        """True if the producer must request its next epoch before the next transaction (KIP-360)."""
         self._new_partitions: dict[TopicPartition, None] = {}
         self._partitions: dict[TopicPartition, None] = {}
         self._offsets: _Offsets | None = None
         self._group_is_added = False
         self._group_is_part = False
-        """The transaction's coordinator may know the group by now."""
+        """True if the transaction's coordinator may have added the group."""
         self._count = 0
         self.has_committed = False
-        """Of the transaction that ended last."""
+        """True if the last ended transaction was committed."""
 
     # ---------------------------------------------------------------------------------------------------- application
 
@@ -112,7 +122,7 @@ class TransactionManager:
         self._tell(TransactionBegan, **self._producer)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
-        """The next offset to be read of each partition. source: sendOffsetsToTransaction"""
+        """Send the next offset to read of each partition with the transaction. Source: sendOffsetsToTransaction"""
         assert self.state is ProducerState.IN_TRANSACTION and self._offsets is None
         self._offsets, self._group_is_added = _Offsets(offsets, group), self.level.is_v2
         if self._group_coordinator.key != group.group_id:
@@ -120,14 +130,14 @@ class TransactionManager:
 
     @property
     def sends_offsets(self) -> bool:
-        """Offsets are on their way to the group's coordinator."""
+        """True while the group's coordinator has not stored the offsets."""
         return self._offsets is not None and not self.has_failed
 
     def end(self, *, commit: bool) -> None:
-        """What was sent is delivered first, or given up. source: beginCompletingTransaction"""
+        """End the transaction after its records are acknowledged or failed. Source: beginCompletingTransaction"""
         self.state = ProducerState.COMMITTING if commit else ProducerState.ABORTING
         self._tell(TransactionEndAsked, **self._producer, committed=commit)
-        # The first transaction of the new kind begins with an epoch of its own.
+        # The first transaction with transaction.version 2 begins with a new epoch.
         self._needs_epoch = self.level.end() or self._needs_epoch
 
     @property
@@ -140,16 +150,16 @@ class TransactionManager:
 
     @property
     def is_ongoing(self) -> bool:
-        """It has begun, and has neither ended nor failed fatally. source: hasOngoingTransaction"""
+        """True if a transaction has begun and has neither ended nor failed fatally. Source: hasOngoingTransaction"""
         return self.is_ending or self.state in (ProducerState.IN_TRANSACTION, ProducerState.ABORTABLE_ERROR)
 
     @property
     def gives_up_unsent(self) -> bool:
-        """Records that are not on their way would only be aborted."""
+        """True if unsent records need not be sent, because they would be aborted."""
         return self.has_failed or self.state is ProducerState.ABORTING
 
     def sends_to(self, name: TopicPartition) -> None:
-        """A record for this partition is in the accumulator."""
+        """Add a partition to the transaction, because the accumulator has a record for it."""
         if name not in self._partitions and name not in self._new_partitions:
             (self._partitions if self.level.is_v2 else self._new_partitions)[name] = None
 
@@ -160,18 +170,19 @@ class TransactionManager:
 
     @property
     def is_asking(self) -> bool:
-        """Nothing else is sent meanwhile."""
+        """True while a request is in flight; nothing else is sent then."""
         return self._requests.in_flight
 
     @property
     def next_deadline_us(self) -> int:
-        """When `run_once` has something to do by the passing of time alone."""
+        """The time at which `run_once` has something to do without another event."""
         return self._requests.next_deadline_us
 
     def run_once(self, now_us: int, *, has_incomplete: bool) -> bool:
-        """Send the next request, if one is due. returns: whether it was sent
+        """Send the next request if one is due, and return True if it was sent.
 
-        has_incomplete: records are on their way
+        Args:
+            has_incomplete: True if records are neither acknowledged nor failed yet.
         """
         self._requests.next_deadline_us = NEVER
         ask = self._next(has_incomplete)
@@ -181,7 +192,7 @@ class TransactionManager:
         return self._requests.run_once(self._group_coordinator if of_group else self._coordinator, ask, now_us)
 
     def _next(self, has_incomplete: bool) -> Callable[[int, int], None] | None:
-        """source: nextRequest"""
+        """Return the next request to send. Source: nextRequest"""
         if self.state is ProducerState.INITIALIZING:
             return self._ask_producer_id
         if self.has_failed:
@@ -195,7 +206,7 @@ class TransactionManager:
         return None
 
     def batch_failed(self, error: ErrorCode, failure: Failure) -> None:
-        """source: handleFailedBatch, maybeTransitionToErrorState"""
+        """Handle a failed batch. Source: handleFailedBatch, maybeTransitionToErrorState"""
         if error in FATAL:
             self._fail_fatally(error, failure)
         elif self.state is not ProducerState.ABORTING:
@@ -203,7 +214,7 @@ class TransactionManager:
             self._fail_abortably(error, failure)
 
     def sequences_lost(self) -> None:
-        """A batch was given up that may be in a log. source: maybeResolveSequences"""
+        """Handle a failed batch that may have been written. Source: maybeResolveSequences"""
         if self.state is ProducerState.ABORTING and self.level.survives_gaps:
             self._needs_epoch = self._needs_epoch or self.level.asks_for_epochs
         else:
@@ -212,7 +223,10 @@ class TransactionManager:
     # ------------------------------------------------------------------------------------------------------ requests
 
     def _not_found(self, coordinator: Coordinator, error: ErrorCode) -> None:
-        """It is asked for again if that may help. source: FindCoordinatorHandler.handleResponse"""
+        """Handle an error of FindCoordinator, which is repeated if the error is retriable.
+
+        Source: FindCoordinatorHandler.handleResponse
+        """
         failure = Failure(FailureCause.NO_COORDINATOR, answered=error.name, coordinator_key=coordinator.key)
         if error is ErrorCode.NONE or error in RETRIABLE:
             return
@@ -306,7 +320,7 @@ class TransactionManager:
         self._requests.ask(node_id, TXN_OFFSET_COMMIT, values, self._offsets_answered, now_us, allowed=allowed)
 
     def _offsets_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
-        """source: TxnOffsetCommitHandler"""
+        """Handle the response to TxnOffsetCommit. Source: TxnOffsetCommitHandler"""
         if error is ErrorCode.NONE:
             found = (part.error_code for topic in answer.topics for part in topic.partitions)
             error = next((one for one in found if one is not ErrorCode.NONE), error)
@@ -326,11 +340,11 @@ class TransactionManager:
 
     def _end(self, node_id: int, now_us: int) -> None:
         if self.error is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            # The coordinator has forgotten the id: it takes no EndTxn. source: beginCompletingTransaction
+            # The coordinator no longer has the id and would refuse EndTxn. source: beginCompletingTransaction
             self._needs_epoch = True
             self._ended()
             return
-        if not self._partitions and not self._group_is_part:  # The coordinator does not know of a transaction.
+        if not self._partitions and not self._group_is_part:  # The coordinator has no such transaction.
             self._ended()
             return
         values = {
@@ -380,7 +394,7 @@ class TransactionManager:
         elif error in ASK_AGAIN:
             self._requests.again(now_us)
         elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
-            self._fail_fatally(ErrorCode.PRODUCER_FENCED, failure)  # Of versions before KIP-588.
+            self._fail_fatally(ErrorCode.PRODUCER_FENCED, failure)  # Versions before KIP-588 lack PRODUCER_FENCED.
         elif error in ABORTABLE and self.state is not ProducerState.INITIALIZING:
             self._fail_abortably(error, failure)
         elif error in ABORTABLE_WITH_EPOCH and self.state is not ProducerState.INITIALIZING:
@@ -393,7 +407,10 @@ class TransactionManager:
             self._fail(ProducerState.ABORTABLE_ERROR, error, failure)
 
     def _fail_abortably_or_fatally(self, error: ErrorCode, failure: Failure) -> None:
-        """Without a new epoch the producer could not go on. source: transitionToAbortableErrorOrFatalError"""
+        """Fail the transaction, or the producer if it cannot get a new epoch.
+
+        Source: transitionToAbortableErrorOrFatalError
+        """
         if not self.level.survives_gaps:
             self._fail_fatally(error, failure)
             return
@@ -416,3 +433,81 @@ def _errors_in(answer: Any) -> list[ErrorCode]:
         for topic in answer.results_by_topic_v3_and_below
         for part in topic.results_by_partition
     ]
+
+
+# ---------------------------------------------------------------------------------------------------- transaction level
+#
+# A producer makes transactions as in KIP-98, or as in the second part of KIP-890 (transaction.version 2).
+#
+# With transaction.version 2, producing adds a partition, each end of a transaction returns the next epoch, and three
+# requests have newer versions. Brokers report the level (api_versions.py); a producer checks it at its start and at
+# each end of a transaction.
+#
+# source: TransactionManager.java (maybeUpdateTransactionV2Enabled, handleCoordinatorReady)
+
+
+LAST_BEFORE_V2: Final = {PRODUCE: 11, END_TXN: 4, TXN_OFFSET_COMMIT: 4}
+"""The LAST_STABLE_VERSION_BEFORE_TRANSACTION_V2 of each request."""
+FIRST_WITH_GROUP_METADATA: Final = 3
+"""The first version of TxnOffsetCommit with the member (KIP-447). Source: TxnOffsetCommitRequest.Builder.build"""
+FIRST_THAT_GIVES_EPOCHS: Final = 3
+"""The first version of InitProducerId in which a producer can ask for the next epoch (KIP-360)."""
+
+
+class TransactionLevel:
+    """The transaction level of a producer.
+
+    Attributes:
+        is_v2: True if the current and the next transaction use transaction.version 2.
+        ends_as_v2: True if the transaction that is ending uses transaction.version 2.
+    """
+
+    def __init__(self, versions: ApiVersions) -> None:
+        self.is_v2 = self.ends_as_v2 = False
+        self._versions = versions
+        self._features_epoch = NO_FEATURES_EPOCH
+        self._coordinator_gives_epochs = False
+
+    def learn(self) -> None:
+        """Apply the level if a broker has reported a newer level."""
+        if self._features_epoch < self._versions.features_epoch:
+            self._features_epoch = self._versions.features_epoch
+            self.is_v2 = self._versions.features.get(TRANSACTION_VERSION, 0) >= TRANSACTIONS_V2
+
+    def end(self) -> bool:
+        """Apply the latest level to the transaction after the ending one; return True if that changes it to version 2.
+
+        Source: beginCompletingTransaction
+        """
+        self.ends_as_v2 = self.is_v2
+        self.learn()
+        return self.is_v2 and not self.ends_as_v2
+
+    def coordinator_is(self, node_id: int) -> None:
+        """Store whether the coordinator, which is connected, supports requests for the next epoch."""
+        highest = self._versions.of(node_id).highest(INIT_PRODUCER_ID)
+        self._coordinator_gives_epochs = highest >= FIRST_THAT_GIVES_EPOCHS
+
+    @property
+    def survives_gaps(self) -> bool:
+        """True if the producer can get another epoch after an error and continue. Source: canHandleAbortableError"""
+        return self._coordinator_gives_epochs or self.is_v2
+
+    @property
+    def asks_for_epochs(self) -> bool:
+        """True if the producer gets a new epoch only on request. Source: needToTriggerEpochBumpFromClient"""
+        return self._coordinator_gives_epochs and not self.is_v2
+
+    def produces(self) -> Allowed:
+        return self._allowed(PRODUCE, is_v2=self.is_v2)
+
+    def ends(self) -> Allowed:
+        return self._allowed(END_TXN, is_v2=self.ends_as_v2)
+
+    def commits_offsets(self, *, names_member: bool) -> Allowed:
+        allowed = self._allowed(TXN_OFFSET_COMMIT, is_v2=self.is_v2)
+        return allowed._replace(oldest=FIRST_WITH_GROUP_METADATA) if names_member else allowed
+
+    def _allowed(self, api_key: int, *, is_v2: bool) -> Allowed:
+        oldest, latest = SPOKEN[api_key]
+        return Allowed(oldest, latest if is_v2 else LAST_BEFORE_V2[api_key])

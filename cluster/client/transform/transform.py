@@ -1,10 +1,10 @@
-"""Consume-transform-produce: one output for each input, and the group's offsets with the outputs, after or before them.
+"""Consume-transform-produce: one output per input; the group's offsets are committed with, after or before the outputs.
 
-The application's loop, as in Kafka's example ExactlyOnceMessageProcessor: poll; begin a transaction; send what becomes
-of the records; send the offsets behind them; commit; poll again. A transaction that is aborted is done over from where
-the group stands. Two ordinary clients do the work, each with its own connections, in one process.
+The application loop is that of Kafka's example ExactlyOnceMessageProcessor: poll; begin a transaction; send the
+outputs; send the offsets; commit; poll again. An aborted transaction is repeated from the committed offsets. A consumer
+and a producer do the work, each with its own connections, in one process.
 
-Simplified: the application reads ahead of what it has processed, unless deserializers take time.
+Simplified: the consumer reads ahead of the processed records, unless deserializers take time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from cluster.client.consumer.consumer import ConsumerCore
+from cluster.client.node import OpensConnections
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.idempotence import GroupMetadata
 from cluster.client.producer.producer import ProducerCore, TransactionCall
@@ -42,12 +43,15 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """How a transform works. offsets: committed as part of the transaction, or by the consumer itself after or before
-    it; auto: the application does not commit, its consumer does (enable.auto.commit)
+    """The settings of a transform, which processes records in rounds.
 
-    names_member: the transaction's offsets name generation and member (KIP-447), not the group alone
-    batch: records of one round at most     flushes: it polls again only when its outputs are acked
-    process_us: how long it works on an input before its output is sent
+    Attributes:
+        offsets: whether offsets are committed by the transaction, by the consumer after or before the outputs, or
+            automatically (enable.auto.commit).
+        names_member: True if the transaction's offsets name generation and member (KIP-447), not just the group.
+        batch: largest number of records of one round.
+        flushes: True if it polls again only after its outputs are acknowledged.
+        process_us: processing time of an input before its output is sent.
     """
 
     group_id: str
@@ -59,8 +63,8 @@ class Rounds:
     process_us: int = 0
 
 
-class TransformCore:
-    """A cluster.node.NodeCore of two: connections of the consumer have even numbers, those of the producer odd ones."""
+class TransformCore(OpensConnections):
+    """A cluster.node.NodeCore of two clients: the consumer's connections have even numbers, the producer's odd."""
 
     def __init__(
         self,
@@ -77,9 +81,9 @@ class TransformCore:
         self._transform = transform
         self._rounds = rounds
         self._processed_us = NEVER
-        """When it has worked on all inputs of its round."""
+        """The time at which all inputs of the round are processed."""
         self._on_their_way: list[Input] = []
-        """Inputs whose outputs it does not wait for, since the producer was last done with all of them."""
+        """Inputs whose outputs were sent without waiting, since the producer last had no unfinished record."""
         self._phase = Phase.POLLS
         self._round: list[Input] = []
         self._failed_before = 0
@@ -104,24 +108,10 @@ class TransformCore:
             deadlines.append(self._processed_us)
         return min((at_us for at_us in deadlines if at_us is not None), default=None)
 
-    @property
-    def accepts(self) -> bool:
-        return False
-
-    @property
-    def max_request_bytes(self) -> int:
-        return 0  # no node connects to a client
-
     def start(self, now_us: int) -> list[Action]:
         self._of_consumer(self._consumer.start(now_us))
         self._of_producer(self._producer.start(now_us))
         return self._go_on(now_us)
-
-    def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
-        raise AssertionError("a client accepts no connections")
-
-    def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        raise AssertionError("a client accepts no connections")
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         number, of_producer = divmod(connection, CLIENTS)
@@ -155,7 +145,7 @@ class TransformCore:
     def close(self, now_us: int) -> list[Action]:
         """Finish the round, leave the group, close the producer and exit.
 
-        source: ExactlyOnceMessageProcessor.run: both clients are resources of its loop, the consumer the inner one
+        As in ExactlyOnceMessageProcessor.run, the consumer is closed before the producer.
         """
         self._is_closing = True
         return self._go_on(now_us)
@@ -167,7 +157,7 @@ class TransformCore:
         self._take(actions, PRODUCER)
 
     def _take(self, actions: Sequence[Action], which: int) -> None:
-        """The process ends when both have."""
+        """Collect a client's actions, except for its exit; the process exits after both clients have."""
         for action in actions:
             if isinstance(action, EndProcess):
                 self._closed[which] = None
@@ -176,7 +166,7 @@ class TransformCore:
 
     @property
     def under_way(self) -> frozenset[tuple[TopicPartition, int]]:
-        """Partition and offset of the inputs that it has not finished, though their offsets may be committed."""
+        """The partition and offset of each unfinished input, even if its offset is committed."""
         inputs = [] if self._phase is Phase.POLLS else self._round
         if self._producer.has_unfinished:
             inputs = [*inputs, *self._on_their_way]
@@ -191,7 +181,7 @@ class TransformCore:
         return actions
 
     def _advance(self, now_us: int) -> bool:
-        """Whether the application has come a step further."""
+        """Advance the application by one step; return False if it has to wait."""
         group = self._consumer.group
         refused = self._producer.refused or ("" if group is None else group.refused)
         if refused:
@@ -255,7 +245,7 @@ class TransformCore:
             self._polls(True, now_us)
 
     def _end_production(self, now_us: int) -> bool:
-        """commitTransaction has returned, or `flush` without transactions."""
+        """Handle the end of commitTransaction, or of `flush` without transactions; return False until it is reached."""
         if self._producer.has_unfinished:
             return False
         failed = self._producer.failed_records > self._failed_before
@@ -280,7 +270,7 @@ class TransformCore:
     def _end_commit(self, then: Phase, now_us: int) -> bool:
         if self._committed is None:
             return False
-        if self._committed is not ErrorCode.NONE:  # CommitFailedException: the partitions are another member's.
+        if self._committed is not ErrorCode.NONE:  # CommitFailedException: another member has the partitions.
             self._do_over(now_us)
         elif then is Phase.PROCESSES:
             self._process(now_us)
@@ -290,7 +280,7 @@ class TransformCore:
         return True
 
     def _do_over(self, now_us: int) -> None:
-        """From where the group stands."""
+        """Repeat the round from the committed offsets."""
         self._inputs.clear()
         self._phase = Phase.POLLS
         self._of_consumer(self._consumer.rewind(now_us))
@@ -319,7 +309,7 @@ class TransformCore:
         return True
 
     def _close(self, refused: str, now_us: int) -> None:
-        """Another instance has replaced this one, or no broker speaks as it does: its application can only end."""
+        """Close both clients and exit, because the application cannot continue."""
         self._of_consumer(self._consumer.close(now_us))
         self._of_producer(self._producer.close(now_us, 0))
         self._end(refused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from acl_world import BOB, CAROL, AclWorld, rule
@@ -10,12 +11,14 @@ from broker_world import B1, B2, batch
 from sasl_world import ALICE
 
 from cluster.authorization.authorizer import Client
+from cluster.authorization.guard import Passed, listed
 from cluster.authorization.guards import GUARDS, verdict_of
 from cluster.broker.api_table import APIS, serve_of
 from cluster.broker.apis.refusals import Refused
 from cluster.protocol import cold
 from cluster.protocol import versions as v
 from cluster.protocol.versions import FORWARDED, RequestHeader, api_name
+from cluster.request_faults import RequestFault
 from controller.access import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from replica.errors import ErrorCode
 from replica.trace import events as trace
@@ -50,8 +53,7 @@ def bob(world):
 def test_every_api_that_does_something_for_clients_has_a_guard():
     unguarded = {key for key in APIS if key not in GUARDS}
     served = {key for key in unguarded if not isinstance(serve_of(key), Refused)}
-    of_nodes = {v.LEADER_AND_ISR, v.STOP_REPLICA, v.UPDATE_METADATA, v.CONTROLLED_SHUTDOWN, v.ALTER_PARTITION}
-    assert {api_name(key) for key in served - of_nodes - OF_NOBODY - OF_ITSELF} == set()
+    assert {api_name(key) for key in served - OF_NOBODY - OF_ITSELF} == set()
     assert set(FORWARDED) <= set(GUARDS)
 
 
@@ -85,6 +87,12 @@ def test_a_client_that_calls_itself_a_follower_needs_more_than_to_read(world, bo
     assert fetch(bob, replica_id=2) == NO_TOPIC
     world.allow(on_cluster(BOB, Operation.CLUSTER_ACTION))
     assert fetch(bob, replica_id=2) != NO_TOPIC
+
+
+def test_a_fault_without_an_error_lets_nobody_in(world, bob):
+    slow = RequestFault(fault="fail-1", api=v.FETCH, brokers=("b1",), spared=(), delay_us=1000, rounds=None)
+    world.faults.rules[:] = [slow]
+    assert fetch(bob) == NO_TOPIC
 
 
 def test_rules_of_a_host_hold_for_that_host(world, bob):
@@ -484,6 +492,7 @@ def added(transactional_id, topic, number=0):
 PRODUCER = {"producer_id": 1, "producer_epoch": 0}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("key", "version", "fields", "error"),
     [
@@ -543,3 +552,92 @@ def test_a_guard_compares_each_name_with_few_others(world, user, key):
     CountedName.compared = 0
     verdict_of(header, request, Client(f"User:{user}", "10.0.0.1"), access.authorizer, world.broker.base.config)
     assert CountedName.compared < 20 * len(names)
+
+
+SHARE_PARTS = {"topics": [{"topic_id": UUID(int=1), "partitions": [{"partition": 0}]}]}
+
+
+def verdict(world, user, key, **fields):
+    header = RequestHeader(key, v.VERSIONS[key][1], 1, "share", 0)
+    request = cold.request(key, header.api_version, **fields)
+    asked = Client(f"User:{user}", "10.0.0.1")
+    found = verdict_of(header, request, asked, world.broker._access.authorizer, world.broker.base.config)
+    if isinstance(found, dict):
+        cold.response(key, header.api_version, **found)  # It is a whole response.
+    return found
+
+
+@pytest.mark.parametrize("key", [v.SHARE_FETCH, v.SHARE_ACKNOWLEDGE, v.SHARE_GROUP_HEARTBEAT])
+def test_a_member_of_a_share_group_may_read_the_group(world, key):
+    assert verdict(world, BOB, key, group_id="g", member_id="m")["error_code"] is NO_GROUP
+    world.allow(rule(BOB, Operation.READ, GROUP, "g"))
+    assert isinstance(verdict(world, BOB, key, group_id="g", member_id="m"), Passed)
+
+
+def test_a_member_of_a_share_group_may_describe_its_topics(world):
+    world.allow(rule(BOB, Operation.READ, GROUP, "g"), rule(BOB, Operation.DESCRIBE))
+    asked = {"group_id": "g", "member_id": "m"}
+    assert isinstance(verdict(world, BOB, v.SHARE_GROUP_HEARTBEAT, **asked, subscribed_topic_names=["t"]), Passed)
+    found = verdict(world, BOB, v.SHARE_GROUP_HEARTBEAT, **asked, subscribed_topic_names=["t", "u"])
+    assert found["error_code"] is NO_TOPIC
+
+
+def test_a_member_of_a_streams_group_may_describe_every_topic_of_its_topology(world):
+    part = {
+        "subtopology_id": "0",
+        "source_topics": ["t"],
+        "state_changelog_topics": [{"name": "log", "topic_configs": []}],
+    }
+    asked = {"group_id": "g", "member_id": "m", "topology": {"epoch": 0, "subtopologies": [part]}}
+    assert verdict(world, BOB, v.STREAMS_GROUP_HEARTBEAT, **asked)["error_code"] is NO_GROUP
+    world.allow(rule(BOB, Operation.READ, GROUP, "g"), rule(BOB, Operation.DESCRIBE, name="t"))
+    assert verdict(world, BOB, v.STREAMS_GROUP_HEARTBEAT, **asked)["error_code"] is NO_TOPIC
+    world.allow(rule(BOB, Operation.DESCRIBE, name="log"))
+    assert isinstance(verdict(world, BOB, v.STREAMS_GROUP_HEARTBEAT, **asked), Passed)
+    found = verdict(world, BOB, v.STREAMS_GROUP_DESCRIBE, group_ids=["g"])
+    assert isinstance(found, Passed) and found.amend is not None
+    for hidden, error in (("log", NONE), ("u", NO_TOPIC)):
+        shown = {"subtopologies": [{**part, "source_topics": [hidden], "repartition_source_topics": []}]}
+        values = {"group_id": "g", "error_code": NONE, "topology": shown, "members": []}
+        assert listed(found.amend({"groups": [values]}), "groups")[0]["error_code"] is error
+
+
+@pytest.mark.parametrize("key", v.OF_SHARE_STATE, ids=api_name)
+def test_only_nodes_ask_a_share_coordinator(world, key):
+    found = verdict(world, BOB, key, group_id="g", **SHARE_PARTS)
+    assert [one["error_code"] for topic in found["results"] for one in topic["partitions"]] == [NO_CLUSTER]
+    assert isinstance(verdict(world, ALICE, key, group_id="g", **SHARE_PARTS), Passed)
+
+
+def test_offsets_of_share_groups(world):
+    wanted = [{"topic_name": name, "partitions": [0]} for name in ("t", "u")]
+    groups = [{"group_id": "g", "topics": wanted}, {"group_id": "h", "topics": wanted}]
+    world.allow(rule(BOB, Operation.DESCRIBE, GROUP, "g"), rule(BOB, Operation.DESCRIBE))
+    found = verdict(world, BOB, v.DESCRIBE_SHARE_GROUP_OFFSETS, groups=groups)
+    assert [str(group.group_id) for group in found.request.groups] == ["g"]
+    parts = [{"partition_index": 0, "error_code": NONE, "start_offset": 7, "leader_epoch": 0}]
+    topics = [{"topic_name": name, "topic_id": UUID(int=1), "partitions": parts} for name in ("t", "u")]
+    g, h = found.amend({"groups": [{"group_id": "g", "error_code": NONE, "topics": topics}]})["groups"]
+    assert [[one["error_code"] for one in topic["partitions"]] for topic in g["topics"]] == [[NONE], [NO_TOPIC]]
+    assert (h["error_code"], h["topics"]) == (NO_GROUP, [])
+
+
+def test_records_of_a_share_group_are_for_those_who_may_read_the_topic(tmp_path):
+    world = AclWorld(tmp_path, profile="kafka-4.3")
+    world.create(B1)
+    world.allow(rule(BOB, Operation.READ, GROUP, "g"))
+    bob = world.user(BOB)
+    topic_id = world.broker.base.cache.image.topics["t"].topic_id
+    member = {"group_id": "g", "member_id": "AAAAAAAAAAAAAAAAAAAAAA"}
+    limits = {"max_bytes": 1000, "max_records": 10, "batch_size": 10}
+    partitions = [{"partition_index": 0}]
+    topics = [{"topic_id": topic_id, "partitions": partitions}]
+    answer = bob.ask(v.SHARE_FETCH, 1, **member, share_session_epoch=0, topics=topics, **limits)
+    assert answer.responses[0].partitions[0].error_code is NO_TOPIC
+    acked = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
+    topics = [{"topic_id": topic_id, "partitions": [{**partitions[0], "acknowledgement_batches": [acked]}]}]
+    answer = bob.ask(v.SHARE_ACKNOWLEDGE, 1, **member, share_session_epoch=1, topics=topics)
+    assert answer.responses[0].partitions[0].error_code is NO_TOPIC
+    world.allow(rule(BOB, Operation.READ))
+    answer = bob.ask(v.SHARE_ACKNOWLEDGE, 1, **member, share_session_epoch=2, topics=topics)
+    assert answer.responses[0].partitions[0].error_code is not NO_TOPIC

@@ -26,6 +26,7 @@ def world(tmp_path_factory):
     return world
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("api", GUARDS, ids=api_name)
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())

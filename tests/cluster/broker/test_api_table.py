@@ -12,7 +12,7 @@ from cluster.broker.apis import offered
 from cluster.protocol.primitives import INT32
 from cluster.protocol.versions import API_VERSIONS, GET_TELEMETRY_SUBSCRIPTIONS
 from replica.errors import ErrorCode
-from replica.rules import PROFILES
+from replica.rules import PROFILES, KafkaRelease
 
 TOY = """
 from cluster.broker.apis.refusals import ABSENT, Refused, always
@@ -27,7 +27,7 @@ def test_a_handler_and_two_rows_make_an_api_that_brokers_offer_and_answer(tmp_pa
     exec(TOY, toy.__dict__)
     monkeypatch.setitem(sys.modules, f"{api_table.FOLDER}.toy", toy)
     monkeypatch.setattr(api_table, "APIS", {**api_table.APIS, GET_TELEMETRY_SUBSCRIPTIONS: "toy"})
-    monkeypatch.setitem(offered.HIGHEST, GET_TELEMETRY_SUBSCRIPTIONS, {"4.1": 0})
+    monkeypatch.setitem(offered.HIGHEST, GET_TELEMETRY_SUBSCRIPTIONS, {KafkaRelease(4, 1): 0})
     world = BrokerWorld(tmp_path, PROFILES["kafka-4.1"]).start()
     world.run(100)
     seen = {one.api_key: (one.min_version, one.max_version) for one in world.call("c").ask(API_VERSIONS, 4).api_keys}

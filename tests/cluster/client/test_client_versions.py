@@ -27,9 +27,12 @@ from cluster.protocol.versions import (
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SHARE_GROUP_HEARTBEAT,
     VERSIONS,
 )
-from replica.rules import PROFILES
+from replica.rules import PROFILES, KafkaRelease
 
 ROOT = Path(__file__).parents[3]
 
@@ -55,9 +58,11 @@ def test_every_era_offers_what_a_client_needs(profile: str) -> None:
     """A 4.1 client finds a version of each API, but for those that the era lacks."""
     found = NodeApiVersions(offered_under(PROFILES[profile]))
     lacking = {key for key in SPOKEN if found.usable(key) is None}
-    is_old = profile in ("kafka-0.11", "kafka-2.0", "kafka-2.1")
-    has_previews = profile in ("kafka-3.9", "kafka-4.1")
-    assert lacking == ({OFFSET_FOR_LEADER_EPOCH} if is_old else set()) | (
+    release = PROFILES[profile].release
+    is_old = release < KafkaRelease(2, 7)
+    has_previews = release >= KafkaRelease(3, 9)
+    shares = set() if release >= KafkaRelease(4, 1) else {SHARE_GROUP_HEARTBEAT, SHARE_FETCH, SHARE_ACKNOWLEDGE}
+    assert lacking == ({OFFSET_FOR_LEADER_EPOCH} if is_old else set()) | shares | (
         set() if has_previews else {CONSUMER_GROUP_HEARTBEAT}
     )
 

@@ -55,7 +55,7 @@ def test_a_serializer_fails_for_the_records_that_it_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "what"), [(b"abc", b"0123", "key of 3 bytes"), (b"0123", b"x", "value of 1 byte")]
+    ("key", "value", "what"), [(b"abc", b"0123", "key has 3 bytes"), (b"0123", b"x", "value has 1 byte")]
 )
 def test_an_integer_is_read_from_four_bytes_the_key_first(key: bytes, value: bytes, what: str) -> None:
     READS_INTEGERS.read(b"0123", b"0123", "r0")

@@ -87,6 +87,7 @@ def to_controller(world: BrokerWorld, frame: bytes) -> None:
 ATTACKS = pytest.mark.parametrize("attack", [attack_broker, attack_controller])
 
 
+@pytest.mark.soak
 @ATTACKS
 def test_no_frame_harms_anybody_but_its_sender(world, attack):
     attack(world, 2000, 1)
@@ -99,6 +100,7 @@ def test_a_hundred_thousand_frames_harm_nobody_but_their_senders(world, seed, at
     attack(world, 25_000, seed)
 
 
+@pytest.mark.soak
 @ATTACKS
 def test_no_mutated_body_harms_anybody_but_its_sender(world, attack):
     attack(world, 2000, MutatedBodies(1, APIS, NAMES))

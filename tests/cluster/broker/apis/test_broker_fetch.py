@@ -5,10 +5,12 @@ from uuid import UUID
 import pytest
 from broker_world import B1, B2, BrokerWorld, batch
 
+from cluster.config import RACK_AWARE
 from cluster.protocol.api_01_fetch import FetchPartition
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from controller.inputs import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
+from replica.rules import PROFILES
 from replica.trace.events import FollowerFetched, RecordsSent
 
 
@@ -217,3 +219,51 @@ def test_a_consumer_beyond_a_followers_log_is_out_of_range(world):
     consumer = world.call("c1r")
     consumer.fetch(1)
     assert consumer.fetched().error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+# ---------------------------------------------------------------------------------------------------- nearest replica
+
+
+@pytest.mark.parametrize(
+    ("selector", "version", "options", "named"),
+    [
+        ({"replica_selector_class": RACK_AWARE}, 11, {"rack": "B"}, B2),
+        ({"replica_selector_class": RACK_AWARE}, 11, {"rack": "A"}, -1),
+        ({"replica_selector_class": RACK_AWARE}, 11, {}, -1),
+        ({}, 11, {"rack": "B"}, -1),
+    ],
+    ids=["in-its-rack", "in-no-rack-of-a-replica", "without-a-rack", "without-a-selector"],
+)
+def test_a_leader_sends_a_consumer_to_the_replica_in_its_rack_and_reads_nothing(
+    tmp_path, selector, version, options, named
+):
+    world = BrokerWorld(tmp_path, **selector).start()
+    world.run(100)
+    world.join(B2, rack="B")
+    world.create(B1, B2)
+    fetch = world.follower(B2)
+    fetch(0)
+    produce(world, "r0")
+    fetch(1)
+    client = world.call("near")
+    client.fetch(0, version=version, min_bytes=1000, max_wait_ms=500 if named >= 0 else 0, **options)
+    assert client.answers, "it waits for records"
+    answer = client.fetched(version)
+    assert (answer.preferred_read_replica, len(answer.records) > 0) == (named, named < 0)
+
+
+def test_no_reader_is_sent_to_a_fenced_broker(tmp_path):
+    world = BrokerWorld(
+        tmp_path, PROFILES["kafka-2.7"].changed({"membership": "registration"}), replica_selector_class=RACK_AWARE
+    )
+    world.start()
+    world.run(100)
+    world.join(B2, rack="B")
+    world.create(B1, B2)
+    world.follower(B2)(0)
+    client = world.call("near")
+    for named in (B2, -1):
+        client.fetch(0, version=11, max_wait_ms=0, rack="B")
+        assert client.fetched(11).preferred_read_replica == named
+        if named == B2:
+            world.fall_silent(B2)

@@ -115,6 +115,7 @@ def test_a_partition_asked_about_twice_is_answered_with_an_error(world):
     assert [int(one.error_code) for one in asked.topics[0].partitions] == [ErrorCode.INVALID_REQUEST] * 2
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("codec", CODECS)
 def test_times_are_looked_up_among_the_records_of_a_compressed_batch(world, codec):
     """The answers are the same as over batches that are not: by time, the largest time, and none that late."""

@@ -161,28 +161,24 @@ def frame_of(key: int, path: Path_, items: int) -> bytes:
     return request_frame(key, version, 1, "long", body)
 
 
-def requests() -> list[tuple[int, Path_]]:
-    found = []
-    for key in APIS:
-        if key not in (PRODUCE, FETCH):
-            found += [(key, path) for path in places_of(key)] or [(key, ())]
-    return found
+@pytest.mark.soak
+@pytest.mark.parametrize("key", one_in(4, [key for key in APIS if key not in (PRODUCE, FETCH)]))
+def test_a_long_request_is_done_in_slices(_world: tuple[BrokerWorld, Calls], key: int) -> None:
+    world, calls = _world
+    for path in places_of(key) or [()]:
+        sent(world, frame_of(key, path, len(places_of(key))))  # Its classes are imported.
+        frame = frame_of(key, path, ITEMS)
+        calls.most = 0
+        caller = sent(world, frame)
+        print(
+            key, path, len(caller.answers and caller.answers[-1]), caller.closed, calls.most, calls.most_in,
+            file=sys.stderr,
+        )  # fmt: skip
+        assert caller.answers or caller.closed, path
+        assert calls.most < (CALLS_IN_DECISION if key in FORWARDED else CALLS_IN_STEP), (path, calls.most_in)
 
 
-@pytest.mark.parametrize("place", one_in(4, requests()), ids=str)
-def test_a_long_request_is_done_in_slices(_world: tuple[BrokerWorld, Calls], place: tuple[int, Path_]) -> None:
-    (world, calls), (key, path) = _world, place
-    sent(world, frame_of(key, path, len(places_of(key))))  # Its classes are imported.
-    frame = frame_of(key, path, ITEMS)
-    calls.most = 0
-    caller = sent(world, frame)
-    print(
-        key, path, len(caller.answers and caller.answers[-1]), caller.closed, calls.most, calls.most_in, file=sys.stderr
-    )
-    assert caller.answers or caller.closed
-    assert calls.most < (CALLS_IN_DECISION if key in FORWARDED else CALLS_IN_STEP), calls.most_in
-
-
+@pytest.mark.soak
 @pytest.mark.parametrize("key", [PRODUCE, FETCH])
 def test_produce_and_fetch_of_many_partitions(_world: tuple[BrokerWorld, Calls], key: int) -> None:
     world, calls = _world
@@ -199,6 +195,7 @@ def test_produce_and_fetch_of_many_partitions(_world: tuple[BrokerWorld, Calls],
     assert calls.most < 2 * CALLS_IN_STEP, calls.most_in
 
 
+@pytest.mark.soak
 def test_a_short_fetch_of_a_session_of_many_partitions(_world: tuple[BrokerWorld, Calls]) -> None:
     world, calls = _world
     asked = FetchPartition(0, -1, 0, -1, 0, 1 << 20)
@@ -211,6 +208,7 @@ def test_a_short_fetch_of_a_session_of_many_partitions(_world: tuple[BrokerWorld
     assert calls.most < 2 * CALLS_IN_STEP, calls.most_in
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("key", [METADATA, CREATE_TOPICS])
 def test_more_than_one_may_name_is_refused(_world: tuple[BrokerWorld, Calls], key: int) -> None:
     world, _ = _world

@@ -17,7 +17,7 @@ from cluster.broker.replicas.resting import MANY
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response, fetch_response_segments
-from controller.inputs import DeleteTopic
+from controller.inputs import CreateTopic, DeleteTopic
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.trace.events import FollowerFetched, IsrProposed
@@ -91,10 +91,7 @@ def world_of(root: Path, replicas: tuple[int, ...], count: int) -> BrokerWorld:
     world = BrokerWorld(root).start()
     world.run(100)
     world.join(B2)
-    controller = world.controller
-    world._from_controller(
-        controller.create_topic("t", (replicas,) * count, None, None, {}, lambda reply: None, world.now_us)
-    )
+    world.decide(CreateTopic(now_us=world.now_us, name="t", assignment=(replicas,) * count))
     world.run(1000)
     assert len(world.broker.replicas.partitions) == count
     return world

@@ -77,6 +77,7 @@ SENDS = (
 )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_it_commits_once_an_interval_where_the_next_poll_begins(protocol: str) -> None:
     result = play(*SENDS, protocol=protocol, interval_ms=10_000, second="59s")
@@ -85,6 +86,7 @@ def test_it_commits_once_an_interval_where_the_next_poll_begins(protocol: str) -
     assert {(partition, offset) for at, partition, offset in committed(result) if at > 23} == {(0, 2), (1, 2)}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_before_a_rebalance_takes_partitions_away_it_commits(protocol: str) -> None:
     result = play(*SENDS, protocol=protocol, second="20s")
@@ -92,6 +94,7 @@ def test_before_a_rebalance_takes_partitions_away_it_commits(protocol: str) -> N
     assert (1, 2) in {(partition, offset) for at, partition, offset in committed(result) if 20 <= at < 30}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_member_that_closes_commits_and_then_leaves(protocol: str) -> None:
     result = play(*SENDS, "{at: 20s, stop: m1}", protocol=protocol, second="30s")
@@ -116,6 +119,7 @@ def test_an_application_that_does_not_poll_commits_nothing() -> None:
     assert {(partition, offset) for at, partition, offset in committed(result) if at > 35} == {(0, 2), (1, 2)}
 
 
+@pytest.mark.soak
 def test_it_commits_what_polls_have_returned_and_not_what_was_only_fetched() -> None:
     """Twenty records come with one fetch; a poll returns one, and takes some milliseconds to be done with it."""
     whole = "{at: 8s, produce: {from: p1, count: 20, batch: 20, partition: 0}}"

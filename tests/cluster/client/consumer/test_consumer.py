@@ -184,7 +184,8 @@ def test_truncation_is_noticed_and_the_position_goes_back_to_where_the_logs_part
     harness.run_until(3 * SECOND)
     assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2"), (1, "r7"), (2, "r8"), (3, "r9")]
     assert resets(harness)[1:] == [(3, 1, "LOG_TRUNCATION")]
-    assert harness.events("PositionReset")[1].sentence() == "the log was truncated: on b2 epoch 0 ends at 1, before 3"
+    moved = "c1 moved to offset 1 of t-0: the log was truncated: on b2 epoch 0 ends at 1, before 3"
+    assert harness.events("PositionReset")[1].sentence() == moved
 
 
 def test_without_the_truncation_check_the_consumer_reads_on_over_the_gap() -> None:
@@ -326,8 +327,8 @@ def test_a_reset_that_is_refused_is_tried_again() -> None:
     assert read(harness) == [(0, "r0")]
 
 
-@pytest.mark.parametrize("release", ["3.3", "4.1"])
-def test_close_closes_the_fetch_session_from_3_5_on(release: str) -> None:
+@pytest.mark.parametrize(("release", "closes"), [("3.3", False), ("4.1", True)])
+def test_close_closes_the_fetch_session_from_3_5_on(release: str, closes: bool) -> None:
     """KAFKA-7109: the last request names no partition; its answer comes behind that of the fetch that waits."""
     cluster = cluster_with((0,))
     harness = consumer(cluster, rules=PROFILES[f"kafka-{release}"])
@@ -336,11 +337,11 @@ def test_close_closes_the_fetch_session_from_3_5_on(release: str) -> None:
     before = len(fetches)
     cluster.broker(1).append(0, batch_of(1))
     harness.call(harness.core.close)
-    assert harness.exited is (release == "3.3")
+    assert harness.exited is not closes
     harness.run_until(2 * SECOND)
     assert harness.exited and not harness.links
     last = [(request.session_epoch, request.topics) for request in asked(cluster.broker(1), FETCH)[before:]]
-    assert last == ([] if release == "3.3" else [(FINAL_EPOCH, [])])
+    assert last == ([(FINAL_EPOCH, [])] if closes else [])
     assert read(harness) == [(0, "r0")], "an application that has closed its consumer gets nothing any more"
 
 
@@ -367,3 +368,71 @@ def test_close_leaves_out_a_leader_that_cannot_be_reached() -> None:
     harness.call(harness.core.close)
     harness.run_until(1200 * MS)
     assert harness.exited
+
+
+# --------------------------------------------------------------------------------------------------- nearest replica
+
+
+def nearest() -> tuple[FakeCluster, FakeBroker, FakeBroker]:
+    """Broker 1 leads, and sends consumers to broker 2."""
+    cluster = cluster_with((0, 1))
+    leader, follower = cluster.broker(1), cluster.broker(2)
+    leader.prefers, follower.serves = 2, True
+    return cluster, leader, follower
+
+
+def moves(harness: Harness) -> list[str]:
+    return [str(event.cause) for event in harness.events("ReadReplicaChanged")]
+
+
+def test_it_reads_where_the_leader_sends_it_and_asks_again_when_the_lease_is_over() -> None:
+    cluster, leader, follower = nearest()
+    harness = consumer(cluster, client_rack="B", metadata_max_age_ms=2000)
+    harness.run_until(2 * SECOND)
+    assert read(harness) == [(0, "r0"), (1, "r1")]
+    assert {event.peer for event in harness.events("RecordRead")} == {"b2"}
+    assert [request.rack for request in asked(leader, FETCH)] == ["B"]
+    leader.prefers = None
+    follower.append(0, batch_of(2))
+    leader.append(0, batch_of(2))
+    harness.run_until(4 * SECOND)
+    assert moves(harness) == ["preferred", "expired"]
+    assert read(harness)[2:] == [(2, "r2")]
+
+
+def test_an_offset_that_the_replica_lacks_sends_it_to_the_leader_and_resets_nothing() -> None:
+    cluster, leader, follower = nearest()
+    follower.log_start[0] = 2
+    harness = consumer(cluster, client_rack="B")
+    harness.run_until(50 * MS)
+    leader.prefers = None
+    harness.run_until(2 * SECOND)
+    assert moves(harness)[:2] == ["preferred", "out_of_range"]
+    assert resets(harness) == [(-1, 0, None)]
+    assert [record for _, record in read(harness)] == ["r0", "r1"]
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [(ErrorCode.NOT_LEADER_OR_FOLLOWER, "refused"), (ErrorCode.KAFKA_STORAGE_ERROR, "refused"), (None, "unreachable")],
+)
+def test_a_replica_that_refuses_or_does_not_answer_is_left_at_once(error: ErrorCode | None, cause: str) -> None:
+    cluster, leader, follower = nearest()
+    follower.next(FETCH, never_answer() if error is None else refuse(error))
+    harness = consumer(cluster, client_rack="B", request_timeout_ms=1000)
+    harness.run_until(20 * MS)
+    leader.prefers = None
+    harness.run_until(3 * SECOND)
+    assert moves(harness)[:2] == ["preferred", cause]
+    assert {event.peer for event in harness.events("RecordRead")} == {"b1"}
+
+
+def test_a_new_leader_epoch_ends_the_lease() -> None:
+    cluster, leader, follower = nearest()
+    follower.next(FETCH, handle(), handle(delay_ms=5000))
+    harness = consumer(cluster, client_rack="B", metadata_max_age_ms=1000)
+    harness.run_until(500 * MS)
+    leader.prefers = None
+    cluster.leaders[0] = (1, 1)
+    harness.run_until(3 * SECOND)
+    assert "new_leader" in moves(harness)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.client.consumer.member_state import ClientMemberState, MembershipManager, Partitions
-from cluster.groups.assignors.specification import TopicIdPartition
 from cluster.groups.inputs import ConsumerHeartbeat, ConsumerHeartbeatResult
+from cluster.groups.state.assignors import TopicIdPartition
 from cluster.groups.state.consumer_group import ConsumerGroupState
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

@@ -160,4 +160,6 @@ def test_interceptors_hear_how_a_record_ended() -> None:
     send(harness, 0)
     harness.run_until(2 * SECOND)
     heard = [one.sentence() for one in harness.events("RecordIntercepted") if one.hook == "onAcknowledgement"]
-    assert heard == ["AuditInterceptor counts onAcknowledgement of r0, which failed: NOT_ENOUGH_REPLICAS: call 1"]
+    assert heard == [
+        "AuditInterceptor of p1 counted onAcknowledgement of r0, which failed with NOT_ENOUGH_REPLICAS, call 1"
+    ]

@@ -71,7 +71,7 @@ def test_a_lost_ack_duplicates_without_idempotence_and_not_with_it() -> None:
         harness.run_until(3 * SECOND)
         assert stored(cluster.broker(1)) == copies
         (refused,) = harness.events("BatchRefused")
-        assert (refused.error, refused.sentence()) == ("NETWORK_EXCEPTION", "connection reset by peer")
+        assert (refused.error, refused.why()) == ("NETWORK_EXCEPTION", "connection reset by peer")
         assert [event.offset for event in harness.events("RecordAcked")] == [len(copies)]
 
 
@@ -192,7 +192,7 @@ def test_a_topic_nobody_knows_fails_after_max_block_ms() -> None:
     harness.run_until(10 * SECOND)
     (failed,) = harness.events("RecordFailed")
     assert (failed.error, failed.definite, failed.latency_us) == ("REQUEST_TIMED_OUT", True, 3000 * MS)
-    assert failed.sentence() == "no metadata of partition t-0 within max.block.ms of 3000"
+    assert failed.why() == "no metadata of partition t-0 within max.block.ms of 3000"
 
 
 def test_a_connection_that_is_never_made_times_out() -> None:

@@ -305,7 +305,7 @@ def test_what_a_running_broker_takes_over(world, admin):
         ("1", {"log.segment.bytes": "x"}, "log.segment.bytes: `x` is not a number"),
         ("1", {"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ("1", {"compression.type": "rar"}, "compression.type: `rar` is not one of"),
-        ("1", {"leader.replication.throttled.rate": "-1"}, "leader.replication.throttled.rate: -1 is below 0"),
+        ("1", {"leader.replication.throttled.rate": "-1"}, "throttled.rate: must be at least 0, not -1"),
     ],
 )
 def test_settings_of_brokers_that_cannot_be(admin, name, changes, message):
@@ -420,7 +420,7 @@ def test_keys_of_a_broker_are_those_of_its_era(profile, there, absent):
     assert [entry.name for entry in entries] == sorted(told)
 
 
-@pytest.mark.parametrize(("name", "why"), [("1", "a broker has no loggers here"), ("", "no broker is named")])
+@pytest.mark.parametrize(("name", "why"), [("1", "broker loggers"), ("", "the resource has no broker id")])
 def test_a_broker_has_no_loggers(admin, name, why):
     resource = {"resource_type": BROKER_LOGGER, "resource_name": name, "configuration_keys": None}
     (result,) = admin.ask(DESCRIBE_CONFIGS, 4, resources=[resource]).results

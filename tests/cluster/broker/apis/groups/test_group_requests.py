@@ -75,6 +75,7 @@ def fields(entity: type, known: tuple[str, ...]) -> st.SearchStrategy[dict[str, 
     return st.fixed_dictionaries(values)
 
 
+@pytest.mark.soak
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_whatever_is_asked_of_groups(data: st.DataObject) -> None:

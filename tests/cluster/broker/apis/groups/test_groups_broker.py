@@ -57,7 +57,7 @@ def test_a_group_from_the_first_member_to_a_commit_that_is_read_back(world):
     assert member.heartbeat() == ErrorCode.NONE
     assert member.committed() == (-1, 0)
     assert member.commit(7, metadata="mine") == ErrorCode.NONE
-    assert [member.committed(version) for version in range(1, 10)] == [(7, 0)] * 9
+    assert [member.committed(version) for version in range(1, 11)] == [(7, 0)] * 10
     assert [event.offset for event in world.events(OffsetCommitted)] == [7]
 
 
@@ -197,7 +197,7 @@ def test_the_first_who_looks_for_a_coordinator_has_the_topic_created(tmp_path):
 @pytest.mark.parametrize(
     ("key_type", "code", "why"),
     [
-        (2, ErrorCode.INVALID_REQUEST, "share groups are not implemented here"),
+        (2, ErrorCode.INVALID_REQUEST, "there are no coordinators of type 2"),
         (9, ErrorCode.INVALID_REQUEST, "there are no coordinators of type 9"),
     ],
 )

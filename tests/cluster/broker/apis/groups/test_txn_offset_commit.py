@@ -12,7 +12,7 @@ from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace.events import HeldBackOffsetDropped, OffsetCommitted, OffsetHeldBack
 
 LOG = TopicPartition(OFFSETS_TOPIC, 0)
-ERA = {**dict.fromkeys(range(4), "kafka-3.5"), 4: "kafka-3.9", 5: "kafka-4.1"}
+ERA = {**dict.fromkeys(range(4), "kafka-3.5"), 4: "kafka-3.9", 5: "kafka-4.1", 6: "kafka-4.4"}
 """A release of KRaft that offers each version, as its newest one or among others."""
 
 
@@ -28,7 +28,7 @@ class Committer(Consumer):
             transactional_id="tx",
             producer_id=producer_id,
             producer_epoch=epoch,
-            topics=[{"name": topic, "partitions": [one]}],
+            topics=[{"name": topic, "topic_id": self._topic_id, "partitions": [one]}],
             **me,
         )
         return None if answer is None else self.commit_error()
@@ -72,7 +72,7 @@ def test_every_version_in_its_era(version, tmp_path):
     assert client.committed(3) == (-1, 0)
     assert client.end(True) == ErrorCode.NONE
     assert client.committed(3) == (7, 0)
-    assert [one.adds for one in asked] == {4: [False], 5: [True]}.get(version, [])
+    assert [one.adds for one in asked] == {4: [False], 5: [True], 6: [True]}.get(version, [])
 
 
 def test_a_consumer_that_wants_stable_offsets_waits(world):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from broker_world import B1, B2, BrokerWorld, batch
+from broker_world import B1, B2, T0, BrokerWorld, batch
 
 from cluster.broker.replicas.transaction_checks import TransactionQuestion
 from cluster.protocol import cold
@@ -12,6 +12,7 @@ from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_respo
 from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
+from replica.log.batches.records import build_batch
 from replica.rules import PROFILES, Rules
 from replica.trace.events import LastStableOffsetMoved, TransactionMarkerWritten
 
@@ -331,3 +332,27 @@ def test_the_trace_has_every_marker_with_what_it_ends(world):
         for event in world.events(TransactionMarkerWritten)
     ]
     assert found == [(2, 0, False, 5, 3), (3, None, True, 5, 4)]
+
+
+@pytest.mark.parametrize(("era", "left"), [("kafka-4.3", [0, 1, 2]), ("kafka-4.4", [1, 2])])
+def test_an_emptied_batch_at_the_end_of_a_round_stays_until_4_3(tmp_path, era, left):
+    """It is of an aborted transaction, and the one behind it, in the active segment, is its producer's last one."""
+    config = {"transaction_partition_verification_enable": "false", "log_cleaner_backoff_ms": "1000"}
+    world = BrokerWorld(tmp_path, PROFILES[era], **config).start()
+    world.run(100)
+    world.create(B1, cleanup_policy="compact", segment_bytes="1024")
+    p1 = world.call("p1")
+    for sequence in (0, 1):
+        data = build_batch(
+            [(b"k", bytes(700))],
+            timestamp_ms=0,
+            producer_id=5,
+            producer_epoch=0,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        request = ProduceRequest("tx", -1, 1000, [("t", [(0, data)])])
+        p1.send(encode_produce_request(9, 77, p1.peer, request))
+    end(p1, False)
+    world.run(2000)
+    assert [header.base_offset for header in world.broker.replicas.partitions[T0].log.headers()] == left
