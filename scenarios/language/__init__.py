@@ -1,7 +1,8 @@
-"""The scenario language as data: specification, steps, conditions, expectations, diagnostics.
-Rooms: values/ (how single values are read and written), verbs/ (the steps of a timeline), parse/ (from a file to that
-data), write/ (back to text), schema/ (the JSON Schema).
+"""The scenario language as data: specification, steps, conditions, expectations and diagnostics.
 
-May import: no other room of this package.
+Subpackages: values/ reads and writes single values, verbs/ declares the steps of a timeline, parse/ reads a file,
+write/ writes a scenario back to text, schema/ builds the JSON Schema.
+
+May import: no sibling package.
 Open first: spec.py.
 """

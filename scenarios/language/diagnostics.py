@@ -1,6 +1,7 @@
-"""The errors of a scenario: code, place, offending line, caret, suggestion; all of them at once, sorted by line.
+"""The errors and warnings of a scenario, each with a code, a position, the source line and a suggestion.
 
-`E...` is an error (nothing is run), `W...` a warning. scenarios/language/diagnostics.py explains each code.
+All problems of a file are reported together, errors before warnings, each sorted by line. A problem with a code `E...`
+is an error, which keeps the scenario from running; `W...` is a warning. EXPLANATIONS describes each code.
 """
 
 from __future__ import annotations
@@ -9,21 +10,21 @@ import difflib
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
 SHOWN_AT_MOST = 100
 KEPT_AT_MOST = 500
-"""A file with more mistakes than that is the wrong file; looking for more would only take time."""
+"""Number of problems after which reading stops, because a file with more is probably not a scenario."""
 _LINE_WIDTH = 80
-_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as YAML counts lines
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # the line breaks of YAML
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Text with a name to print: a file's path as the user gave it, or `--set path`."""
+    """A text and the name that messages print for it: the path as the user gave it, or `--set path`."""
 
     name: str
     lines: tuple[str, ...]
@@ -35,7 +36,11 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands in its source: line and column from 0; `length` characters from there, at least 1."""
+    """A position in a source text. Line and column count from 0.
+
+    Attributes:
+        length: number of characters to underline, at least 1.
+    """
 
     source: SourceText
     line: int
@@ -45,10 +50,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One error or warning. `label` is printed at the caret, `notes` below, each with its own heading.
+    """One error or warning.
 
-    variants: those that have it, `base` for the file itself; none if it is about the file as a whole
-    follows: from another error, and goes with it: it is not shown
+    Attributes:
+        label: text printed beside the caret.
+        path: path of the value in the scenario, such as `workloads.p1.config.acks`.
+        notes: further lines, each with its own heading.
+        file: name of the file, for a diagnostic without a place.
+        variants: variants that have the problem, with `base` for the file itself; empty if it concerns the whole file.
+        follows: whether the problem is a consequence of another error; it is not shown then.
     """
 
     code: str
@@ -68,7 +78,7 @@ class Diagnostic:
 
     @property
     def only_in(self) -> str:
-        """`variant short`, or nothing if the file itself has it, too."""
+        """Return the variants that have the problem, such as `variant short`; empty if the file itself has it too."""
         if not self.variants or "base" in self.variants:
             return ""
         return f"variant{'' if len(self.variants) == 1 else 's'} {', '.join(self.variants)}"
@@ -82,9 +92,13 @@ class Diagnostic:
 
 @dataclass(slots=True)
 class Problems:
-    """Collects diagnostics; the same complaint about the same place is kept once (variants repeat the base).
+    """A collector of diagnostics.
 
-    variant: the one that is being read, `base` for the file itself
+    Variants contain most of their file, so a problem at one position is kept once, with the names of its variants.
+
+    Attributes:
+        found: the diagnostics so far, in the order in which they were added.
+        variant: the variant that is being read, `base` for the file itself.
     """
 
     found: list[Diagnostic] = field(default_factory=list)
@@ -105,26 +119,35 @@ class Problems:
         if len(self.found) > KEPT_AT_MOST:
             raise TooManyProblems
 
+    def take_back(self, count: int) -> None:
+        """Forget all diagnostics but the first `count`."""
+        del self.found[count:]
+        self._seen = {key: index for key, index in self._seen.items() if index < count}
+
     @property
     def any_error(self) -> bool:
         return any(diagnostic.severity == "error" for diagnostic in self.found)
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """Those that follow from no other one, by place; problems without a place come first."""
+        """Return the diagnostics that do not follow from another one: errors before warnings, each by position.
 
-        def key(diagnostic: Diagnostic) -> tuple[str, int, int]:
+        Those without a position come first.
+        """
+
+        def key(diagnostic: Diagnostic) -> tuple[bool, str, int, int]:
             place = diagnostic.place
-            return (diagnostic.file, -1, -1) if place is None else (place.source.name, place.line, place.column)
+            spot = (diagnostic.file, -1, -1) if place is None else (place.source.name, place.line, place.column)
+            return (diagnostic.severity != "error", *spot)
 
         return tuple(sorted((one for one in self.found if not one.follows), key=key))
 
 
 class TooManyProblems(Exception):
-    """Reading ends here; the problems found so far are reported."""
+    """Raised to stop reading after KEPT_AT_MOST problems; the problems found so far are reported."""
 
 
 class ScenarioInvalid(Exception):
-    """The scenario cannot be run; nothing was. Carries every diagnostic, warnings too."""
+    """Raised if a scenario has errors and cannot run. It carries every diagnostic, warnings included."""
 
     def __init__(self, file: str, diagnostics: Sequence[Diagnostic]) -> None:
         super().__init__(count_line(file, diagnostics, "Nothing was run."))
@@ -135,22 +158,32 @@ class ScenarioInvalid(Exception):
 # ------------------------------------------------------------------------------------------------------ suggestions
 
 
-def did_you_mean(word: str, candidates: Iterable[str], synonyms: dict[str, str] | None = None) -> str | None:
-    """The likely intent: curated synonyms first, then spelling; plain edit distance alone misleads."""
-    known = list(candidates)
-    meant = (synonyms or {}).get(word.lower().replace("_", ".").replace("-", "."))
-    if meant is not None and meant in known:
-        return meant
+def did_you_mean(
+    word: str, candidates: Iterable[str], synonyms: Mapping[str, str] | None = None, alike: float = 0.7
+) -> str | None:
+    """Return the candidate that the user probably meant, or None.
+
+    Curated synonyms are tried before spelling, because edit distance alone often picks the wrong word.
+
+    Args:
+        alike: similarity to `word` that a candidate must have, from 0 to 1.
+    """
+    known = tuple(candidates)
+    return other_spelling(word, known, synonyms or {}) or _closest(word, known, alike)
+
+
+def other_spelling(word: str, known: Sequence[str], synonyms: Mapping[str, str]) -> str | None:
+    """Return the candidate for which the word is a synonym, or another spelling such as `groupId` for `group.id`."""
+    meant = synonyms.get(re.sub("[-_ ]", ".", word.lower()), "").split()
     folded = {_fold(candidate): candidate for candidate in reversed(known)}
-    if _fold(word) in folded:
-        return folded[_fold(word)]
-    return _closest(word, tuple(known))
+    return next((one for one in meant if one in known), None) or folded.get(_fold(word))
 
 
-@lru_cache(maxsize=2000)  # variants repeat the mistakes of the file
-def _closest(word: str, known: tuple[str, ...]) -> str | None:
-    close = difflib.get_close_matches(word[:100], known, n=1, cutoff=0.6)
-    return close[0] if close else None
+@lru_cache(maxsize=2000)  # Variants repeat the mistakes of the file.
+def _closest(word: str, known: tuple[str, ...], alike: float) -> str | None:
+    close = difflib.get_close_matches(word[:100], known, n=1, cutoff=alike)
+    # Two letters that were swapped in a short word make it less alike than another word.
+    return close[0] if close else next((one for one in known if sorted(one) == sorted(word)), None)
 
 
 def _fold(word: str) -> str:
@@ -161,12 +194,16 @@ def _fold(word: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text of a file made safe for a terminal: control characters become visible marks, tabs one space."""
+    """Return `text` for a terminal: each tab becomes a space, every other control character a visible mark."""
     return "".join(character if character.isprintable() else (" " if character == "\t" else "�") for character in text)
 
 
-def render(diagnostic: Diagnostic) -> str:
-    """The screen form of one diagnostic, without trailing newline."""
+def render(diagnostic: Diagnostic, shown: Container[str] = ()) -> str:
+    """Return a diagnostic as text for a screen, without a trailing newline.
+
+    Args:
+        shown: notes that were already printed and are left out.
+    """
     lines = _wrapped(f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.title}", "", "    ")
     place = diagnostic.place
     width = len(str(place.line + 1)) if place is not None else 0
@@ -178,21 +215,32 @@ def render(diagnostic: Diagnostic) -> str:
         notes.append(f"path: {diagnostic.path}")
     if diagnostic.only_in:
         notes.append(f"only in {diagnostic.only_in}")
-    notes.append(f"more: highwater explain {diagnostic.code}")
+    notes.append(_more(diagnostic))
     for note in notes:
+        if note in shown:
+            continue
         lines += _wrapped(note, f"{' ' * width} = ", f"{' ' * width}   ")
     return "\n".join(lines)
 
 
+def _more(diagnostic: Diagnostic) -> str:
+    return f"more: highwater explain {diagnostic.code}"
+
+
 def render_briefly(diagnostic: Diagnostic) -> str:
-    """What and where, to stand before other output."""
+    """Return the title and the place of a diagnostic, to be printed before other output."""
     title = _wrapped(f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.title}", "", "    ")
     where = [printable(diagnostic.where), *([diagnostic.only_in] if diagnostic.only_in else [])]
     return "\n".join([*title, f"  --> {', '.join(where)}"])
 
 
 def _wrapped(text: str, first: str, then: str) -> list[str]:
-    """first, then: what the lines begin with. A word that is longer than the screen stays whole: it may be a path."""
+    """Wrap text to the width of the screen. A word longer than a line stays whole, because it may be a path.
+
+    Args:
+        first: prefix of the first line.
+        then: prefix of the other lines.
+    """
     return textwrap.wrap(
         printable(text),
         _LINE_WIDTH,
@@ -210,7 +258,7 @@ def _snippet(place: Place, width: int, label: str) -> list[str]:
     room = _LINE_WIDTH - width - 3
     line = text[place.line]
     length = max(1, min(place.length, len(line) - place.column, room // 2))
-    # A line of a hostile file can be a megabyte long: show the part round the caret.
+    # A line of a hostile file can be a megabyte long, so only the part around the caret is shown.
     shift = 0 if place.column + length <= room - 3 else place.column - room // 3
     margin = f"{' ' * width} | "
     out = [margin.rstrip()]
@@ -229,7 +277,7 @@ def _snippet(place: Place, width: int, label: str) -> list[str]:
 
 
 def _cropped(line: str, shift: int, room: int) -> str:
-    """The part that is shown, with dots where the line goes on."""
+    """Return `room` characters of a line from index `shift`, with dots where the line continues."""
     part = printable(line[shift : shift + room])
     if shift > 0:
         part = "..." + part[3:]
@@ -237,7 +285,10 @@ def _cropped(line: str, shift: int, room: int) -> str:
 
 
 def count_line(file: str, diagnostics: Sequence[Diagnostic], ending: str = "") -> str:
-    """`Found 3 errors and 1 warning in x.yaml. Nothing was run.`; or in `--set path=value`, if all are there."""
+    """Return a summary such as `Found 3 errors and 1 warning in x.yaml. Nothing was run.`
+
+    It names `--set path=value` instead of the file if all diagnostics are about that option.
+    """
     errors = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
     warnings = len(diagnostics) - errors
     parts = [
@@ -251,15 +302,19 @@ def count_line(file: str, diagnostics: Sequence[Diagnostic], ending: str = "") -
 
 
 def format_text(file: str, diagnostics: Sequence[Diagnostic], ending: str = "Nothing was run.") -> str:
-    """All of them as a screen, the count last."""
-    shown = [render(diagnostic) for diagnostic in diagnostics[:SHOWN_AT_MOST]]
+    """Return all diagnostics as text for a screen, with the summary last. A note that several have is printed once."""
+    screens: list[str] = []
+    helped: set[str] = set()
+    for diagnostic in diagnostics[:SHOWN_AT_MOST]:
+        screens.append(render(diagnostic, helped))
+        helped.update((*diagnostic.notes, _more(diagnostic)))
     if len(diagnostics) > SHOWN_AT_MOST:
-        shown.append(f"... and {len(diagnostics) - SHOWN_AT_MOST} more")
-    return "\n\n".join([*shown, count_line(file, diagnostics, ending)])
+        screens.append(f"... and {len(diagnostics) - SHOWN_AT_MOST} more")
+    return "\n\n".join([*screens, count_line(file, diagnostics, ending)])
 
 
 def as_dict(diagnostic: Diagnostic) -> dict[str, object]:
-    """For JSON; line and column count from 1."""
+    """Return a diagnostic as a dictionary for JSON. Line and column count from 1."""
     place = diagnostic.place
     return {
         "severity": diagnostic.severity,
@@ -278,7 +333,7 @@ def as_dict(diagnostic: Diagnostic) -> dict[str, object]:
 
 
 def format_json(files: Sequence[tuple[str, Sequence[Diagnostic]]]) -> str:
-    """One document for all files checked."""
+    """Return one JSON document about all files that were checked."""
     every = [diagnostic for _, diagnostics in files for diagnostic in diagnostics]
     errors = sum(diagnostic.severity == "error" for diagnostic in every)
     document = {
@@ -297,7 +352,7 @@ def format_json(files: Sequence[tuple[str, Sequence[Diagnostic]]]) -> str:
 
 
 def format_github(diagnostics: Sequence[Diagnostic]) -> str:
-    """Workflow commands that GitHub turns into annotations."""
+    """Return workflow commands that GitHub shows as annotations."""
     return "\n".join(_github_line(diagnostic) for diagnostic in diagnostics)
 
 
@@ -319,10 +374,11 @@ def _github_line(diagnostic: Diagnostic) -> str:
 
 # ---------------------------------------------------------------------------------------------------------------- codes
 #
-# The meaning of each diagnostic code: the text of `highwater explain E104`. Codes are stable.
+# The explanation of each diagnostic code, as `highwater explain E104` prints it. Codes are stable.
 
 EXPLANATIONS: dict[str, str] = {
-    "E101": "The file cannot be read: it is missing, not a plain file, not readable, or not UTF-8 text.",
+    "E101": "The file cannot be read: it is missing, not a plain file, not readable, or not UTF-8 text. A\n"
+    "`config_file` lies in the folder of the scenario or below it, and no link leads out of there.",
     "E102": "The file is larger, deeper or has more nodes than any scenario needs (1 MiB, 40 levels, 50,000 nodes).\n"
     "Scenarios are data from strangers, so loading them is bounded. Split the file, or use `every` and `times`.",
     "E103": "The text is not YAML. Usual causes: a missing quote, wrong indentation, a colon inside plain text\n"
@@ -330,25 +386,28 @@ EXPLANATIONS: dict[str, str] = {
     "E104": "A key that the language does not have in this place. Keys are never ignored: a typo would otherwise\n"
     "change the lesson in silence.",
     "E105": "A key that must be there is missing.",
-    "E106": "A tab character where YAML wants spaces. Set your editor to insert spaces.",
+    "E106": "A tab character where YAML requires spaces. Set your editor to insert spaces.",
     "E107": "The same key twice in one mapping. YAML would keep the last one in silence.",
     "E108": "Anchors (&x), aliases (*x) and merge keys (<<) are refused: a few lines of them can stand for gigabytes,\n"
     "and a scenario should read from top to bottom. Repeat the text, or use `variants`.",
     "E109": "YAML tags (!!python/object, !x) are refused: a scenario is plain data.",
     "E110": "The value is not one of the words allowed here.",
-    "E111": "The value has the wrong shape: a mapping, a list, a whole number, or true/false was expected.\n"
-    "Only `true` and `false` are booleans; yes, no, on and off are just text.",
-    "E112": "The number is out of range. Counts, offsets and sizes are never negative, and all have an upper bound.",
+    "E111": "The value has the wrong shape: a mapping {key: value}, a list [a, b], a whole number, or true/false was\n"
+    "expected, or two keys exclude each other. `timeline` and `variants` are lists of mappings; `brokers`, `topics`\n"
+    "and `workloads` are mappings, one key for each. Only `true` and `false` are booleans, not yes, no, on and off.",
+    "E112": "The number is out of range, or numbers do not fit each other, as where a window ends before it begins.\n"
+    "Counts, offsets, sizes and times are never negative, and all have an upper bound.",
     "E113": "The name cannot be used. Topics follow Kafka's own rule: 1 to 249 of a-z A-Z 0-9 . _ - but not `.` or\n"
     "`..`, since a topic's name becomes a directory. Nodes, scenarios and labels: lower-case letters, digits, dashes.",
-    "E120": "The language knows this, the program cannot do it yet: what an operator asks of a controller of the\n"
-    "ZooKeeper era, other than the settings of a topic.",
+    "E120": "Kafka has this, and it is not played yet: a verb, a kind of client or a block that the language lacks,\n"
+    "or what an operator asks of a controller of the ZooKeeper era, other than the settings of a topic.",
     "E121": "A time without unit. Times are text with a unit, to leave nothing to guess: 1500ms, 1.5s, 2m, 250us.",
     "E122": "Not a time. Write a number and one of us, ms, s, m, such as 10.5s. 1:30 is not a time here.",
     "E123": "Not a rate, size, bandwidth or percentage. Write 10/s, 100/m; 100B, 1kB, 1MB; 50kB/s; 10%.",
     "E124": 'Not a set of records. Write r0..r9, "r0..r9, r15", none, {at_least: r3..r5}, {at_most: r0..r9}\n'
     "or {count: 5}.",
-    "E125": "Not a selector. Write a name, a list of names, leader(t-0), followers(t-0), follower(t-0,1), isr(t-0),\n"
+    "E125": "Not a selector, or one without a node that the step can use. Write a name, a list of names, leader(t-0),\n"
+    "followers(t-0), follower(t-0,1), isr(t-0),\n"
     'replicas(t-0), controller, brokers, clients, rack(A), others(b1), coordinator(GROUP), or "@name" after a step\n'
     "`as: name`.",
     "E126": "Not a key or value that Kafka accepts in this `config` block. Keys and units are Kafka's own:\n"
@@ -359,13 +418,15 @@ EXPLANATIONS: dict[str, str] = {
     "that is running, makes a topic that is there, or deletes one that is not. Steps are ordered by their time, not\n"
     "by their place in the file.",
     "E131": "A node, workload, topic, rack, fault or event of this name does not exist in the scenario, or a feature\n"
-    "of this name not in Kafka.",
+    "of this name not in Kafka. A name alone is a node: the brokers of rack A are rack(A), the leader is leader(t-0).",
     "E132": "The topic has no partition of this number.",
     "E133": "`@name` stands for what an earlier step with `as: name` resolved to; there is no such step, or its time\n"
     "comes later.",
-    "E134": "Names of nodes and clients share one space, labels of steps another; each may be given once.",
+    "E134": "A name stands twice where it may stand once: names of nodes and clients, which share one space; labels\n"
+    "of steps; ids of variants; brokers of one partition; nodes on the sides of a link, or in islands.",
     "E135": "Every step has exactly one trigger (`at` or `when`) and exactly one verb; `timeout` needs `when`,\n"
-    "`every` and `times` need each other, and `for` needs a verb that can be undone.",
+    "`every` and `times` need each other, and `for` needs a verb that can be undone. Some keys of a verb exclude\n"
+    "each other, or need another one.",
     "E136": "The patch or the name of a variant cannot be used.",
     "E137": "The path of a `--set` or `--vary` leads nowhere. It is the path that error messages print, such as\n"
     "workloads.p1.config.acks or timeline.3.at (steps are counted from 1).",
@@ -388,15 +449,20 @@ EXPLANATIONS: dict[str, str] = {
     "is over, and the records fail. Move the step, or make the topic again with `create_topic`.",
     "W210": "A transactional.id is one producer's: the one that asks for it later fences the one before, which can\n"
     "then only be closed. Give each an id of its own, or `start` one later if the lesson is a zombie.",
-    "W211": "Kafka's brokers have these keys; here they are taken and left out, so that a server.properties can be\n"
-    "pasted into `cluster.config`: sockets, threads, listeners, paths, ids, ZooKeeper, security, tiered storage.",
+    "W211": "Kafka has these keys; no record, replica or client here could tell their values. They are left out, so\n"
+    "that a server.properties can be pasted or named by `config_file`: sockets, threads, listeners, paths, ids,\n"
+    "ZooKeeper, security, tiered storage. So are keys of such files that Kafka does not have: it ignores them, too.",
+    "W212": "Kafka has these keys, and with these values a real cluster would act differently. Here nothing\n"
+    "follows from them: do not conclude from the run what they decide.",
+    "W213": "`restart` is kill -9 and a start: clients wait until the controller misses the broker, and nothing\n"
+    "waits until it has caught up. `rolling_restart: [b1, b2, b3]` stops each in order, starts it, and waits until\n"
+    "the ISR is whole. If it is the crashes that you want, ignore this.",
+    "W214": "Brokers of Kafka never answer this API with this error, so clients need not know what to do. The step\n"
+    "is performed all the same.",
 }
 
-MISTAKES = ("W202", "W203", "W205", "W207", "W208", "W209", "W210", "W211")
-"""Warnings that a run begins with: the file does not do what it seems to. What the others say, the run itself shows."""
+MISTAKES = ("W202", "W203", "W205", "W207", "W208", "W209", "W210", "W211", "W212", "W213", "W214")
+"""Codes of the warnings that are printed before a run: the file probably does not do what its author wanted.
 
-
-def explain(code: str) -> str | None:
-    """The short text for `E104` in any case, or None if there is no such code."""
-    text = EXPLANATIONS.get(code.upper())
-    return None if text is None else f"{code.upper()}: {text}"
+The other warnings are left out, because the run itself shows their effects.
+"""

@@ -1,4 +1,4 @@
-"""A scenario's expectations of its run: typed, frozen, evaluated by the checker. A field with None is not checked."""
+"""The expectations of a scenario about its run, which the checker evaluates. A field that is None is not checked."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from scenarios.language.selectors import Selector
 
 # ----------------------------------------------------------------------------------------------------------- conditions
 #
-# Conditions on the state of a run, shared by `when`, `check` and `expect`. Data only; the checker evaluates them.
+# Conditions on the state of a run, shared by `when`, `check` and `expect`. The checker evaluates them.
 #
-# A field that is None is not checked. Times are integer microseconds of virtual time.
+# A field that is None is not checked. Times are in microseconds of virtual time.
 
 
 @dataclass(frozen=True, slots=True)
 class NumberTest:
-    """Bounds, both inclusive; None is open. `11` in a file is (11, 11), `{at_least: 8}` is (8, None)."""
+    """Inclusive bounds of a number; None means no bound. `11` in a file is (11, 11), `{at_least: 8}` is (8, None)."""
 
     low: int | None = None
     high: int | None = None
@@ -38,7 +38,7 @@ class NumberTest:
 
 @dataclass(frozen=True, slots=True)
 class TimeTest:
-    """A window of virtual time, or bounds on a duration; inclusive, microseconds, None is open."""
+    """Inclusive bounds of a moment of virtual time or of a duration, in microseconds; None means no bound."""
 
     low_us: int | None = None
     high_us: int | None = None
@@ -49,10 +49,13 @@ class TimeTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTest:
-    """The controller's view of a partition; `hw` and `leo` are those of the leader.
+    """A condition on the controller's view of a partition, and on the leader's `hw` and `leo`.
 
-    leader: NO_NODES for `leader: none`       isr, elr: compared as sets
-    offline: true when the controller knows no leader for it
+    Attributes:
+        leader: NO_NODES for `leader: none`.
+        isr: compared as a set.
+        elr: compared as a set.
+        offline: true if the controller knows no leader of the partition.
     """
 
     partition: TopicPartition
@@ -67,7 +70,7 @@ class PartitionTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaTest:
-    """One node's own view of a partition, which may differ from the controller's."""
+    """A condition on a node's own view of a partition, which may differ from the controller's view."""
 
     partition: TopicPartition
     hw: NumberTest | None = None
@@ -78,7 +81,12 @@ class ReplicaTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTest:
-    """running: its process is up; fenced: as the controller sees it (brokers only)."""
+    """A condition on a node.
+
+    Attributes:
+        running: whether its process is up.
+        fenced: whether the controller considers it fenced (brokers only).
+    """
 
     node: Selector
     running: bool | None = None
@@ -88,7 +96,7 @@ class NodeTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTest:
-    """Holds when all its parts hold at the same instant."""
+    """A condition that holds when all its parts hold at the same moment."""
 
     partitions: tuple[PartitionTest, ...] = ()
     nodes: tuple[NodeTest, ...] = ()
@@ -96,9 +104,13 @@ class StateTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsTest:
-    """A set of records: equal (`at_least` and `at_most` are the same), bounded, or counted.
+    """A condition on the set of records of one kind.
 
-    kind: acked, failed, unknown, lost, missing, duplicated, reordered or dirty
+    If `at_least` and `at_most` are the same, the set must be equal to them.
+
+    Attributes:
+        kind: one of RECORD_KINDS, such as `acked` or `lost`.
+        count: bounds of the number of records.
     """
 
     kind: str
@@ -109,7 +121,11 @@ class RecordsTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTest:
-    """The record names of one log in offset order. `node` None: the leader's log."""
+    """A condition on a log: the names of its records in offset order.
+
+    Attributes:
+        node: the broker that has the log; None for the leader.
+    """
 
     partition: TopicPartition
     node: str | None
@@ -118,7 +134,10 @@ class LogTest:
 
 @dataclass(frozen=True, slots=True)
 class EndOffsetTest:
-    """`client` asks for the end of `partition`; its first answer is an offset or an error. Both None: only ask."""
+    """A ListOffsets request of `client` for the end of `partition`, and the expected answer: an offset or an error.
+
+    Any answer is accepted if both are None.
+    """
 
     client: str
     partition: TopicPartition
@@ -133,12 +152,12 @@ RECORD_KINDS = (
 LATENCY_STATISTICS = ("min", "mean", "p50", "p90", "p99", "max")
 
 EventValue = str | bool | NumberTest | tuple[str, ...] | None
-"""How a column is compared: text (or `@name`), boolean, number, list of names (as a set); None means null."""
+"""The expected value of a column: text or `@name`, boolean, number, a list compared as a set, or None for null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivergedTest:
-    """`replicas` hold different records at `offsets` of `partition`."""
+    """An expected divergence: `replicas` hold different records at `offsets` of `partition`."""
 
     partition: TopicPartition
     offsets: tuple[int, ...]
@@ -147,10 +166,14 @@ class DivergedTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTest:
-    """An event of the trace that must (or, with `never`, must not) be found.
+    """An event that the trace must contain or, with `never`, must not contain.
 
-    event: its name in the trace      where: column -> value, names already canonical (`topic` + `partition`)
-    between: when it happened                 count: how many such events; without it, at least one
+    Attributes:
+        event: name of the event in the trace.
+        where: expected values by column, with canonical names (`topic` and `partition`).
+        between: bounds of the time of the event.
+        count: bounds of the number of such events; at least one if None.
+        line: line in the scenario's file; 0 if unknown.
     """
 
     event: str
@@ -163,7 +186,14 @@ class EventTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorTest:
-    """Errors a client was answered with (each refused attempt counts); error None: any error."""
+    """A condition on the errors that a client received. Each refused attempt counts.
+
+    Attributes:
+        error: name of the error; None for any error.
+        count: bounds of the number of errors.
+        first: bounds of the time of the first error.
+        last: bounds of the time of the last error.
+    """
 
     client: str
     error: str | None
@@ -174,7 +204,11 @@ class ErrorTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyTest:
-    """Time from the send call to the ack, microseconds. what: one of LATENCY_STATISTICS, or a record name."""
+    """Bounds of the time between the send call and the ack, in microseconds.
+
+    Attributes:
+        what: one of LATENCY_STATISTICS, or the name of a record.
+    """
 
     client: str
     what: str
@@ -183,7 +217,11 @@ class LatencyTest:
 
 @dataclass(frozen=True, slots=True)
 class UnavailableWindow:
-    """From the last success before to the first success after; each end may be off by `slack_us`."""
+    """A period from the last success before an outage to the first success after it.
+
+    Attributes:
+        slack_us: tolerance for each end of the period.
+    """
 
     from_us: int
     to_us: int
@@ -192,7 +230,11 @@ class UnavailableWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnavailableTest:
-    """what: writes or reads. Exactly these windows; none at all when empty."""
+    """The expected outages of a partition, which must match exactly; empty if there must be none.
+
+    Attributes:
+        what: `writes` or `reads`.
+    """
 
     partition: TopicPartition
     what: str
@@ -201,9 +243,15 @@ class UnavailableTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
-    """verdict: () is `ok`, else the exact kinds of anomaly; None only when the file has no `expect` at all."""
+    """Everything that a scenario expects of its run.
+
+    Attributes:
+        verdict: the exact kinds of anomalies, () for `ok`; None only if the file has no `expect`.
+        verdict_is_written: False if the verdict is `ok` because the file says nothing of it.
+    """
 
     verdict: tuple[str, ...] | None = None
+    verdict_is_written: bool = field(default=True, compare=False)
     records: tuple[RecordsTest, ...] = ()
     logs: tuple[LogTest, ...] = ()
     diverged: tuple[DivergedTest, ...] | None = None
@@ -216,17 +264,21 @@ class Expect:
 
 # -------------------------------------------------------------------------------------------------------- event columns
 #
-# The columns that an `events` entry may name, for each event of the trace, and short words for some of them.
+# The columns that an `events` entry may name for each event of the trace, and short names for some of them.
 
 ALIASES_OF_EVENT = {"isr_changed": "isr_committed"}
 
 
 @cache
 def columns_of(event: str) -> dict[str, str]:
-    """The word in a file -> the column meant.
+    """Return the columns that a scenario file may name for an event.
 
-    `partition: t-0` stands for topic and partition; `epoch` for leader_epoch; `to` for log_end_offset of a truncation;
-    `broker` for the node itself where an event has no column `broker`; `fault` events keep their columns.
+    `partition: t-0` stands for topic and partition, `epoch` for leader_epoch, and `to` for the log_end_offset of a
+    truncation. `broker` stands for the node if the event has no column `broker`. `fault` events keep their column
+    names.
+
+    Returns:
+        The column of the trace by the name that a file uses.
     """
     names = [column.name for column in columns_of_event(CLASS_OF_EVENT[event])]
     columns = {name: name for name in names if name not in ("topic", "reason")}
@@ -245,13 +297,13 @@ def _kinds(event: str) -> dict[str, str]:
 
 
 def value_kind(event: str, column: str) -> str:
-    """int64, string, bool, list<string> or list<int64>."""
+    """Return the type of a column: int64, string, bool, list<string> or list<int64>."""
     return _kinds(event)[column]
 
 
 # ------------------------------------------------------------------------------------------------------------ anomalies
 #
-# The kinds of anomaly a verdict can name, in the order it names them.
+# The kinds of anomalies that a verdict can name, in the order in which it names them.
 
 ANOMALIES = (
     "lost",
@@ -268,7 +320,7 @@ ANOMALIES = (
 
 # --------------------------------------------------------------------------------------------------------------- jepsen
 #
-# Our words for anomalies in a verdict's order, and Jepsen's class beside each (jepsen/tests/kafka.clj).
+# Highwater's names of anomalies in a verdict's order, with Jepsen's class of each (jepsen/tests/kafka.clj).
 
 JEPSEN_CLASS: Mapping[str, str | None] = {
     "lost": "lost-write",
@@ -279,5 +331,5 @@ JEPSEN_CLASS: Mapping[str, str | None] = {
     "reordered": "nonmonotonic-send",
     "offset-regression": "nonmonotonic-poll",
     "poll-skip": "poll-skip",
-    "invariant": None,  # a broken rule of the protocol; Jepsen sees clients only
+    "invariant": None,  # A broken rule of the protocol. Jepsen sees only clients.
 }

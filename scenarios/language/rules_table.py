@@ -1,7 +1,8 @@
-"""Rule x era x the scenario that shows the difference, read off `replica.rules` and the bundled scenarios.
+"""The table of rules: the value of each rule by era, and the scenarios that show the difference.
 
-A scenario shows a rule when it and one of its variants, or two of its variants, differ in that switch. Pairs that
-differ in nothing but that switch come first: there the rule alone makes the difference.
+The table is derived from `replica.rules` and the bundled scenarios. A scenario shows a rule if the scenario and one of
+its variants, or two of its variants, differ in that switch. Pairs that differ in no other switch come first, because
+there the rule alone makes the difference.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from replica.rules import PROFILES, Rules, spelled
+from replica.rules import PROFILES, KafkaRelease, Rules, spelled
 from scenarios.language.spec import Scenario, ScenarioFile
 
 SHOWN_AT_MOST = 3
@@ -19,27 +20,30 @@ AS_WRITTEN = "as written"
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A value and the eras that have it, first and last."""
+    """A value of a switch, with the first and the last release that have it."""
 
     value: str
-    first: str
-    last: str
+    first: KafkaRelease
+    last: KafkaRelease
 
     @property
     def text(self) -> str:
-        first, last = self.first.removeprefix("kafka-"), self.last.removeprefix("kafka-")
-        eras = list(PROFILES)
-        if self.last == eras[-1]:
-            return f"{self.value} from {first}" if self.first != eras[0] else f"{self.value} always"
-        return f"{self.value} {first}" if first == last else f"{self.value} {first} to {last}"
+        releases = [rules.release for rules in PROFILES.values()]
+        if self.last >= releases[-1]:
+            return f"{self.value} from {self.first}" if self.first > releases[0] else f"{self.value} always"
+        return f"{self.value} {self.first}" + (f" to {self.last}" if self.last > self.first else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two runs of one scenario with different values of a switch.
+    """Two runs of one scenario that have different values of a switch.
 
-    values: of the switch, old and new     others: further switches that differ as well
-    same_verdict: the difference shows elsewhere than in the verdict
+    Attributes:
+        old: name of the run with the older value.
+        new: name of the run with the newer value.
+        values: old and new value of the switch.
+        others: number of other switches in which the two runs differ.
+        same_verdict: whether both runs expect the same verdict, so that the difference shows elsewhere.
     """
 
     scenario: str
@@ -55,13 +59,19 @@ class Contrast:
 
     @property
     def alone(self) -> str:
-        """The reason why the rule does not differ alone."""
-        return f" (with {self.others} other rules)" if self.others else ""
+        """Return a note on the number of other rules that differ; empty if there are none."""
+        rules = "rule" if self.others == 1 else "rules"
+        return f" (with {self.others} other {rules})" if self.others else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """One switch. in_no_profile: values that no era has"""
+    """One row of the table: a switch, its values by era, and the scenarios that show it.
+
+    Attributes:
+        since: the change to Kafka that introduced the switch.
+        in_no_profile: values of the switch that no era has.
+    """
 
     switch: str
     since: str
@@ -73,14 +83,14 @@ class RuleRow:
         return {
             "rule": self.switch,
             "changed_by": self.since,
-            "eras": [{"value": one.value, "first": one.first, "last": one.last} for one in self.periods],
+            "eras": [{"value": one.value, "first": one.first.era, "last": one.last.era} for one in self.periods],
             "in_no_profile": list(self.in_no_profile),
             "shown_by": [{"scenario": one.scenario, "old": one.old, "new": one.new} for one in self.contrasts],
         }
 
 
 def rule_rows(files: Iterable[ScenarioFile]) -> list[RuleRow]:
-    """One row per switch, in the order of `Rules`."""
+    """Return one row for each switch, in the order of `Rules`."""
     found = list(files)
     rows = []
     for switch, (_, choices) in Rules.switches().items():
@@ -103,8 +113,13 @@ def rule_rows(files: Iterable[ScenarioFile]) -> list[RuleRow]:
 
 
 def _most_telling(contrasts: list[Contrast]) -> list[Contrast]:
-    """contrasts: best first. The best of each pair of values first, so that every change of a rule is shown; where the
-    rule differs alone nowhere, the contrasts that come closest.
+    """Return the contrasts to show, at most SHOWN_AT_MOST.
+
+    The best contrast of each pair of values comes first, so that every change of a rule is shown. If no contrast
+    differs in this rule alone, those with other differences are used.
+
+    Args:
+        contrasts: all contrasts of a switch, best first.
     """
     alone = [contrast for contrast in contrasts if not contrast.others] or contrasts
     firsts: dict[tuple[str, str], Contrast] = {}
@@ -115,14 +130,17 @@ def _most_telling(contrasts: list[Contrast]) -> list[Contrast]:
 
 
 def _periods(switch: str) -> Iterator[Period]:
-    by_value = itertools.groupby(PROFILES, key=lambda era: spelled(PROFILES[era].value(switch)))
-    for value, group in by_value:
-        eras = list(group)
-        yield Period(value, eras[0], eras[-1])
+    for value, group in itertools.groupby(PROFILES.values(), key=lambda rules: spelled(rules.value(switch))):
+        releases = [rules.release for rules in group]
+        yield Period(value, releases[0], releases[-1])
 
 
 def _contrasts(files: Iterable[ScenarioFile], switch: str, values: tuple[str, ...]) -> Iterator[Contrast]:
-    """At most one per file and pair of values: the one that differs least in other switches, then in other parts."""
+    """Yield at most one contrast for each file and pair of values.
+
+    The pair of runs that differs in the fewest other switches is taken; among equals, the pair that differs in the
+    fewest other parts.
+    """
     for file in files:
         best: dict[tuple[str, str], tuple[tuple[int, int], Contrast]] = {}
         for one, other in itertools.combinations(file.all, 2):
@@ -147,7 +165,7 @@ def _name(scenario: Scenario) -> str:
 
 
 def as_markdown(rows: Iterable[RuleRow]) -> str:
-    """The table in replica/RULES.md."""
+    """Return the table for replica/RULES.md."""
     lines = ["| rule | changed by | value by era | scenario: old / new |", "|---|---|---|---|"]
     for row in rows:
         eras = [period.text for period in row.periods]

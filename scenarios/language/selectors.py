@@ -1,8 +1,9 @@
-"""Selectors: which nodes a step means. Parsed with the file, resolved once, at the moment the step fires.
+"""Selectors, which say which nodes a step concerns, and sets of record names.
 
+A selector is parsed with the file and resolved once, at the moment the step fires. The forms are:
 `b1` · `[b1, b2]` · `leader(t-0)` · `followers(t-0)` · `follower(t-0,1)` · `isr(t-0)` · `replicas(t-0)` · `controller` ·
-`brokers` · `clients` · `rack(A)` · `others(b1)` · `coordinator(g)` (of a consumer group) ·
-`"@name"` (what an earlier step named by `as` had resolved to).
+`brokers` · `clients` · `rack(A)` · `others(b1)` · `coordinator(g)` (of a consumer group) · `"@name"` (the nodes to
+which an earlier step with `as: name` had resolved).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ FUNCTIONS = (*FUNCTIONS_OF_PARTITION, *FUNCTIONS_OF_NAMES)
 WORDS = ("controller", "brokers", "clients")
 
 _CALL = re.compile(r"([a-z]+)\(([^()]*)\)")
+_FUNCTION = "|".join(sorted(FUNCTIONS, key=len, reverse=True))
+_SPOKEN_CALL = re.compile(rf"({_FUNCTION})(?:\s+of\s+|\s*[\s:=_-]\s*)[\[{{'\"]?(\S+?)[\]}}'\"]?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OUTSIDER = re.compile(re.escape(OUTSIDE) + r"[A-Za-z0-9._~%: -]+")
 
@@ -28,9 +31,10 @@ _OUTSIDER = re.compile(re.escape(OUTSIDE) + r"[A-Za-z0-9._~%: -]+")
 class Term:
     """One name or call of a selector.
 
-    kind: `node`, `captured` (an `@name`), one of WORDS or one of FUNCTIONS
-    names: the node, the captured name, the rack, the group, or the nodes after `others`
-    position: for `follower`, counted from 1 in assignment order, the current leader left out
+    Attributes:
+        kind: `node`, `captured` (an `@name`), one of WORDS or one of FUNCTIONS.
+        names: the node, the captured name, the rack, the group, or the nodes after `others`.
+        position: for `follower`, the number of the follower in assignment order, from 1, without the current leader.
     """
 
     kind: str
@@ -41,7 +45,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Terms in the order written; no terms at all means no node (`none`)."""
+    """The terms of a selector, in the order written. No terms means no node (`none`)."""
 
     terms: tuple[Term, ...]
 
@@ -51,7 +55,7 @@ class Selector:
 
     @property
     def plain_names(self) -> tuple[str, ...] | None:
-        """The nodes, when the selector names them outright; None when it depends on the state of the run."""
+        """Return the nodes if the selector names each literally; None if they depend on the state of the run."""
         if all(term.kind == "node" for term in self.terms):
             return tuple(term.names[0] for term in self.terms)
         return None
@@ -61,7 +65,7 @@ NO_NODES = Selector(())
 
 
 class ClusterSight(Protocol):
-    """The state of the run at this instant that resolving needs; the controller's view of leaders and ISRs."""
+    """The current state of a run, from which selectors are resolved. Leaders and ISRs are in the controller's view."""
 
     @property
     def brokers(self) -> tuple[str, ...]: ...
@@ -71,12 +75,12 @@ class ClusterSight(Protocol):
 
     @property
     def controller(self) -> str:
-        """the active one, or the last that was"""
+        """Return the active controller, or the last active one."""
         ...
 
     @property
     def racks(self) -> Mapping[str, str]:
-        """rack of each broker that has one"""
+        """Return the rack of each broker that has one."""
         ...
 
     def leader(self, partition: TopicPartition) -> str | None: ...
@@ -86,12 +90,16 @@ class ClusterSight(Protocol):
     def isr(self, partition: TopicPartition) -> tuple[str, ...]: ...
 
     def replicas(self, partition: TopicPartition) -> tuple[str, ...]:
-        """in assignment order"""
+        """Return the replicas in assignment order."""
         ...
 
 
 class SelectorError(ValueError):
-    """The text is not a selector, or it matches no node at this moment; `suggestion` names the likely intent."""
+    """Raised if a text is not a selector, or if a selector matches no node at this moment.
+
+    Attributes:
+        suggestion: the selector that the user probably meant; None if unknown.
+    """
 
     def __init__(self, message: str, suggestion: str | None = None) -> None:
         super().__init__(message)
@@ -99,7 +107,11 @@ class SelectorError(ValueError):
 
 
 def parse_partition(text: str) -> TopicPartition:
-    """`orders-0` -> TopicPartition. raises: SelectorError"""
+    """Parse a partition's name such as `orders-0`.
+
+    Raises:
+        SelectorError: the text is not of the form TOPIC-NUMBER.
+    """
     topic, dash, number = text.strip().rpartition("-")
     if not dash or not topic or not number.isascii() or not number.isdigit() or len(number) > 6:
         raise SelectorError(f"`{text.strip()}` is not a partition; write TOPIC-NUMBER, such as t-0")
@@ -107,43 +119,67 @@ def parse_partition(text: str) -> TopicPartition:
 
 
 def parse_term(text: str) -> Term:
-    """raises: SelectorError"""
+    """Parse one term of a selector.
+
+    Raises:
+        SelectorError: the text is not a term.
+    """
     text = text.strip()
     if text.startswith("@"):
         if not _NAME.fullmatch(text[1:]):
-            raise SelectorError(f'`{text}` names no step; write "@name", with the name after some step\'s `as`')
+            raise SelectorError(
+                f'`{text}` is not a reference to a step; write "@NAME", with the NAME in the `as` of a step'
+            )
         return Term("captured", (text[1:],))
     call = _CALL.fullmatch(text)
-    if call:
+    if call and (call[2].strip() or call[1] not in FUNCTIONS):
         return _parse_call(call[1], call[2])
+    text = call[1] if call else text
     if text in WORDS:
         return Term(text)
     if text in FUNCTIONS:
         argument = {"rack": "A", "others": "b1", "coordinator": "g", "follower": "t-0,1"}.get(text, "t-0")
         raise SelectorError(f"`{text}` needs an argument", f"{text}({argument})")
     if not _NAME.fullmatch(text) and not _OUTSIDER.fullmatch(text):
-        raise SelectorError(f"`{text}` is not a selector")
+        raise SelectorError(f"`{text}` is not a selector", spoken_call(text))
     return Term("node", (text,))
+
+
+def spoken_call(text: str) -> str | None:
+    """Return the call that `rack A`, `leader of t-0` or `isr: t-0` probably means; None if it resembles no call."""
+    found = _SPOKEN_CALL.fullmatch(text.strip())
+    if found is None:
+        return None
+    call = f"{found[1].lower()}({found[2]})"
+    try:
+        parse_term(call)
+    except SelectorError as error:
+        return error.suggestion
+    return call
 
 
 def _parse_call(function: str, argument: str) -> Term:
     arguments = [part.strip() for part in argument.split(",")]
     if function not in FUNCTIONS:
-        import difflib  # only on the way to an error
+        import difflib  # imported only to report an error
 
         close = difflib.get_close_matches(function, FUNCTIONS, n=1)
         raise SelectorError(f"`{function}(...)` is not a selector", f"{close[0]}({argument})" if close else None)
     if function in FUNCTIONS_OF_NAMES:
         for name in arguments:
             if not _NAME.fullmatch(name):
-                raise SelectorError(f"`{function}({argument})`: `{name}` is not a name")
+                raise SelectorError(f"`{function}({argument})`: `{name}` is not a valid name")
         if function != "others" and len(arguments) != 1:
-            raise SelectorError(f"`{function}(...)` takes one {'rack' if function == 'rack' else 'group'}")
+            raise SelectorError(f"`{function}(...)` takes exactly one {'rack' if function == 'rack' else 'group'}")
         return Term(function, tuple(arguments))
-    partition = parse_partition(arguments[0])
+    try:
+        partition = parse_partition(arguments[0])
+    except SelectorError as error:
+        is_topic = len(arguments) == 1 and function != "follower" and _NAME.fullmatch(argument)
+        raise SelectorError(str(error), f"{function}({argument}-0)" if is_topic else None) from None
     if function != "follower":
         if len(arguments) != 1:
-            raise SelectorError(f"`{function}(...)` takes one partition", f"{function}({arguments[0]})")
+            raise SelectorError(f"`{function}(...)` takes exactly one partition", f"{function}({arguments[0]})")
         return Term(function, (), partition)
     if len(arguments) != 2 or not arguments[1].isascii() or not arguments[1].isdigit() or int(arguments[1]) < 1:
         raise SelectorError("`follower(...)` takes a partition and a position from 1", f"follower({partition},1)")
@@ -151,7 +187,7 @@ def _parse_call(function: str, argument: str) -> Term:
 
 
 def text_of(term: Term) -> str:
-    """The term as a user writes it."""
+    """Return the term as a user writes it."""
     match term.kind:
         case "node":
             return term.names[0]
@@ -168,12 +204,19 @@ def text_of(term: Term) -> str:
 
 
 def resolve(selector: Selector, sight: ClusterSight, captured: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The nodes meant now, each once, in the order written. raises: SelectorError if a term matches no node now."""
+    """Return the nodes that a selector matches at this moment, each once, in the order written.
+
+    Args:
+        captured: nodes to which earlier steps had resolved, by label.
+
+    Raises:
+        SelectorError: a term matches no node at this moment.
+    """
     found: dict[str, None] = {}
     for term in selector.terms:
         nodes = _nodes_of(term, sight, captured)
         if not nodes:
-            raise SelectorError(f"{text_of(term)} names no node at this moment")
+            raise SelectorError(f"{text_of(term)} matches no node at this moment")
         found.update(dict.fromkeys(nodes))
     return tuple(found)
 
@@ -218,7 +261,7 @@ def _replicas_of(term: Term, partition: TopicPartition, sight: ClusterSight) -> 
 
 # ---------------------------------------------------------------------------------------------------------- record sets
 #
-# Sets and sequences of record names as text: `r0..r9, r15..r19`, `none`. Both ways.
+# Record names as text: `r0..r9, r15..r19`, or `none` for no record.
 
 RECORDS_MAX = 1_000_000
 
@@ -226,11 +269,15 @@ _ITEM = re.compile(r"([a-z]{1,8})(\d{1,7})(?:\s*\.\.\s*([a-z]{1,8})(\d{1,7}))?",
 
 
 class RecordSetError(ValueError):
-    """The text is not a set of records."""
+    """Raised if a text is not a set of record names."""
 
 
 def parse_record_names(text: str) -> tuple[str, ...]:
-    """`r0..r2, s5` -> (r0, r1, r2, s5), order and repetition kept. raises: RecordSetError"""
+    """Parse record names such as `r0..r2, s5`. Order and repetition are kept.
+
+    Raises:
+        RecordSetError: the text does not name records, or names too many.
+    """
     if text.strip() in ("none", ""):
         return ()
     names: list[str] = []
@@ -247,11 +294,11 @@ def _names_of(item: str, room: int) -> Iterator[str]:
     if end is None:
         last = int(first)
     elif end_prefix != prefix:
-        raise RecordSetError(f"`{item}` begins with {prefix} and ends with {end_prefix}")
+        raise RecordSetError(f"the range `{item}` has the prefix {prefix} at its start, but {end_prefix} at its end")
     else:
         last = int(end)
     if last < int(first):
-        raise RecordSetError(f"`{item}` runs backwards")
+        raise RecordSetError(f"the range `{item}` ends before it begins")
     if last - int(first) >= room:
-        raise RecordSetError(f"`{item}` stands for too many records")
+        raise RecordSetError(f"`{item}` names too many records")
     return (f"{prefix}{number}" for number in range(int(first), last + 1))

@@ -1,6 +1,7 @@
-"""A scenario as the runner and the checker see it: frozen, typed, all defaults filled in, times in microseconds.
+"""The specification of a scenario for the runner and the checker: immutable and typed, with all defaults filled in.
 
-`parse.loading.load_file` makes it from YAML; `lock.dump` writes it back so that it reads the same.
+Times are in microseconds. `parse.loading.load_file` reads a scenario from YAML. `write.lock.dump` writes it as YAML
+that `load_file` reads as an equal scenario.
 """
 
 from __future__ import annotations
@@ -19,24 +20,23 @@ from cluster.config import (
     ConsumerConfig,
     GroupConsumerConfig,
     ProducerConfig,
+    ShareConsumerConfig,
     broker_config,
-    defaults_of,
     topic_defaults,
 )
+from cluster.defaults import defaults_of
 from cluster.server.request_handlers import CpuTimes
 from replica.config import Config, TopicConfig
 from replica.frozen import dataclass
 from replica.ids import Names, TopicPartition
 from replica.log.files.disk import ServiceTime
-from replica.rules import PROFILES, Rules
+from replica.rules import DEFAULT_PROFILE, PROFILES, KafkaRelease, Rules
 from scenarios.language.diagnostics import Diagnostic
 from scenarios.language.expect import Expect
 from scenarios.language.selectors import Selector
 from scenarios.language.steps import DEFAULT, Delay, ScenarioQuestion, Step
 
 SCHEMA = 1
-PROFILE = tuple(PROFILES)[-1]
-"""The era of a file without `profile`: the newest one."""
 FIRST_CONTROLLER_ID = 1001
 
 DEFAULT_RECORD_BYTES = 100
@@ -46,19 +46,26 @@ BATCH_MAX = 100_000
 TRANSACTION_RECORDS_MAX = 10_000
 RUN_RECORDS_MAX = 10_000_000
 RUN_BYTES_MAX = 2 << 30
-"""Of all records; each replica keeps a copy on disk."""
+"""Limit for the total size of a run's records. Each replica keeps a copy on disk."""
 ABORT_EVERY_MAX = 1_000_000
 PHASES_END_US = 600_000_000
-"""The longest period of a broker's checks (PeriodicProducerExpirationCheck), a multiple of Kafka's other ones."""
+"""The longest period of a broker's periodic checks, that of PeriodicProducerExpirationCheck.
+
+It is a multiple of the periods of Kafka's other checks.
+"""
 DEFAULT_LATENCY = Delay("constant", 1000)
 
 Phases = Mapping[str, int] | Literal["random"]
-"""Microseconds by node name, below PHASES_END_US."""
+"""The phase of each node by name, in microseconds below PHASES_END_US; "random" to draw them from the seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the story comes from; recalled: from memory, not read."""
+    """The source of a scenario's story, such as an issue or an article.
+
+    Attributes:
+        recalled: whether it is quoted from memory and was not looked up.
+    """
 
     ref: str
     url: str | None = None
@@ -67,7 +74,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
-    """disk, cpu: how long they take, None for no time at all"""
+    """A broker of the cluster.
+
+    Attributes:
+        disk: how long appends and reads take; None for no time at all.
+        cpu: how long the handling of requests takes; None for no time at all.
+    """
 
     name: str
     rack: str | None = None
@@ -77,15 +89,18 @@ class BrokerSpec:
 
 
 def log_dirs_of(text: str) -> tuple[str, ...]:
-    """`d1,d2` -> (d1, d2)"""
+    """Split the value of `log.dirs`, such as `d1,d2`, into the names of the directories."""
     return tuple(part.strip() for part in text.split(","))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientQuota:
-    """What a user, a client or both may use; the name `default` stands for all without a quota of their own.
+    """The quotas of a user, of a client, or of a user's client.
 
-    quota: by Kafka's keys; None takes it away
+    The name `default` stands for all users or clients that have no quota of their own.
+
+    Attributes:
+        quota: values by Kafka's keys; None removes a quota.
     """
 
     user: str | None
@@ -101,11 +116,14 @@ class ClientQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """Brokers in file order; `config` holds broker keys for all of them and for the controller.
+    """The brokers, in the order of the file, and the controllers.
 
-    phases: of the periodic checks of nodes that were given one; "random": drawn for each node from the seed
-    heartbeats: phases of the heartbeats of brokers, likewise
-    quotas: of clients, from the start on
+    Attributes:
+        config: broker settings for all brokers and for the controller.
+        phases: phases of the nodes' periodic checks, for the nodes that have one; "random" draws them from the seed.
+        heartbeats: phases of the brokers' heartbeats, in the form of `phases`.
+        quotas: quotas of clients from the start of the run.
+        initial_controllers: the controllers that vote at first, if voters may change (kraft.version 1).
     """
 
     controllers: tuple[str, ...]
@@ -114,31 +132,40 @@ class ClusterSpec:
     phases: Phases = field(default_factory=dict)
     heartbeats: Phases = field(default_factory=dict)
     quotas: tuple[ClientQuota, ...] = ()
+    initial_controllers: tuple[str, ...] = ()
 
-    def broker_config(self, name: str, release: str = BASE_RELEASE) -> BrokerConfig:
-        """release: whose defaults count where the file says nothing"""
+    def broker_config(self, name: str, release: KafkaRelease = BASE_RELEASE) -> BrokerConfig:
+        """Return the complete configuration of a broker.
+
+        Args:
+            release: the release whose defaults apply to keys that the file does not set.
+        """
         return broker_config({**self.config, **self.brokers[name].config}, release)
 
     def log_dirs(self, name: str) -> tuple[str, ...]:
-        """Names of a broker's log directories; one without a name where `log.dirs` says nothing."""
+        """Return the names of a broker's log directories; a single empty name if `log.dirs` is not set."""
         return log_dirs_of(self.broker_config(name).log_dirs)
 
     @property
     def fetch_wait_us(self) -> int:
-        """The longest replica.fetch.wait.max.ms of all brokers."""
+        """Return the longest replica.fetch.wait.max.ms of all brokers, in microseconds."""
         return max((self.broker_config(name).replica_fetch_wait_max_ms for name in self.brokers), default=0) * 1000
 
     @property
     def producer_expiration_us(self) -> int:
-        """After which silence the first broker forgets a producer."""
+        """Return the shortest producer.id.expiration.ms of all brokers, in microseconds."""
         return min(self.broker_config(name).producer_id_expiration_ms for name in self.brokers) * 1000
 
-    def controller_config(self, release: str = BASE_RELEASE) -> BrokerConfig:
+    def controller_config(self, release: KafkaRelease = BASE_RELEASE) -> BrokerConfig:
         return broker_config(self.config, release)
 
     @property
     def ids(self) -> Mapping[str, int]:
-        """Numeric id of every broker and controller: the number in a name like `b3`, else the place in the file."""
+        """Return the numeric id of every broker and controller.
+
+        A broker's id is the number in a name such as `b3`. If not all brokers have distinct names of that form, each id
+        is the broker's position in the file.
+        """
         numbers = [int(found[1]) if (found := re.fullmatch(r"b(\d{1,3})", name)) else 0 for name in self.brokers]
         if 0 in numbers or len(set(numbers)) < len(numbers):
             numbers = list(range(1, len(self.brokers) + 1))
@@ -157,9 +184,11 @@ class ClusterSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """assignment: replicas of each partition in preference order, or None when the controller places them.
+    """A topic of the scenario.
 
-    is_made_by_step: `create_topic` makes it, so that it is not there when the run begins
+    Attributes:
+        assignment: replicas of each partition in preference order; None if the controller places them.
+        is_made_by_step: whether a `create_topic` step creates the topic, so that it is absent when the run begins.
     """
 
     name: str
@@ -176,7 +205,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSpec:
-    """Settings between two sides that differ from the network's default; None keeps the default."""
+    """Settings of the links between two sides. A setting that is None keeps the network's default."""
 
     side_a: Selector
     side_b: Selector
@@ -187,9 +216,12 @@ class LinkSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSpec:
-    """bytes_per_second None: unlimited. Later links win over earlier ones.
+    """The settings of the network. Later entries of `links` override earlier entries.
 
-    card_bytes_per_second: of every machine's network card; `cards` has those that differ, by name
+    Attributes:
+        bytes_per_second: bandwidth of each link; None for unlimited.
+        card_bytes_per_second: bandwidth of each machine's network card; None for unlimited.
+        cards: bandwidth of single network cards, by name of the node.
     """
 
     latency: Delay = DEFAULT_LATENCY
@@ -200,13 +232,13 @@ class NetworkSpec:
 
     @property
     def has_cards(self) -> bool:
-        """Only virtual time has them."""
+        """Return whether any network card is limited. Only simulated runs can limit one."""
         return self.card_bytes_per_second is not None or bool(self.cards)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """`count` records per `period_us`, evenly spaced or as a Poisson process of that mean."""
+    """The rate of a producer: `count` records per `period_us`, evenly spaced or as a Poisson process with that mean."""
 
     count: int
     period_us: int
@@ -214,31 +246,97 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordTime:
+    """The timestamp that a producer gives its records (CreateTime).
+
+    Attributes:
+        ahead_us: how far the timestamp is ahead of the producer's clock; negative if behind.
+        at_ms: a fixed timestamp in milliseconds since 1970; None to use the producer's clock.
+    """
+
+    ahead_us: int = 0
+    at_ms: int | None = None
+
+    def ms(self, clock_us: int) -> int:
+        """Return the timestamp in milliseconds of a record sent when the producer's clock shows `clock_us`."""
+        return self.at_ms if self.at_ms is not None else (clock_us + self.ahead_us) // 1000
+
+
+OwnHeaders = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFields:
+    """The fields of a producer's records besides their values.
+
+    Attributes:
+        keys: keys that the records get in turn; empty if no record has a key.
+        partition: the partition; None leaves the choice to the partitioner.
+        time: the timestamp; None for the producer's clock.
+    """
+
+    keys: tuple[str, ...] = ()
+    partition: int | None = None
+    time: RecordTime | None = None
+    headers: OwnHeaders = ()
+
+    def key_of(self, number: int) -> str | None:
+        return self.keys[number % len(self.keys)] if self.keys else None
+
+
+PLAIN_RECORDS = RecordFields()
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionPattern:
-    """records: of each transaction     abort_every: of so many transactions the last one is aborted; 0: none"""
+    """The size of a producer's transactions, and which of them it aborts.
+
+    Attributes:
+        records: number of records in each transaction.
+        abort_every: the producer aborts every transaction whose number is a multiple of this; 0 for none.
+    """
 
     records: int
     abort_every: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenRecords:
+    """The records that an application releases or rejects: those in `names`, or `ppm` millionths of all deliveries."""
+
+    names: tuple[str, ...] = ()
+    ppm: int = 0
+
+
+NO_RECORDS = ChosenRecords()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A producer, a consumer, or both: a transform. A producer without `arrival` sends only on `produce` steps.
+    """A producer, a consumer, a transform (a consumer with a producer), or a member of a share group.
 
-    prefix: of its record names (r0, r1, ...); the first producer has r, then s, u, v, w, x, y, z. A transform puts it
-        before the name of the input
-    topics: one; a consumer and a transform may read several
-    pattern: of a transform that subscribes by it; `topics` are those of the file that it describes
-    to, offsets, names_member: of a transform: the topic of its outputs, when the offsets of its inputs are committed,
-        and whether its transactions name the member of the group
-    flushes: it waits for the acks of its outputs before it polls again
-    start_us: when its process starts     stop_us: when its arrivals end (a consumer's process too); None: never
-    cpu: what its interceptors, serializers and deserializers take
-    process_us: of a consumer and a transform: how long the application works on each record before it polls again
+    A producer without `arrival` sends only in `produce` steps.
+
+    Attributes:
+        topics: the topic of a producer; a consumer or a transform may read several.
+        pattern: the regular expression of a transform that subscribes with one. `topics` are then the matching topics
+            of the file.
+        prefix: prefix of the record names (r0, r1, ...). By default the producers get r, s, u, v, w, x, y and z in
+            turn. A transform puts its prefix before the name of the input record.
+        start_us: time at which the process starts.
+        stop_us: time at which arrivals end, and at which a consumer's process ends; None for never.
+        records: the fields of a producer's records besides their values.
+        to: topic of a transform's outputs.
+        offsets: way in which a transform commits the offsets of its inputs.
+        names_member: whether a transform's transactions name the member of the group.
+        flushes: whether a transform waits for the acks of its outputs before it polls again.
+        cpu: time that interceptors, serializers and deserializers take.
+        process_us: time for which a consumer or a transform works on each record before it polls again.
+        releases, rejects: records that a member of a share group does not accept.
     """
 
     name: str
-    kind: Literal["producer", "consumer", "transform"]
+    kind: Literal["producer", "consumer", "transform", "share_consumer"]
     topics: tuple[str, ...]
     pattern: str = ""
     config: Mapping[str, str] = field(default_factory=dict)
@@ -248,6 +346,7 @@ class Workload:
     batch: int = 1
     start_us: int = 0
     stop_us: int | None = None
+    records: RecordFields = PLAIN_RECORDS
     transaction: TransactionPattern | None = None
     to: str = ""
     offsets: CommitOrder = "in-transaction"
@@ -255,23 +354,26 @@ class Workload:
     flushes: bool = True
     cpu: ClientCpuTimes = NO_TIME
     process_us: int = 0
+    releases: ChosenRecords = NO_RECORDS
+    rejects: ChosenRecords = NO_RECORDS
 
     @property
     def topic(self) -> str:
-        """Of a client that has one."""
+        """Return the topic of a client that has exactly one."""
         (topic,) = self.topics
         return topic
 
-    def producer_config(self, release: str = BASE_RELEASE) -> ProducerConfig:
-        """Typed, after what KafkaProducer derives itself."""
-        return producer_config_from({**defaults_of(ProducerConfig, release), **self._of(ProducerConfig)})
+    def producer_config(self, release: KafkaRelease = BASE_RELEASE) -> ProducerConfig:
+        """Return the typed configuration, with the values that KafkaProducer derives itself."""
+        return producer_config_from(self._of(ProducerConfig), release)
 
-    def consumer_config(self) -> ConsumerConfig:
-        schema = GroupConsumerConfig if self.kind == "transform" else ConsumerConfig
-        return schema.from_mapping(self._of(schema))
+    def consumer_config(self, release: KafkaRelease = BASE_RELEASE) -> ConsumerConfig:
+        of_members = {"transform": GroupConsumerConfig, "share_consumer": ShareConsumerConfig}
+        schema = of_members.get(self.kind, ConsumerConfig)
+        return schema.from_mapping({**defaults_of(schema, release), **self._of(schema)})
 
     def _of(self, schema: type[Config]) -> Mapping[str, str]:
-        """The keys that a client knows: those of a transform are of two."""
+        """Return the settings that belong to `schema`. A transform has settings of a producer and of a consumer."""
         if self.kind != "transform":
             return self.config
         known = schema.keys()
@@ -279,12 +381,16 @@ class Workload:
 
 
 LAST_ACK_ROOM_US = 1_000_000
-"""Room between the last arrival of a producer without `stop` and the end of the run."""
+"""Time between the last arrival of a producer without `stop` and the end of the run, so that acks arrive in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One runnable scenario: a file, or one of its variants with the patch already applied (`variant` says which)."""
+    """A scenario that can be run: a file, or one of its variants with the patch applied.
+
+    Attributes:
+        variant: id of the variant; None for the file itself.
+    """
 
     id: str
     title: str
@@ -296,8 +402,8 @@ class Scenario:
     tags: tuple[str, ...] = ()
     seed: int
     duration_us: int
-    profile: str = PROFILE
-    rules: Rules = PROFILES[PROFILE]
+    profile: str = DEFAULT_PROFILE
+    rules: Rules = PROFILES[DEFAULT_PROFILE]
     cluster: ClusterSpec
     topics: Mapping[str, TopicSpec]
     network: NetworkSpec = field(default_factory=NetworkSpec)
@@ -310,12 +416,15 @@ class Scenario:
         return tuple(topic for topic in self.topics.values() if not topic.is_made_by_step)
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """The topic's keys over the cluster-wide defaults of the brokers."""
+        """Return the configuration of a topic: its own keys over the defaults of the brokers."""
         defaults = topic_defaults(self.cluster.controller_config(self.rules.release))
         return defaults.with_own(self.topics[topic].config)
 
     def sends_until_us(self, producer: Workload) -> int:
-        """Arrivals of `rate` and `poisson` end before this moment: by default in time for acks within the run."""
+        """Return the time at which the `rate` or `poisson` arrivals of a producer end.
+
+        Without `stop`, that is early enough for the last acks to arrive within the run.
+        """
         if producer.stop_us is not None:
             return min(producer.stop_us, self.duration_us)
         return self.duration_us - min(LAST_ACK_ROOM_US, self.duration_us // 10)
@@ -334,19 +443,21 @@ class Scenario:
 
     @property
     def run_name(self) -> str:
-        """`acks1-leader-kill` or `acks1-leader-kill-acks-all`: the run folder's last part."""
+        """Return the end of the run folder's name, such as `acks1-leader-kill` or `acks1-leader-kill-acks-all`."""
         return self.id if self.variant is None else f"{self.id}-{self.variant}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioFile:
-    """Everything one file holds: the scenario itself and its variants, all resolved; `warnings` of the linter."""
+    """The contents of one file: the scenario, its variants and the linter's warnings, all defaults filled in."""
 
     path: str
     text: str
     scenario: Scenario
     variants: Mapping[str, Scenario] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    config_files: Mapping[str, str] = field(default_factory=dict)
+    """The text of each file that a `config_file` names, by file name."""
 
     @property
     def all(self) -> tuple[Scenario, ...]:

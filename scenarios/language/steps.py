@@ -1,8 +1,7 @@
-"""The steps of a timeline: when they happen, how often, and what each does, which verbs/ declares."""
+"""The steps of a timeline: when and how often each happens. The package `verbs` declares what a step does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import field
 from enum import Enum
 from typing import Any, ClassVar, Literal
@@ -11,17 +10,25 @@ from replica.frozen import dataclass
 from scenarios.language.expect import StateTest
 
 DEFAULT = "default"
-"""In a file, instead of the value of a dynamic setting: back to what it is by itself."""
+"""The word in a file that resets a dynamic setting to its default."""
 
 Direction = Literal["both", "to", "from"]
-"""Relative to the first side of `between`: `to` stops what travels to it, `from` what it sends."""
+"""A direction relative to the first side of `between`: `to` affects messages sent to it, `from` those that it sends."""
+
+
+MODIFIERS = ("at", "when", "timeout", "every", "times", "for", "as")
+"""The keys of a step besides its verb."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """How long a message travels, microseconds.
+    """The time that a message travels.
 
-    constant: least_us    uniform: least_us .. least_us + spread_us    exponential: least_us + Exp(mean spread_us)
+    | kind | microseconds |
+    |---|---|
+    | constant | least_us |
+    | uniform | between least_us and least_us + spread_us |
+    | exponential | least_us plus an exponential delay with the mean spread_us |
     """
 
     kind: Literal["constant", "uniform", "exponential"]
@@ -30,33 +37,41 @@ class Delay:
 
 
 class Payload:
-    """What a step does: one subclass for each verb. undoable: `for` can undo it"""
+    """The action of a step, with one subclass for each verb.
+
+    Attributes:
+        verb: the key of the action in a file.
+        undoable: whether `for` can undo the action.
+    """
 
     __slots__ = ()
     verb: ClassVar[str]
     undoable: ClassVar[bool]
 
     def sentence(self) -> str:
-        """In the imperative: `kill leader(t-0)`."""
+        """Return a description in the imperative, such as `kill leader(t-0)`."""
         raise NotImplementedError
 
     def tree(self) -> Any:
-        """What stands behind the verb in a file."""
+        """Return the value of the verb's key in the form that a scenario file has."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """At this instant of virtual time; steps of the same instant happen in the order of the file."""
+    """A trigger at a moment of virtual time. Steps of the same moment happen in the order of the file."""
 
     at_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """As soon as the state is so. Armed once the previous step of the list has fired (the first one: at 0).
+    """A trigger that fires as soon as a condition holds.
 
-    timeout_us: after arming; None waits to the end of the run. Running out of time is a failed check.
+    It is armed once the previous step of the timeline has fired; the first step is armed at time 0.
+
+    Attributes:
+        timeout_us: time after arming at which the step counts as a failed check; None waits until the end of the run.
     """
 
     state: StateTest
@@ -65,11 +80,15 @@ class When:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One line of the timeline.
+    """One step of the timeline.
 
-    index: position in the timeline, from 0     label: `as`, else None
-    every_us, times: fire `times` times, `every_us` apart, the first time at the trigger
-    for_us: undo it after that long             line: in the scenario's file, from 1 (0: unknown)
+    Attributes:
+        index: position in the timeline, from 0.
+        label: the value of the step's `as`; None without one.
+        every_us: time between repetitions; None if the step is not repeated.
+        times: how often the step fires, the first time at the trigger.
+        for_us: time after which the step is undone; None if it is not.
+        line: line in the scenario's file, from 1; 0 if unknown.
     """
 
     index: int
@@ -87,13 +106,13 @@ class Step:
 
     @property
     def name(self) -> str:
-        """Name of the fault in the trace: its `as`, else verb-N with N counted from 1."""
+        """Return the name of the fault in the trace: the step's label, or else VERB-N, where N counts from 1."""
         return self.label or f"{self.verb}-{self.index + 1}"
 
 
 # ------------------------------------------------------------------------------------------------------------ questions
 #
-# A scenario's own questions of predict mode: typed, frozen. What is asked about the run is answered from its trace.
+# Questions that a scenario asks in predict mode. Answers about the run are computed from its trace.
 
 QUESTIONS_MAX = 8
 CHOICES_MAX = 6
@@ -101,7 +120,7 @@ QUESTION_CHARACTERS_MAX = 300
 
 
 class NamedThing(Enum):
-    """What the value of an answer's key names."""
+    """The kind of thing that the value of an `answer_from` key refers to."""
 
     PARTITION = "a partition"
     RECORD = "a record"
@@ -110,9 +129,11 @@ class NamedThing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AnswerKind:
-    """One thing that a trace can answer.
+    """A kind of answer that can be computed from a trace.
 
-    has_moment: it changes during the run, so `by` may say when it is looked at
+    Attributes:
+        names: the kind of thing that the value of the key refers to.
+        has_moment: whether the answer changes during the run, so that `by` may give a time.
     """
 
     names: NamedThing
@@ -130,12 +151,21 @@ ANSWER_KINDS = {
         NamedThing.RECORDS, False, "{number_of: lost}", "How many records are of that kind (as in `expect`, `records`)."
     ),
 }
-"""By the key of `answer_from`. `by` means the state at that time, the end of the run without it."""
+"""Kinds of answers by the key of `answer_from`.
+
+An answer is the state at the time `by`, or at the end of the run without `by`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerFromTrace:
-    """of: `t-0`, `r12` or `lost`, by the kind     by_us None: at the end of the run"""
+    """An answer that is computed from the trace.
+
+    Attributes:
+        kind: a key of ANSWER_KINDS.
+        of: the thing asked about, such as `t-0`, `r12` or `lost`.
+        by_us: the time asked about; None for the end of the run.
+    """
 
     kind: str
     of: str
@@ -144,7 +174,10 @@ class AnswerFromTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioQuestion:
-    """Asked at `at_us`, or before the first event called `before`. The answer is one of `choices`, or in the trace."""
+    """A question asked at `at_us`, or before the first event named `before`.
+
+    The answer is one of `choices`, or it is computed from the trace.
+    """
 
     ask: str
     at_us: int | None = None
@@ -153,9 +186,3 @@ class ScenarioQuestion:
     answer: str | None = None
     answer_from: AnswerFromTrace | None = None
     because: str | None = None
-
-
-def answer_table(kinds: Iterable[tuple[str, AnswerKind]]) -> str:
-    """The table of LANGUAGE.md."""
-    rows = (f"| `{name}` | {kind.names.value} | {kind.doc} | `{kind.example}` |\n" for name, kind in kinds)
-    return "| `answer_from` | names | answer | example |\n|---|---|---|---|\n" + "".join(rows)

@@ -1,4 +1,4 @@
-"""The static half of a scenario: era, cluster, topics, network."""
+"""Readers of the static parts of a scenario: era, cluster, topics and network."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from itertools import count
 
 from cluster.config import BrokerConfig
-from cluster.dynamic_keys import PREFIXES_WITHOUT_EFFECT, WITHOUT_EFFECT
+from cluster.known_keys import BROKER_KEYS, BROKER_RACK, TOPIC_KEYS
 from cluster.server.request_handlers import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, Config, ConfigError, TopicConfig
 from replica.log.files.disk import ServiceTime
-from replica.rules import PROFILES, Rules, Switch, contradiction
+from replica.rules import DEFAULT_PROFILE, PROFILES, KafkaRelease, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place, did_you_mean
 from scenarios.language.selectors import NO_NODES
 from scenarios.language.spec import (
     DEFAULT_LATENCY,
     PARTITIONS_MAX,
     PHASES_END_US,
-    PROFILE,
     BrokerSpec,
     ClientQuota,
     ClusterSpec,
@@ -31,10 +30,11 @@ from scenarios.language.spec import (
 )
 from scenarios.language.steps import Delay
 from scenarios.language.values.links import SERVICE_TIME_KEYS, read_delay, read_service_time, read_sides
-from scenarios.language.values.reading import SLUG, Fields, Reader
-from scenarios.language.values.scope import ANY_NODE, BROKER, Scope
+from scenarios.language.values.reading import SLUG, Fields, Reader, plain_text
+from scenarios.language.values.scope import ANY_NODE, BROKER, CONTROLLER, Scope
 from scenarios.language.values.synonyms import CLUSTER_FIELDS, NETWORK_FIELDS, inside_cluster, own_config
-from scenarios.language.values.yaml_source import Mapping, Node, Scalar
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar, described
+from scenarios.language.values.yaml_source import Sequence as SequenceNode
 from scenarios.language.verbs.cluster import SetQuota
 
 BROKERS_MAX = 31
@@ -42,6 +42,8 @@ LOG_DIRS_MAX = 8
 CPU_KEYS = ("request", "produce", "fetch", "replicate", "connection", "connections_per_poll")
 
 CONTROLLERS = (1, 3, 5)
+CONTROLLERS_MAX = 7
+VOTERS_CHANGE_SINCE = KafkaRelease(3, 9)
 RESERVED_NAMES = ("all", "none", "nobody", "preferred", "controller", "brokers", "clients")
 
 _NAMES_OF_BROKERS = {
@@ -61,8 +63,8 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
-    """`profile` and `protocol`: the era, and its rules with the switches that the file flips."""
-    profile = fields.read("profile", lambda n, p: _read_profile(reader, n, p), PROFILE)
+    """Read `profile` and `protocol`. Return the era, and its rules with the switches that the file changes."""
+    profile = fields.read("profile", lambda n, p: _read_profile(reader, n, p), DEFAULT_PROFILE)
     changed = fields.read("protocol", lambda n, p: _read_switches(reader, n, p), {})
     rules = PROFILES[profile].changed(changed)
     excluded = contradiction(rules)
@@ -74,15 +76,18 @@ def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
 
 
 def _read_profile(reader: Reader, node: Node, path: str) -> str:
-    """A release without an era of its own hears its neighbours: the nearest spelling may lack half of its rules."""
+    """Read the name of an era.
+
+    The error for a release that no era is named after lists the eras before and after that release. The era with the
+    most similar name may lack half of the release's rules.
+    """
     release = _RELEASE.fullmatch(node.text) if isinstance(node, Scalar) and node.text not in PROFILES else None
     if release is None:
         return reader.choice(node, path, "`profile`", tuple(PROFILES))
-    given = (int(release[1]), int(release[2]))
-    eras = {name: tuple(map(int, name.removeprefix("kafka-").split("."))) for name in PROFILES}
-    same = next((name for name, era in eras.items() if era == given), None)
-    before = [name for name, era in eras.items() if era < given]
-    after = [name for name, era in eras.items() if era > given]
+    given = KafkaRelease(int(release[1]), int(release[2]))
+    before = [name for name, rules in PROFILES.items() if rules.release < given]
+    after = [name for name, rules in PROFILES.items() if rules.release > given]
+    same = given.era if len(before) + len(after) < len(PROFILES) else None
     notes = [f"help: one of {', '.join(PROFILES)}"]
     if same is not None:
         label = ""
@@ -94,7 +99,7 @@ def _read_profile(reader: Reader, node: Node, path: str) -> str:
         label = f"the newest era is `{before[-1]}`" if before else f"the oldest era is `{after[0]}`"
     title = f"`profile` cannot be `{release[0]}`"
     reader.error("E110", title, node.place, path=path, suggestion=same, label=label, notes=notes)
-    return PROFILE
+    return DEFAULT_PROFILE
 
 
 def _read_switches(reader: Reader, node: Node, path: str) -> dict[str, Switch]:
@@ -115,19 +120,19 @@ def _read_switches(reader: Reader, node: Node, path: str) -> dict[str, Switch]:
 
 
 def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> bool:
-    """Checks the name of a broker, controller or client, and that it is unique."""
+    """Check the name of a new broker, controller or client, and that it is unique. Return whether it can be used."""
     if not scope.reader.check_slug(name, node.place, path, f"the name of a {kind}"):
         scope.refused.append(name)
         return False
     if name in RESERVED_NAMES:
         scope.refused.append(name)
-        scope.reader.error("E113", f"`{name}` is a word of the language, not a name", node.place, path=path)
+        scope.reader.error("E113", f"`{name}` is a reserved word and cannot be a name", node.place, path=path)
         return False
     if name in scope.nodes:
         unnamed = f"help: the file names no controller, so it is called `{name}`; `controllers: [...]` renames it"
         scope.reader.error(
             "E134",
-            f"the name `{name}` is taken: nodes and clients share one space",
+            f"the name `{name}` is already used: all nodes and clients need different names",
             node.place,
             path=path,
             notes=[unnamed] if name == scope.unnamed_controller else [],
@@ -137,22 +142,27 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
 
 
 def read_cluster(scope: Scope, node: Node, path: str, rules: Rules, beside: tuple[str, ...]) -> ClusterSpec:
-    """beside: the fields of the file that stand beside `cluster`"""
+    """Read the `cluster` block.
+
+    Args:
+        beside: names of the top-level fields, for errors about a field in the wrong block.
+    """
     reader = scope.reader
     fields = reader.fields(
         node, path, "`cluster`", CLUSTER_FIELDS, {"brokers": "{b1: {}}"}, elsewhere=inside_cluster(beside)
     )
+    config, common_rack = _read_config(scope, fields)
     found = fields.get("brokers")
-    brokers = {} if found is None else _read_brokers(scope, *found)
+    brokers = {} if found is None else _read_brokers(scope, *found, common_rack)
     controllers: list[str] = []
     found = fields.get("controllers")
     if found is not None:
-        controllers = _read_controllers(scope, *found, rules)
+        controllers = _read_controllers(scope, *found, rules, of_voters="initial_controllers" not in fields)
     else:
         controllers = [_unnamed_controller(scope.brokers)]
         scope.unnamed_controller = controllers[0]
     scope.controllers = controllers
-    config = fields.read("config", lambda n, p: _read_config(reader, n, p), {})
+    initial = fields.read("initial_controllers", lambda n, p: _read_initial_controllers(scope, n, p, rules), ())
     for name, broker in brokers.items():
         _read_log_dirs(scope, name, {**config, **broker.config}, f"{path}.brokers.{name}", fields.place)
         _check_whole(
@@ -162,15 +172,14 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules, beside: tupl
     checking = ANY_NODE if has_quorum else BROKER
     phases = fields.read("phases", lambda n, p: _read_phases(scope, n, p, "phases", checking), {})
     heartbeats = fields.read("heartbeats", lambda n, p: _read_phases(scope, n, p, "heartbeats", BROKER), {})
-    if heartbeats and not has_quorum:
-        label = "they need `membership: registration`"
-        title = "brokers send no heartbeats in the ZooKeeper era"
-        reader.error("E120", title, fields.key_place("heartbeats"), path=f"{path}.heartbeats", label=label)
     quotas = fields.read("quotas", lambda n, p: _read_quotas(scope, n, p), ())
-    if quotas and not has_quorum:
-        label = "they need `membership: registration`"
-        title = "quotas of clients are not yet supported in the ZooKeeper era"
-        reader.error("E120", title, fields.key_place("quotas"), path=f"{path}.quotas", label=label)
+    for name, value, title in (
+        ("heartbeats", heartbeats, "brokers send no heartbeats in the ZooKeeper era"),
+        ("quotas", quotas, "quotas of clients are not yet supported in the ZooKeeper era"),
+    ):
+        if value and not has_quorum:
+            label = "they need `membership: registration`"
+            reader.error("E120", title, fields.key_place(name), path=f"{path}.{name}", label=label)
     return ClusterSpec(
         controllers=tuple(controllers),
         brokers=brokers,
@@ -178,24 +187,36 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules, beside: tupl
         phases=phases,
         heartbeats=heartbeats,
         quotas=quotas,
+        initial_controllers=initial,
     )
 
 
-def _read_config(reader: Reader, node: Node, path: str) -> dict[str, str]:
-    """Settings as in a server.properties. Paths of `log.dirs` become names: a broker's logs are in its own folder."""
-    given = node.entries if isinstance(node, Mapping) else ()
-    others = {key for key in given if key.startswith(PREFIXES_WITHOUT_EFFECT)}
-    config = reader.config(
-        node, path, BrokerConfig, other_names=_NAMES_OF_BROKERS, without_effect=WITHOUT_EFFECT | others
-    )
+def _read_config(scope: Scope, fields: Fields) -> tuple[dict[str, str], str | None]:
+    """Read settings in the form of a server.properties.
+
+    Paths in `log.dirs` are replaced by names, since the logs of a broker lie in its own folder.
+
+    Returns:
+        The settings, and the value of `broker.rack`, None if it is not set.
+    """
+    reader = scope.reader
+    found = reader.config_node(fields)
+    if found is None:
+        return {}, None
+    node, path = found
+    rack = None
+    if isinstance(node, Mapping) and BROKER_RACK in node.entries:
+        rack = _read_rack(scope, node.entries[BROKER_RACK][1], f"{path}.{BROKER_RACK}")
+        node = Mapping(node.place, {key: entry for key, entry in node.entries.items() if key != BROKER_RACK})
+    config = reader.config(node, path, BrokerConfig, other_names=_NAMES_OF_BROKERS, known=BROKER_KEYS)
     paths = [part.strip() for part in config.get("log.dirs", "").split(",")]
     if all("/" in part or "\\" in part for part in paths):
-        reader.without_effect.setdefault("log.dirs", reader.places[f"{path}.log.dirs"])
         if len(paths) == 1:
+            reader.inert["neutral"].setdefault("log.dirs", reader.places[f"{path}.log.dirs"])
             del config["log.dirs"]
         else:
             config["log.dirs"] = ",".join(f"d{number}" for number in range(1, len(paths) + 1))
-    return config
+    return config, rack
 
 
 def _read_quotas(scope: Scope, node: Node, path: str) -> tuple[ClientQuota, ...]:
@@ -205,26 +226,34 @@ def _read_quotas(scope: Scope, node: Node, path: str) -> tuple[ClientQuota, ...]
 
 
 def _unnamed_controller(brokers: Sequence[str]) -> str:
-    """The controller's name where the file names none: c1, unless a broker has that name."""
+    """Return the controller's name if the file names none: c1, or the next number that no broker has."""
     return next(name for number in count(1) if (name := f"c{number}") not in brokers)
 
 
-def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
+def _read_brokers(scope: Scope, node: Node, path: str, common_rack: str | None) -> dict[str, BrokerSpec]:
     reader = scope.reader
     brokers: dict[str, BrokerSpec] = {}
-    for name, key_node, value, value_path in reader.entries(node, path, "`brokers`", "{}"):
+    example = "such as {b1: {}, b2: {}, b3: {}}" if isinstance(node, Scalar) else "{}"
+    for name, key_node, value, value_path in reader.entries(node, path, "`brokers`", example):
         if not new_node(scope, name, key_node, value_path, "broker"):
             continue
         scope.brokers.append(name)
-        known = ("rack", "disk", "cpu", "config")
+        known = ("rack", "disk", "cpu", "config", "config_file")
         fields = reader.fields(value, value_path, f"broker `{name}`", known, elsewhere=own_config(BrokerConfig))
         disk = fields.read("disk", lambda n, p: _read_disk(reader, n, p), None)
         cpu = fields.read("cpu", lambda n, p: _read_cpu(reader, n, p), None)
-        rack = fields.read("rack", lambda n, p: _read_rack(scope, n, p), None)
-        config = fields.read("config", lambda n, p: _read_config(reader, n, p), {})
+        config, rack = _read_config(scope, fields)
+        rack = fields.read("rack", lambda n, p: _read_rack(scope, n, p), rack or common_rack)
+        if rack is not None:
+            scope.racks.setdefault(rack, []).append(name)
         brokers[name] = BrokerSpec(name=name, rack=rack, disk=disk, cpu=cpu, config=config)
     if isinstance(node, Mapping) and not 1 <= len(node.entries) <= BROKERS_MAX:
-        reader.error("E140", f"{len(node.entries)} brokers; allowed are 1 to {BROKERS_MAX}", node.place, path=path)
+        reader.error(
+            "E140",
+            f"the cluster has {len(node.entries)} brokers; 1 to {BROKERS_MAX} are allowed",
+            node.place,
+            path=path,
+        )
     return brokers
 
 
@@ -243,12 +272,12 @@ def _read_phases(scope: Scope, node: Node, path: str, key: str, whose: str) -> P
         scope.check_node(name, key_node.place, value_path, whose)
         phases[name] = reader.time(value, value_path, f"the phase of `{name}`")
         if phases[name] >= PHASES_END_US:
-            reader.error("E112", f"the phase of `{name}` is not below 10 minutes", value.place, path=value_path)
+            reader.error("E112", f"the phase of `{name}` must be below 10 minutes", value.place, path=value_path)
     return phases
 
 
 def _read_log_dirs(scope: Scope, name: str, config: MappingType[str, str], path: str, place: Place) -> None:
-    """Each becomes a directory, so only plain names will do."""
+    """Check the names in `log.dirs` of a broker. Each becomes a directory, so only plain names are allowed."""
     names = log_dirs_of(config.get("log.dirs", ""))
     scope.log_dirs[name] = names
     if names == ("",):
@@ -285,33 +314,61 @@ def _read_cpu(reader: Reader, node: Node, path: str) -> CpuTimes:
 def _read_rack(scope: Scope, node: Node, path: str) -> str:
     rack = scope.reader.text(node, path, "`rack`")
     if isinstance(node, Scalar) and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", rack):
-        scope.reader.error("E113", f"a rack cannot be called `{rack[:80]}`", node.place, path=path)
-    elif rack not in scope.racks:
-        scope.racks.append(rack)
+        label = "a placeholder: write the name that stands for it" if "${" in rack else ""
+        scope.reader.error("E113", f"a rack cannot be called `{rack[:80]}`", node.place, path=path, label=label)
     return rack
 
 
-def _read_controllers(scope: Scope, node: Node, path: str, rules: Rules) -> list[str]:
+def _read_initial_controllers(scope: Scope, node: Node, path: str, rules: Rules) -> tuple[str, ...]:
+    """Read the controllers that vote at first; all others are observers until a step adds them as voters (KIP-853)."""
+    names = []
+    for item, item_path in scope.reader.items(node, path, "`initial_controllers`"):
+        name = scope.reader.text(item, item_path, "a controller")
+        if isinstance(item, Scalar):
+            scope.check_node(name, item.place, item_path, CONTROLLER)
+            names.append(name)
+    if rules.release < VOTERS_CHANGE_SINCE:
+        title = "the voters of a quorum do not change before Kafka 3.9"
+        label = f"leave it out, or take `profile: {VOTERS_CHANGE_SINCE.era}` or a later one"
+        scope.reader.error("E120", title, node.place, path=path, label=label)
+    elif len(set(names)) < len(names):
+        scope.reader.error("E112", "`controllers` names a controller twice", node.place, path=path)
+    return tuple(names)
+
+
+def _read_controllers(scope: Scope, node: Node, path: str, rules: Rules, *, of_voters: bool) -> list[str]:
+    """Read the names of the controllers.
+
+    Args:
+        of_voters: whether all controllers vote. If so, there must be 1, 3 or 5.
+    """
     names: list[str] = []
-    for item, item_path in scope.reader.items(node, path, "`controllers`"):
+    count = min(int(node.text[:2]), CONTROLLERS_MAX) if isinstance(node, Scalar) and node.text.isdigit() else 0
+    meant = list(node.entries)[:CONTROLLERS_MAX] if isinstance(node, Mapping) else []
+    meant = meant or [f"c{number}" for number in range(1, count + 1)]
+    example = f"write [{', '.join(meant)}]" if meant else ""
+    items = scope.reader.items(node, path, "`controllers`", example)
+    if not items and not node.is_nothing:
+        return names
+    for item, item_path in items:
         name = scope.reader.text(item, item_path, "a controller")
         if isinstance(item, Scalar) and new_node(scope, name, item, item_path, "controller"):
             names.append(name)
     if len(names) > 1 and rules.membership == "zk-session":
         scope.reader.error(
             "E111",
-            "several controllers in the ZooKeeper era",
+            "a cluster of the ZooKeeper era cannot name several controllers",
             node.place,
             path=path,
-            label="there the name stands for the registry, and one of the brokers controls",
+            label="in that era the name stands for ZooKeeper, and a broker is the controller",
         )
-    elif len(names) not in CONTROLLERS:
+    elif len(names) not in (CONTROLLERS if of_voters else range(1, CONTROLLERS_MAX + 1)):
         scope.reader.error(
             "E112",
-            f"{len(names)} controllers; a quorum has 1, 3 or 5",
+            f"a quorum has {'1, 3 or 5' if of_voters else f'1 to {CONTROLLERS_MAX}'} controllers, not {len(names)}",
             node.place,
             path=path,
-            label="an even number of voters tolerates as many failures as one voter fewer",
+            label="an even number of voters tolerates as many failures as one voter fewer" if of_voters else "",
         )
     return names
 
@@ -319,7 +376,12 @@ def _read_controllers(scope: Scope, node: Node, path: str, rules: Rules) -> list
 def _check_whole(
     reader: Reader, path: str, schema: type[Config], values: MappingType[str, str], other_path: str = ""
 ) -> None:
-    """Rules that tie several keys of one block together."""
+    """Report a rule that several keys of one configuration break together.
+
+    Args:
+        path: path of the configuration block.
+        other_path: path of a second block that may hold the key, for the position of the error.
+    """
     try:
         schema.from_mapping(values)
     except ConfigError as error:
@@ -333,10 +395,15 @@ def _check_whole(
 # ------------------------------------------------------------------------------------------------------------ topics
 
 
-def why_no_topic(name: str) -> str | None:
-    """Why a topic cannot have that name; None if it can.
+_A_TOPIC = 'such as {t: {partitions: 1, config: "what `kafka-topics.sh --describe` has after `Configs:`"}}'
 
-    Topic.validate (Kafka): the name becomes a directory, so this rule also keeps runs inside their folder.
+
+def why_no_topic(name: str) -> str | None:
+    """Return the reason why a topic cannot have that name; None if it can.
+
+    The name becomes a directory, so this rule also keeps a run inside its folder.
+
+    Source: Topic.validate
     """
     if name.startswith("__"):
         return "names with __ are Kafka's own"
@@ -348,7 +415,11 @@ def why_no_topic(name: str) -> str | None:
 def read_topics(scope: Scope, node: Node, path: str, cluster: ClusterSpec) -> dict[str, TopicSpec]:
     reader = scope.reader
     topics: dict[str, TopicSpec] = {}
-    for name, key_node, value, value_path in reader.entries(node, path, "`topics`", "{partitions: 1}"):
+    example = "{partitions: 1}"
+    if isinstance(node, Scalar):
+        is_name = re.fullmatch("[A-Za-z][A-Za-z0-9_-]{0,40}", node.text)
+        example = described(node.text) or (f"write {{{node.text}: {example}}}" if is_name else _A_TOPIC)
+    for name, key_node, value, value_path in reader.entries(node, path, "`topics`", example):
         if why := why_no_topic(name):
             reader.error("E113", f"a topic cannot be called `{name[:80]}`", key_node.place, path=path, label=why)
             scope.refused.append(name)
@@ -357,7 +428,9 @@ def read_topics(scope: Scope, node: Node, path: str, cluster: ClusterSpec) -> di
         scope.topics[name] = topics[name].partitions
     total = sum(topic.partitions for topic in topics.values())
     if total > PARTITIONS_MAX:
-        reader.error("E140", f"{total} partitions; allowed are {PARTITIONS_MAX}", node.place, path=path)
+        reader.error(
+            "E140", f"the topics have {total} partitions; at most {PARTITIONS_MAX} are allowed", node.place, path=path
+        )
     return topics
 
 
@@ -367,20 +440,24 @@ def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: Cluster
         node,
         path,
         f"topic `{name}`",
-        ("partitions", "replication_factor", "config"),
+        ("partitions", "replication_factor", "config", "config_file"),
         {"partitions": "1"},
         elsewhere=own_config(TopicConfig),
+        example=_partitions_meant(node),
     )
-    config = fields.read("config", lambda n, p: reader.config(n, p, TopicConfig, other_names=_NAMES_OF_TOPICS), {})
+    given = reader.config_node(fields)
+    config = {}
+    if given is not None:
+        config = reader.config(*given, TopicConfig, other_names=_NAMES_OF_TOPICS, known=TOPIC_KEYS)
     found = fields.get("partitions")
     if found is not None and isinstance(found[0], Mapping):
         assignment = _read_assignment(scope, found[0], found[1])
         if "replication_factor" in fields:
             reader.error(
                 "E111",
-                "`replication_factor` beside an explicit assignment",
+                "`replication_factor` cannot be given with an explicit assignment",
                 fields.key_place("replication_factor"),
-                label="the assignment says it already",
+                label="the assignment determines it",
                 path=f"{path}.replication_factor",
             )
         factor = len(assignment[0]) if assignment else 1
@@ -391,10 +468,18 @@ def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: Cluster
     default = min(int(cluster.config.get("default.replication.factor", "1")), max(1, len(cluster.brokers)))
     factor = fields.read(
         "replication_factor",
-        lambda n, p: reader.integer(n, p, "`replication_factor`", 1, max(1, len(cluster.brokers))),
+        lambda n, p: reader.integer(n, p, "`replication_factor`", 1, len(cluster.brokers) or BROKERS_MAX),
         default,
     )
     return TopicSpec(name=name, partitions=partitions, assignment=None, replication_factor=factor, config=config)
+
+
+def _partitions_meant(node: Node) -> str:
+    """Return what to write for `t: 3` and for `t: [b1, b2, b3]`; nothing for another value."""
+    replicas = [plain_text(item) or "" for item in node.items] if isinstance(node, SequenceNode) else []
+    if replicas and all(replicas):
+        return f"write {{partitions: {{0: [{', '.join(replicas)}]}}}}"
+    return f"write {{partitions: {node.text}}}" if isinstance(node, Scalar) and node.text.isdigit() else ""
 
 
 def _read_assignment(scope: Scope, node: Mapping, path: str) -> tuple[tuple[str, ...], ...]:
@@ -407,7 +492,7 @@ def _read_assignment(scope: Scope, node: Mapping, path: str) -> tuple[tuple[str,
             for item, item_path in reader.items(value, value_path, "replicas")
         ]
         if len(set(names)) < len(names):
-            reader.error("E134", f"partition {key} has a broker twice", value.place, path=value_path)
+            reader.error("E134", f"partition {key} lists a broker twice", value.place, path=value_path)
         if not names:
             reader.error("E111", f"partition {key} has no replica", key_node.place, path=value_path)
         replicas[number] = tuple(names)
@@ -426,7 +511,12 @@ def read_network(scope: Scope, node: Node, path: str) -> NetworkSpec:
     jitter = fields.time("jitter", 0)
     if jitter:
         if latency.kind != "constant":
-            reader.error("E111", "`jitter` beside a latency that already varies", fields.key_place("jitter"), path=path)
+            reader.error(
+                "E111",
+                "`jitter` cannot be given with a latency that already varies",
+                fields.key_place("jitter"),
+                path=path,
+            )
         latency = Delay("uniform", latency.least_us, jitter)
     bandwidth = fields.bandwidth("bandwidth", None)
     found = fields.get("links")

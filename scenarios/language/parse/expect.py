@@ -1,6 +1,8 @@
-"""The `expect` block."""
+"""Readers of the `expect` block."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from replica.errors import ERRORS_WITHOUT_A_NUMBER, ErrorCode
 from replica.trace.events import CLASS_OF_EVENT
@@ -22,21 +24,28 @@ from scenarios.language.expect import (
     columns_of,
     value_kind,
 )
-from scenarios.language.values.condition_reading import read_logs, read_records, read_state
-from scenarios.language.values.reading import Fields
+from scenarios.language.values.condition_reading import (
+    one_level_up,
+    read_logs,
+    read_records,
+    read_state,
+)
+from scenarios.language.values.reading import Fields, parse_time
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence
 
+A_DIVERGENCE = "such as {t-0: {offsets: [10], replicas: [b1, b2]}}"
 _FIELDS = ("verdict", "records", "logs", "diverged", "state", "events", "errors", "latency", "unavailable")
-_EVENT_FIELDS = ("event", "never", "between", "after", "before", "count")
 _ERROR_FIELDS = ("count", "first_after", "first_before", "last_after", "last_before")
 
 
 def read_expect(scope: Scope, node: Node, path: str) -> Expect:
     reader = scope.reader
-    fields = reader.fields(node, path, "`expect`", _FIELDS)
+    example = "such as {verdict: ok, records: {lost: none}}"
+    fields = reader.fields(node, path, "`expect`", _FIELDS, example=example, elsewhere=one_level_up(scope, node))
     return Expect(
         verdict=fields.read("verdict", lambda n, p: _verdict(scope, n, p), ()),
+        verdict_is_written="verdict" in fields,
         records=fields.read("records", lambda n, p: read_records(scope, n, p), ()),
         logs=fields.read("logs", lambda n, p: read_logs(scope, n, p), ()),
         diverged=fields.read("diverged", lambda n, p: _diverged(scope, n, p), None),
@@ -49,7 +58,7 @@ def read_expect(scope: Scope, node: Node, path: str) -> Expect:
 
 
 def _verdict(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
-    """`ok`, one kind of anomaly, or a list of kinds."""
+    """Read a verdict: `ok`, one kind of anomaly, or a list of kinds."""
     if isinstance(node, Scalar):
         kind = scope.reader.choice(node, path, "`verdict`", ("ok", *ANOMALIES))
         return () if kind == "ok" else (kind,)
@@ -63,14 +72,15 @@ def _verdict(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
 
 
 def _diverged(scope: Scope, node: Node, path: str) -> tuple[DivergedTest, ...]:
-    """`none`, or `{t-0: {offsets: [1], replicas: [b1, b2]}}`"""
+    """Read expected divergence: `none`, or `{t-0: {offsets: [1], replicas: [b1, b2]}}`."""
     reader = scope.reader
     if isinstance(node, Scalar) and node.text == "none":
         return ()
     tests = []
-    for key, key_node, value, value_path in reader.entries(node, path, "`diverged`"):
+    for key, key_node, value, value_path in reader.entries(node, path, "`diverged`", A_DIVERGENCE):
         partition = scope.partition_of(key, key_node.place, value_path)
-        fields = reader.fields(value, value_path, f"`{key}`", ("offsets", "replicas"), ("offsets", "replicas"))
+        known, example = ("offsets", "replicas"), "such as {offsets: [10], replicas: [b1, b2]}"
+        fields = reader.fields(value, value_path, f"`{key}`", known, known, example=example)
         offsets, replicas = fields.get("offsets"), fields.get("replicas")
         tests.append(
             DivergedTest(
@@ -90,20 +100,23 @@ def _listed(scope: Scope, found: tuple[Node, str] | None) -> list[tuple[Node, st
 
 
 def _events(scope: Scope, node: Node, path: str) -> tuple[EventTest, ...]:
-    tests = (_event(scope, item, item_path) for item, item_path in scope.reader.items(node, path, "`events`"))
+    items = scope.reader.items(node, path, "`events`", "such as [{event: leader_elected, broker: b2}]")
+    tests = (_event(scope, item, item_path) for item, item_path in items)
     return tuple(test for test in tests if test is not None)
 
 
 def _event(scope: Scope, node: Node, path: str) -> EventTest | None:
-    """`{event: leader_elected, partition: t-0, broker: b2, epoch: 1, between: [17s, 20s]}`"""
+    """Read an expected event, such as `{event: leader_elected, partition: t-0, broker: b2, between: [17s, 20s]}`."""
     reader = scope.reader
     if not isinstance(node, Mapping) or ("event" in node.entries) == ("never" in node.entries):
         reader.error(
             "E105",
-            "an event needs one of `event`, `never`",
+            "an expected event needs either `event` or `never`",
             node.place,
             path=path,
-            label="such as {event: leader_elected, broker: b2}",
+            label=f"write {{event: {node.text}}}"
+            if isinstance(node, Scalar) and node.text in CLASS_OF_EVENT
+            else "such as {event: leader_elected, broker: b2}",
         )
         return None
     never = "never" in node.entries
@@ -116,7 +129,7 @@ def _event(scope: Scope, node: Node, path: str) -> EventTest | None:
         node, path, f"`{event}`", ("event", "never", "between", "after", "before", "count", *columns)
     )
     if never and "count" in fields:
-        reader.error("E111", "`count` beside `never`", fields.key_place("count"), path=f"{path}.count")
+        reader.error("E111", "`count` cannot be given with `never`", fields.key_place("count"), path=f"{path}.count")
     where: dict[str, EventValue] = {}
     for key in columns:
         found = fields.get(key)
@@ -150,7 +163,7 @@ def event_name(scope: Scope, node: Node, path: str) -> str | None:
 
 
 def _column(scope: Scope, event: str, key: str, node: Node, path: str, where: dict[str, EventValue]) -> None:
-    """Puts the canonical column and its typed value into `where`."""
+    """Read the value of one column and put it into `where`, under the canonical name of the column."""
     column = columns_of(event)[key]
     if key == "partition":
         partition = scope.partition(node, path, "`partition`")
@@ -205,18 +218,26 @@ def _names_value(scope: Scope, column: str, node: Node, path: str, what: str) ->
 
 
 def _errors(scope: Scope, node: Node, path: str) -> tuple[ErrorTest, ...]:
-    """`{p1: {NOT_ENOUGH_REPLICAS: {first_after: 45s}}, p2: none}`"""
+    """Read expected errors, such as `{p1: {NOT_ENOUGH_REPLICAS: {first_after: 45s}}, p2: none}`."""
     reader = scope.reader
     tests: list[ErrorTest] = []
-    for client, client_node, value, value_path in reader.entries(node, path, "`errors`"):
+    for client, client_node, value, value_path in reader.entries(
+        node, path, "`errors`", _such_as(scope.clients, "none")
+    ):
         scope.client(client_node, value_path, "a client", scope.clients, "client")
         if isinstance(value, Scalar) and value.text == "none":
             tests.append(ErrorTest(client=client, error=None, count=NumberTest(0, 0)))
             continue
-        for _, error_node, test, test_path in reader.entries(value, value_path, f"`{client}`"):
+        name = value.text if isinstance(value, Scalar) and value.text in _ERRORS else "NOT_ENOUGH_REPLICAS"
+        example = f"such as none or {{{name}: {{count: 3}}}}"
+        for _, error_node, test, test_path in reader.entries(value, value_path, f"`{client}`", example):
             error = reader.choice(error_node, test_path, "an error", _ERRORS)
             tests.append(_error_test(scope, client, error, test, test_path))
     return tuple(tests)
+
+
+def _such_as(names: Iterable[str], value: str) -> str:
+    return f"such as {{{next(iter(names), 'p1')}: {value}}}"
 
 
 def _error_test(scope: Scope, client: str, error: str, node: Node, path: str) -> ErrorTest:
@@ -244,23 +265,33 @@ def _time_pair(scope: Scope, fields: Fields, low: str, high: str) -> TimeTest | 
 
 
 def _latencies(scope: Scope, node: Node, path: str) -> tuple[LatencyTest, ...]:
-    """`{p1: {max: {between: [8s, 9s]}, r10: {at_least: 32s}}}`"""
+    """Read bounds of latency, such as `{p1: {max: {between: [8s, 9s]}, r10: {at_least: 32s}}}`."""
     reader = scope.reader
     tests: list[LatencyTest] = []
-    for client, client_node, value, value_path in reader.entries(node, path, "`latency`"):
+    for client, client_node, value, value_path in reader.entries(
+        node, path, "`latency`", _such_as(scope.producers, "{max: ...}")
+    ):
+        if client in LATENCY_STATISTICS and client not in scope.producers:
+            title, label = f"`{client}` names no producer", _such_as(scope.producers, f"{{{client}: ...}}")
+            reader.error("E104", title, client_node.place, path=value_path, label=label)
+            continue
         scope.client(client_node, value_path, "a producer", list(scope.producers), "producer")
-        for what, what_node, bounds, bounds_path in reader.entries(value, value_path, f"`{client}`"):
+        example = "such as {max: {at_most: 5s}}"
+        for what, what_node, bounds, bounds_path in reader.entries(value, value_path, f"`{client}`", example):
             if what not in LATENCY_STATISTICS and not _one_record(scope, what, client):
                 reader.error(
                     "E110",
-                    f"`{what}` is no statistic and no record of `{client}`",
+                    f"`{what}` is neither a statistic nor a record of `{client}`",
                     what_node.place,
                     path=bounds_path,
                     label=f"one of: {', '.join(LATENCY_STATISTICS)}, or a record such as r10",
                 )
                 continue
-            fields = reader.fields(bounds, bounds_path, f"`{what}`", ("between", "at_least", "at_most"))
-            test = _duration_bounds(scope, fields)
+            known = ("between", "at_least", "at_most")
+            limit = bounds.text.lstrip("<= ") if isinstance(bounds, Scalar) else ""
+            example = f"write {{at_most: {limit}}}" if parse_time(limit) else "such as {at_most: 5s}"
+            fields = reader.fields(bounds, bounds_path, f"`{what}`", known, example=example)
+            test = _duration_bounds(scope, fields) if fields.node is not None or bounds.is_nothing else None
             if test is not None:
                 tests.append(LatencyTest(client=client, what=what, bounds=test))
     return tuple(tests)
@@ -281,12 +312,13 @@ def _duration_bounds(scope: Scope, fields: Fields) -> TimeTest | None:
 
 
 def _unavailable(scope: Scope, node: Node, path: str) -> tuple[UnavailableTest, ...]:
-    """`{t-0: {writes: [{from: 10.5s, to: 110s, slack: 2s}], reads: none}}`"""
+    """Read expected outages, such as `{t-0: {writes: [{from: 10.5s, to: 110s, slack: 2s}], reads: none}}`."""
     reader = scope.reader
     tests: list[UnavailableTest] = []
-    for key, key_node, value, value_path in reader.entries(node, path, "`unavailable`"):
+    example = _such_as([f"{topic}-0" for topic in scope.topics], "{writes: none}")
+    for key, key_node, value, value_path in reader.entries(node, path, "`unavailable`", example):
         partition = scope.partition_of(key, key_node.place, value_path)
-        fields = reader.fields(value, value_path, f"`{key}`", ("writes", "reads"))
+        fields = reader.fields(value, value_path, f"`{key}`", ("writes", "reads"), example="such as {writes: none}")
         for what in ("writes", "reads"):
             found = fields.get(what)
             if found is not None:
@@ -301,8 +333,9 @@ def _windows(scope: Scope, node: Node, path: str, what: str) -> tuple[Unavailabl
     if isinstance(node, Scalar) and node.text == "none":
         return ()
     windows: list[UnavailableWindow] = []
-    for item, item_path in reader.items(node, path, what):
-        fields = reader.fields(item, item_path, "a window", ("from", "to", "slack"), ("from", "to"))
+    example = "such as {from: 10.5s, to: 19.5s}"
+    for item, item_path in reader.items(node, path, what, "such as [{from: 10.5s, to: 19.5s}]"):
+        fields = reader.fields(item, item_path, "a window", ("from", "to", "slack"), ("from", "to"), example=example)
         from_us, to_us, slack_us = (fields.time(key, 0) for key in ("from", "to", "slack"))
         if to_us < from_us and "to" in fields:
             reader.error("E112", "the window ends before it begins", fields.key_place("to"), path=f"{item_path}.to")

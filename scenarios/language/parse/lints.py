@@ -1,12 +1,13 @@
-"""Checks on a whole scenario: impossible combinations (errors), and probable mistakes (warnings)."""
+"""Checks of a whole scenario, which report impossible combinations as errors and probable mistakes as warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from cluster.config import CONSUMER
+from cluster.known_keys import INSTEAD
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from replica.rules import PROFILES, WITH_BROKERS_PATTERNS, WITH_GROUP_SETTINGS
+from replica.rules import NEXT_COORDINATOR_SINCE, KafkaRelease, first_era
 from replica.trace.ranges import split_record_name
 from scenarios.language.diagnostics import Diagnostic, Place
 from scenarios.language.parse.process_order import (
@@ -16,15 +17,21 @@ from scenarios.language.parse.process_order import (
     report_order,
     report_topics,
     report_unchosen,
+    restarts_one_after_another,
     sent_too_late,
 )
 from scenarios.language.selectors import Term
 from scenarios.language.spec import RUN_BYTES_MAX, RUN_RECORDS_MAX, Scenario, Workload
 from scenarios.language.steps import DEFAULT, At, Payload, Step
 from scenarios.language.values.reading import Reader
+from scenarios.language.values.trees import time_text
 from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.cluster import (
     CancelReassign,
+    DropVoter,
+    EndHangingTransaction,
+    FenceOff,
+    MakeVoter,
     MorePartitions,
     Reassign,
     RemoveGroup,
@@ -41,25 +48,34 @@ from scenarios.language.verbs.network import AddLatency, Cut, Loss, PartitionNet
 from scenarios.language.verbs.process import Pause, Resume
 
 FIRINGS_MAX = 10_000
+KEYS_SHOWN_MAX = 60
 _OF_KRAFT = (
-    MorePartitions, CancelReassign, Reassign, RemoveTopic, SetQuota, Throttle, Unregister, UpdateFeatures
+    MorePartitions, CancelReassign, DropVoter, MakeVoter, Reassign, RemoveTopic, SetQuota, Throttle, Unregister,
+    UpdateFeatures,
 )  # fmt: skip
-_ERA_OF: Mapping[type[Payload], str] = {
-    RemoveRecords: "kafka-0.11",
-    RemoveGroup: "kafka-2.0",
-    RemoveOffsets: "kafka-2.7",
+_ERA_OF: Mapping[type[Payload], KafkaRelease] = {
+    RemoveRecords: KafkaRelease(0, 11),
+    RemoveGroup: KafkaRelease(2, 0),
+    RemoveOffsets: KafkaRelease(2, 7),
+    EndHangingTransaction: KafkaRelease(0, 11),
+    FenceOff: KafkaRelease(0, 11),
 }
-"""The first whose brokers can be asked. source: KIP-107 (0.11), KIP-229 (1.1), KIP-496 (2.4)"""
+"""The first release whose brokers support a step, for steps that need a certain release in the ZooKeeper era.
+
+Source: KIP-107, KIP-98 (0.11), KIP-229 (1.1), KIP-496 (2.4)
+"""
 
 
 def lint(scenario: Scenario, reader: Reader) -> None:
-    """Adds its findings to the reader's problems. A part that is already wrong is not judged a second time."""
+    """Report the problems of a scenario. A block of the file in which errors were found is not checked."""
     _limits(scenario, reader)
+    _timestamps(scenario, reader)
     if not _has_error(reader, "timeline"):
         report_unchosen(scenario, reader)
         for needless in report_order(scenario, reader):
             _does_nothing(needless.step, reader, needless.why)
         _needless_resumes(scenario, reader)
+        _restarts_that_kill(scenario, reader)
         report_topics(scenario, reader)
         _wrong_era(scenario, reader)
     _patterns_too_early(scenario, reader)
@@ -75,7 +91,7 @@ def lint(scenario: Scenario, reader: Reader) -> None:
         warn(reader, "W209", title, f"{path_of(step)}.{step.verb}", path_of(step))
     if not _has_error(reader, "duration"):
         _timing(scenario, reader)
-    if scenario.expect.verdict is None:
+    if scenario.expect.verdict is None and scenario.variant is None:  # For variants the loader reports it.
         warn(reader, "W204", "no `expect`: this run can neither pass nor fail", "title")
 
 
@@ -84,7 +100,7 @@ def _has_error(reader: Reader, part: str) -> bool:
 
 
 def warn(reader: Reader, code: str, title: str, *paths: str) -> None:
-    """At the first of `paths` that exists in the file."""
+    """Report a warning at the first of `paths` that exists in the file."""
     place: Place | None = next((reader.places[path] for path in paths if path in reader.places), None)
     if place is not None:
         reader.problems.add(Diagnostic(code=code, title=title, place=place, path=paths[0]))
@@ -94,7 +110,7 @@ def warn(reader: Reader, code: str, title: str, *paths: str) -> None:
 
 
 def _limits(scenario: Scenario, reader: Reader) -> None:
-    """A scenario is untrusted data: the objects that it asks for are counted before anything is built."""
+    """Report E140 for a scenario that asks for too many steps, records or bytes. Scenarios are untrusted input."""
     firings = sum(step.times for step in scenario.timeline)
     produced = [(step.payload, step.times) for step in scenario.timeline if isinstance(step.payload, Produce)]
     sent = [(payload.count * times, payload.size_bytes) for payload, times in produced]
@@ -108,13 +124,36 @@ def _limits(scenario: Scenario, reader: Reader) -> None:
         return
     if firings > FIRINGS_MAX:
         reader.error(
-            "E140", f"the timeline fires {firings:,} steps; allowed are {FIRINGS_MAX:,}", place, path="timeline"
+            "E140", f"the timeline fires {firings:,} steps; at most {FIRINGS_MAX:,} are allowed", place, path="timeline"
         )
     if records > RUN_RECORDS_MAX:
-        reader.error("E140", f"about {records:,} records; allowed are {RUN_RECORDS_MAX:,}", place, path="timeline")
+        reader.error(
+            "E140",
+            f"the run would send about {records:,} records; at most {RUN_RECORDS_MAX:,} are allowed",
+            place,
+            path="timeline",
+        )
     elif size > RUN_BYTES_MAX:
-        title = f"about {size:,} bytes of records; allowed are {RUN_BYTES_MAX:,}"
+        title = f"the run would send about {size:,} bytes of records; at most {RUN_BYTES_MAX:,} are allowed"
         reader.error("E140", title, place, path="timeline")
+
+
+def _timestamps(scenario: Scenario, reader: Reader) -> None:
+    """Report timestamps before 1970, when virtual time begins.
+
+    Source: ProducerRecord's constructor
+    """
+    times = [
+        (f"{path_of(step)}.produce.timestamp", step.payload.time, step.trigger.at_us)
+        for step in scenario.timeline
+        if isinstance(step.payload, Produce) and isinstance(step.trigger, At)
+    ]
+    times += [(f"workloads.{one.name}.timestamp", one.records.time, one.start_us) for one in scenario.producers]
+    for path, time, at_us in times:
+        if time is not None and time.ms(at_us) < 0 and path in reader.places:
+            title = f"at {time_text(at_us)} no timestamp can lie {time_text(-time.ahead_us)} in the past"
+            label = "virtual time begins in 1970, and Kafka's producer refuses a time before that"
+            reader.error("E112", title, reader.places[path], path=path, label=label)
 
 
 def _does_nothing(step: Step, reader: Reader, why: str) -> None:
@@ -122,17 +161,34 @@ def _does_nothing(step: Step, reader: Reader, why: str) -> None:
 
 
 def _keys_without_effect(reader: Reader) -> None:
-    """W211: one for the whole file."""
-    names = sorted(reader.without_effect)
-    if names:
-        one = len(names) == 1
-        title = f"{len(names)} key{'' if one else 's'} of brokers {'has' if one else 'have'} no effect here: "
-        place = min(reader.without_effect.values(), key=lambda place: (place.line, place.column))
-        reader.problems.add(Diagnostic(code="W211", title=title + ", ".join(names), place=place))
+    """Report W211 and W212 (keys of Kafka without effect here), each at most once for the whole file."""
+    for code, found, one, several in (
+        ("W211", reader.inert["neutral"], "key has no effect here", "keys have no effect here"),
+        ("W212", reader.inert["not yet"], "key of Kafka is not yet supported", "keys of Kafka are not yet supported"),
+    ):
+        if not found:
+            continue
+        names = sorted(found)
+        counted = f"{len(names)} {one if len(names) == 1 else several}: "
+        shown = ", ".join(names[:KEYS_SHOWN_MAX]) + (", ..." if len(names) > KEYS_SHOWN_MAX else "")
+        notes = tuple(f"help: instead of `{name}`: {INSTEAD[name]}" for name in names if name in INSTEAD)
+        place = min(found.values(), key=lambda place: (place.source.name, place.line, place.column))
+        reader.problems.add(Diagnostic(code=code, title=counted + shown, place=place, notes=notes))
+
+
+def _restarts_that_kill(scenario: Scenario, reader: Reader) -> None:
+    """Report W213 (brokers are killed one after another by `restart`), at most once for the whole file."""
+    step = restarts_one_after_another(scenario)
+    if step is not None:
+        title = f"step {step.index + 1} restarts one more broker: `restart` kills it and waits for nothing"
+        path = f"{path_of(step)}.{step.verb}"
+        place = reader.places.get(path) or reader.places[path_of(step)]
+        label = "for brokers one after another, in order: `rolling_restart: [b1, b2, b3]`"
+        reader.problems.add(Diagnostic(code="W213", title=title, place=place, path=path, label=label))
 
 
 def _needless_resumes(scenario: Scenario, reader: Reader) -> None:
-    """W205 for a resume of what no step has paused by then; silent where the run decides."""
+    """Report W205 for resuming a node that no step has paused before, if the file alone shows that."""
     steps = [step for step in scenario.timeline if isinstance(step.payload, (Pause, Resume))]
     if any(not names_of(step.payload) or not isinstance(step.trigger, At) for step in steps):
         return
@@ -155,7 +211,7 @@ def _first_us(step: Step) -> int:
 
 
 def _records_never_sent(scenario: Scenario, reader: Reader) -> None:
-    """W207 for an expected record that comes after the last one of its producer."""
+    """Report W207 for an expected record whose number is above those that its producer sends."""
     limits: dict[str, int] = {}
     for producer in scenario.producers:
         steps = (step for step in scenario.timeline if isinstance(step.payload, Produce))
@@ -181,7 +237,7 @@ def _records_never_sent(scenario: Scenario, reader: Reader) -> None:
 
 
 def _arrivals_at_most(scenario: Scenario, producer: Workload) -> int:
-    """Records that a rate brings, of a process that is never down; of a poisson process that is luck."""
+    """Return an upper bound of the number of records that a producer sends by its rate, if it is never down."""
     arrival = producer.arrival
     if arrival is None:
         return 0
@@ -193,13 +249,14 @@ def _arrivals_at_most(scenario: Scenario, producer: Workload) -> int:
 
 
 def _wrong_era(scenario: Scenario, reader: Reader) -> None:
-    """E120 for requests that so far only a KRaft controller takes; a topic's settings are in the registry. And for
-    settings of groups before groups have some.
+    """Report E120 for steps that the era does not support.
+
+    In the ZooKeeper era these are requests that only a KRaft controller accepts, except for settings of topics. Before
+    Kafka 4.0 they are settings of groups.
     """
     if scenario.rules.membership != "zk-session":
         _group_settings_too_early(scenario, reader)
         return
-    eras = list(PROFILES)
     for step in scenario.timeline:
         place = reader.places.get(f"{path_of(step)}.{step.verb}")
         of_brokers = isinstance(step.payload, SetConfig) and step.payload.topic is None
@@ -208,35 +265,34 @@ def _wrong_era(scenario: Scenario, reader: Reader) -> None:
         if of_brokers or isinstance(step.payload, _OF_KRAFT):
             title = f"`{step.verb}`{' of brokers' if of_brokers else ''} is not yet supported in the ZooKeeper era"
             label = "it needs `membership: registration`"
-        elif since is not None and eras.index(f"kafka-{scenario.rules.release}") < eras.index(since):
-            title, label = f"brokers of {scenario.rules.release} have no `{step.verb}`", f"take `profile: {since}`"
+        elif since is not None and scenario.rules.release < since:
+            title, label = f"brokers of {scenario.rules.release} have no `{step.verb}`", f"take `profile: {since.era}`"
         if title and place is not None:
             reader.error("E120", title, place, path=f"{path_of(step)}.{step.verb}", label=label)
 
 
 def _group_settings_too_early(scenario: Scenario, reader: Reader) -> None:
-    if scenario.rules.release in WITH_GROUP_SETTINGS:
+    if scenario.rules.release >= NEXT_COORDINATOR_SINCE:
         return
     for step in scenario.timeline:
         if isinstance(step.payload, SetConfig) and step.payload.group is not None:
             path = f"{path_of(step)}.{step.verb}"
-            label = f"take `profile: kafka-{WITH_GROUP_SETTINGS[0]}` or a later one"
+            label = f"take `profile: {first_era(NEXT_COORDINATOR_SINCE)}` or a later one"
             reader.error(
                 "E120", "groups have no settings before Kafka 4.0", reader.places[path], path=path, label=label
             )
 
 
 def _patterns_too_early(scenario: Scenario, reader: Reader) -> None:
-    """E120 for a pattern that the brokers of the era cannot evaluate."""
-    if scenario.rules.release in WITH_BROKERS_PATTERNS:
+    """Report E120 for a pattern that the brokers of the era cannot evaluate."""
+    if scenario.rules.release >= NEXT_COORDINATOR_SINCE:
         return
     for workload in scenario.transforms:
         if workload.pattern and workload.config.get("group.protocol") == CONSUMER:
             path = f"workloads.{workload.name}.topics"
             title = f"`{workload.name}` subscribes by a pattern: brokers evaluate those of KIP-848 since Kafka 4.0"
-            label = (
-                f"take `profile: kafka-{WITH_BROKERS_PATTERNS[0]}`, or drop `group.protocol`: its client evaluates it"
-            )
+            era = first_era(NEXT_COORDINATOR_SINCE)
+            label = f"take `profile: {era}`, or drop `group.protocol`: its client evaluates it"
             place = reader.places.get(path, reader.places[f"workloads.{workload.name}"])
             reader.error("E120", title, place, path=path, label=label)
 
@@ -245,7 +301,7 @@ def _patterns_too_early(scenario: Scenario, reader: Reader) -> None:
 
 
 def _durability(scenario: Scenario, reader: Reader) -> None:
-    """W201, W202: a min.insync.replicas too small or too large for acks=all."""
+    """Report W201 and W202 for a min.insync.replicas that is too small or too large for acks=all, and W205 and W207."""
     if reader.problems.any_error:
         return
     for needless in kills_of_a_dead_leader(scenario):
@@ -275,10 +331,10 @@ def _min_isr(scenario: Scenario, reader: Reader, producer: Workload) -> None:
 
 
 def _coordinators(scenario: Scenario, reader: Reader) -> None:
-    """W208: the controller refuses a coordinator's topic that wants more replicas than there are brokers."""
+    """Report W208 for a coordinator's topic that needs more replicas than there are brokers."""
     if reader.problems.any_error:
         return
-    config, brokers = scenario.cluster.controller_config(), len(scenario.cluster.brokers)
+    config, brokers = scenario.cluster.controller_config(scenario.rules.release), len(scenario.cluster.brokers)
     there = "1 broker" if brokers == 1 else f"{brokers} brokers"
     topics = {
         "group.id": (OFFSETS_TOPIC, config.offsets_topic_replication_factor, "offsets.topic"),
@@ -297,8 +353,10 @@ def _coordinators(scenario: Scenario, reader: Reader) -> None:
 
 
 def _same_transactional_id(scenario: Scenario, reader: Reader) -> None:
-    """W210: of producers that begin together, one is fenced by the other. A zombie is another case: its successor
-    begins later, or a step stops or freezes one of the two."""
+    """Report W210 for producers that start together with one transactional.id, because one fences the other.
+
+    If one starts later, or a step stops or freezes one, the scenario is taken to be about a zombie and not reported.
+    """
     touched = {name for step in scenario.timeline for name in names_of(step.payload)}
     first: dict[tuple[str, int], Workload] = {}
     for workload in scenario.workloads.values():
@@ -314,7 +372,7 @@ def _same_transactional_id(scenario: Scenario, reader: Reader) -> None:
 
 
 def _quotas_without_client(scenario: Scenario, reader: Reader) -> None:
-    """W205: a quota for a client.id that no workload has. Workloads are clients of that name."""
+    """Report W205 for a quota of a client.id that no workload has. The client.id of a workload is its name."""
     for step in scenario.timeline:
         if isinstance(step.payload, SetQuota):
             client = step.payload.client
@@ -324,7 +382,7 @@ def _quotas_without_client(scenario: Scenario, reader: Reader) -> None:
 
 
 def _timing(scenario: Scenario, reader: Reader) -> None:
-    """W203, W205, W206."""
+    """Report W203, W205 and W206 for steps, questions and workloads that come too late or change nothing."""
     for step in scenario.timeline:
         if isinstance(step.trigger, At) and step.trigger.at_us > scenario.duration_us:
             warn(
@@ -338,7 +396,8 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
         nothing = (isinstance(payload, AddLatency) and payload.add.least_us + payload.add.spread_us == 0) or (
             isinstance(payload, Loss) and payload.rate_ppm == 0
         )
-        if nothing:
+        # A value that cannot be read is 0 here, and already reported.
+        if nothing and not _has_error(reader, f"{path_of(step)}."):
             warn(
                 reader, "W205", f"step {step.index + 1} changes nothing", f"{path_of(step)}.{step.verb}", path_of(step)
             )
@@ -355,7 +414,7 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
         warn(reader, "W205", title, "cluster.config.replica.lag.max.messages", "cluster.config")
     if reader.problems.any_error:
         return
-    lag_us = scenario.cluster.controller_config().replica_lag_time_max_ms * 1000
+    lag_us = scenario.cluster.controller_config(scenario.rules.release).replica_lag_time_max_ms * 1000
     if (
         any(_parts_brokers(step.payload, scenario) for step in scenario.timeline)
         and scenario.duration_us < lag_us * 3 // 2
@@ -367,7 +426,7 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
 
 
 def _parts_brokers(payload: Payload, scenario: Scenario) -> bool:
-    """Whether brokers are on two sides of a fault that can make a follower fall behind."""
+    """Return whether the fault separates brokers, so that a follower can fall behind."""
     match payload:
         case PartitionNetwork():
             sides = payload.islands

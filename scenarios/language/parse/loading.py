@@ -1,7 +1,8 @@
-"""From a file to a `ScenarioFile`, or to every error it has. Nothing is run and nothing written here."""
+"""The loader of scenario files, which returns a `ScenarioFile` or reports all errors. It runs and writes nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingType
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +18,13 @@ from scenarios.language.parse.steps import read_labels, read_questions, read_tim
 from scenarios.language.parse.variants import Override, apply_variant, suggest_whole_paths
 from scenarios.language.parse.workloads import read_workloads
 from scenarios.language.spec import SCHEMA, NetworkSpec, Scenario, ScenarioFile, Source
-from scenarios.language.values.reading import Fields, Reader
+from scenarios.language.steps import MODIFIERS
+from scenarios.language.values.config_files import ConfigFiles
+from scenarios.language.values.reading import SLUG, Fields, Reader, shortened
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.synonyms import below_top
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, parse, read_text
+from scenarios.language.verbs.every import VERBS
 
 VARIANTS_MAX = 50
 SEED_MAX = 2**63 - 1
@@ -34,7 +38,7 @@ REQUIRED_FIELDS = {
     "workloads": "{p1: {kind: producer, topic: t}}",
     "timeline": "[]",
 }
-"""With an example of the value."""
+"""The required fields of a scenario, each with an example of its value."""
 FIELDS = (
     "schema",
     "id",
@@ -55,36 +59,81 @@ FIELDS = (
     "workloads",
     "timeline",
     "expect",
+    "variants",
 )
+_NAMED = f"help: fields of the scenario: {', '.join(name for name in FIELDS if name != 'variant')}"
+"""The fields that a file may have; only lock files have `variant`."""
+_NEW = "`highwater new FILE` writes a scenario to begin with"
+_OF_OTHERS = {
+    "services": ("a file of Docker Compose", _NEW),
+    "apiVersion": ("a file of Kubernetes", _NEW),
+    "answers": ("the sheet of an exercise", "`highwater lab check NAME FILE` judges it"),
+}
+"""Keys at the top of files that are no scenarios: what such a file is, and what to do."""
+_STEPS = dict.fromkeys((*MODIFIERS, *VERBS), "belongs to a step: indent it below a `-` of `timeline:`")
 VARIANT_FIELDS = ("id", "title", "patch", "add_timeline", "expect")
+_OF_PATCHES = {
+    **{name: f"belongs under `patch:`, as `patch: {{{name}: ...}}`" for name in FIELDS if name not in VARIANT_FIELDS},
+    "config": "belongs under `patch:`, such as `patch: {workloads: {p1: {config: {acks: all}}}}`",
+}
 
 
 def load_file(path: str | Path, overrides: Sequence[str] = (), only: str | None = None) -> ScenarioFile:
-    """The scenario and its variants, with every `path=value` of `overrides` applied to each.
+    """Load a scenario and its variants from a file.
 
-    only: `base` or a variant's id: the overrides are for this one, and the others stay as written
-    raises: ScenarioInvalid
+    Args:
+        overrides: settings of the form `path=value`, which replace values of the file.
+        only: the one run to which the overrides apply: `base` or the id of a variant. None applies them to all.
+
+    Raises:
+        ScenarioInvalid: with every error and warning of the file.
     """
     problems = Problems()
     text = read_text(Path(path), str(path), problems)
     if text is None:
         raise ScenarioInvalid(str(path), problems.sorted())
-    return load_text(text, str(path), overrides, only)
+    return _loaded(text, str(path), overrides, only, ConfigFiles(Path(path).parent))
 
 
-def load_text(text: str, name: str, overrides: Sequence[str] = (), only: str | None = None) -> ScenarioFile:
-    """As `load_file`, for a text; `name` is its name in diagnostics. raises: ScenarioInvalid"""
+def load_text(
+    text: str,
+    name: str,
+    overrides: Sequence[str] = (),
+    only: str | None = None,
+    config_files: MappingType[str, str] | None = None,
+) -> ScenarioFile:
+    """Load a scenario and its variants from a text, as `load_file` does from a file.
+
+    Args:
+        name: name of the text in diagnostics.
+        config_files: text of each file that `config_file` may name, by file name; none by default.
+
+    Raises:
+        ScenarioInvalid: with every error and warning of the text.
+    """
+    return _loaded(text, name, overrides, only, ConfigFiles(texts=dict(config_files or {})))
+
+
+def _loaded(text: str, name: str, overrides: Sequence[str], only: str | None, files: ConfigFiles) -> ScenarioFile:
     problems = Problems()
     loaded = None
     with suppress(TooManyProblems):
-        loaded = _load(text, name, overrides, only, problems)
+        loaded = _load(text, name, overrides, only, problems, files)
     if loaded is None or problems.any_error:
         raise ScenarioInvalid(name, problems.sorted())
-    return ScenarioFile(path=name, text=text, scenario=loaded[0], variants=loaded[1], warnings=problems.sorted())
+    scenario, variants = loaded
+    return ScenarioFile(
+        path=name,
+        text=text,
+        scenario=scenario,
+        variants=variants,
+        warnings=problems.sorted(),
+        config_files=dict(files.texts),
+    )
 
 
 def check_file(path: str | Path) -> tuple[Diagnostic, ...]:
-    """Errors and warnings of a file, sorted by place."""
+    """Return the errors and warnings of a file, sorted by place."""
     try:
         return load_file(path).warnings
     except ScenarioInvalid as invalid:
@@ -92,7 +141,7 @@ def check_file(path: str | Path) -> tuple[Diagnostic, ...]:
 
 
 def _load(
-    text: str, name: str, settings: Sequence[str], only: str | None, problems: Problems
+    text: str, name: str, settings: Sequence[str], only: str | None, problems: Problems, files: ConfigFiles
 ) -> tuple[Scenario, dict[str, Scenario]] | None:
     source = SourceText.of(name, text)
     root = parse(text, source, problems)
@@ -103,13 +152,18 @@ def _load(
                 Diagnostic(code="E111", title="a scenario is a mapping that begins with `schema: 1`", place=place)
             )
         return None
+    if "schema" not in root.entries and (foreign := next((key for key in _OF_OTHERS if key in root.entries), None)):
+        whose, fix = _OF_OTHERS[foreign]
+        title = f"this looks like {whose}, not a scenario"
+        problems.add(Diagnostic(code="E111", title=title, place=root.entries[foreign][0].place, label=fix))
+        return None
     base = Mapping(root.place, {key: entry for key, entry in root.entries.items() if key != "variants"})
     overrides = [Override(text, problems) for text in settings]
-    scenario = _read(_overridden(base, overrides if only in (None, "base") else ()), None, problems)
+    scenario = _read(_overridden(base, overrides if only in (None, "base") else ()), None, problems, files)
     variants: dict[str, Scenario] = {}
     problems.variant = None
     for variant, tree in _variants(root, problems):
-        resolved = _read(_overridden(tree, overrides if only in (None, variant) else ()), variant, problems)
+        resolved = _read(_overridden(tree, overrides if only in (None, variant) else ()), variant, problems, files)
         if resolved is not None:
             variants[variant] = resolved
     problems.variant = None
@@ -124,26 +178,46 @@ def _overridden(tree: Mapping, overrides: Sequence[Override]) -> Mapping:
 
 
 def _variants(root: Mapping, problems: Problems) -> list[tuple[str, Mapping]]:
-    """(id, tree) of each variant, its own shape judged first."""
     reader = Reader(problems)
     node = root.get("variants")
-    items = [] if node is None else reader.items(node, "variants", "`variants`")
+    items = [] if node is None else reader.items(node, "variants", "`variants`", _variant_example(node))
     if node is not None and len(items) > VARIANTS_MAX:
-        reader.error("E140", f"{len(items)} variants; allowed are {VARIANTS_MAX}", node.place, path="variants")
+        reader.error(
+            "E140",
+            f"the file has {len(items)} variants; at most {VARIANTS_MAX} are allowed",
+            node.place,
+            path="variants",
+        )
         return []
     trees: dict[str, Mapping] = {}
     for number, (item, path) in enumerate(items, 1):
         fields = reader.fields(
-            item, path, f"variant {number}", VARIANT_FIELDS, {"id": "contrast", "expect": "{verdict: ok}"}
+            item, path, f"variant {number}", VARIANT_FIELDS, {"id": "contrast"}, elsewhere=_OF_PATCHES
         )
         variant = fields.read("id", lambda n, p: reader.slug(n, p, "`id`"), "")
         if variant == "base":
-            reader.error("E113", "`base` stands for the scenario itself", fields.key_place("id"), path=f"{path}.id")
+            reader.error(
+                "E113",
+                "a variant cannot be called `base`: the scenario has that name",
+                fields.key_place("id"),
+                path=f"{path}.id",
+            )
         if variant in trees:
             reader.error("E134", f"two variants are called `{variant}`", fields.key_place("id"), path=f"{path}.id")
+        if variant not in ("", "base") and "expect" not in fields:
+            title = f"variant `{variant}` has no `expect`: it can neither pass nor fail"
+            place = fields.key_place("id")
+            problems.add(Diagnostic(code="W204", title=title, place=place, path=path, variants=(variant,)))
         if _patch_is_usable(reader, fields) and isinstance(item, Mapping) and variant:
             trees.setdefault(variant, apply_variant(root, item))
     return list(trees.items())
+
+
+def _variant_example(node: Node) -> str:
+    """Return an example of a list of variants, for a file that wrote `variants` as a mapping."""
+    first = next(iter(node.entries), "") if isinstance(node, Mapping) else ""
+    name = first if SLUG.fullmatch(first) and first not in VARIANT_FIELDS else "contrast"
+    return f"write a list, such as `- {{id: {name}, patch: {{...}}, expect: {{verdict: ok}}}}`"
 
 
 def _patch_is_usable(reader: Reader, fields: Fields) -> bool:
@@ -172,12 +246,17 @@ def _patch_is_usable(reader: Reader, fields: Fields) -> bool:
 # ---------------------------------------------------------------------------------------------------- one resolved tree
 
 
-def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | None:
-    """None when the tree has not even the parts that the rest refers to."""
+def _read(tree: Mapping, variant: str | None, problems: Problems, files: ConfigFiles) -> Scenario | None:
+    """Read a resolved tree into a scenario. Return None if `cluster` is missing, because all other parts refer to it.
+
+    Args:
+        variant: id of the variant; None for the file itself.
+    """
     problems.variant = variant or "base"
-    reader = Reader(problems)
+    reader = Reader(problems, files)
     scope = Scope(reader)
-    fields = reader.fields(tree, "", "the scenario", FIELDS, REQUIRED_FIELDS, elsewhere=below_top())
+    elsewhere = {**_STEPS, **below_top(), **_set_paths(tree)}
+    fields = reader.fields(tree, "", "the scenario", FIELDS, REQUIRED_FIELDS, (_NAMED,), elsewhere)
     _read_schema(reader, fields)
     profile, rules = read_era(reader, fields)
     scope.release = rules.release
@@ -195,7 +274,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
     scenario = Scenario(
         id=fields.read("id", lambda n, p: reader.slug(n, p, "`id`"), ""),
         title=fields.text("title", ""),
-        variant=variant or fields.read("variant", lambda n, p: reader.slug(n, p, "`variant`"), None),
+        variant=variant or fields.read("variant", lambda n, p: _read_variant(reader, n, p), None),
         question=fields.text("question", None),
         questions=fields.read("questions", lambda n, p: read_questions(scope, n, p), ()),
         sources=fields.read("sources", lambda n, p: _read_sources(reader, n, p), ()),
@@ -214,6 +293,27 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
     )
     lint(scenario, reader)
     return scenario
+
+
+def _set_paths(tree: Mapping) -> dict[str, str]:
+    """Return hints for keys that are paths as `--set` has them, such as `workloads.p1.config.acks`: the nested form."""
+    hints = {}
+    for key, (_, value) in tree.entries.items():
+        above, config, name = key.partition(".config.")  # Names below `config` contain dots.
+        words = [*above.split("."), *(["config", name] if config else [])]
+        if len(words) > 1 and words[0] in FIELDS:
+            nested = shortened(value.text) if isinstance(value, Scalar) else "..."
+            for word in reversed(words[1:]):
+                nested = f"{{{word}: {nested}}}"
+            hints[key] = f"write `{words[0]}: {nested}`"
+    return hints
+
+
+def _read_variant(reader: Reader, node: Node, path: str) -> str:
+    if isinstance(node, Scalar):
+        return reader.slug(node, path, "`variant`")
+    reader.error("E111", "`variant` is a name in lock files", reader.places[path], path=path, suggestion="variants")
+    return ""
 
 
 def _read_schema(reader: Reader, fields: Fields) -> None:

@@ -1,7 +1,8 @@
-"""Which processes are down when, as far as a file alone can say it: what a step cannot do, and what it need not do.
+"""The times at which processes and topics are down, as far as a file shows them.
 
-A name that stands for what an earlier step chose (`"@victim"`) is followed like a node, though it is not known which
-one it is: a kill of either may be a kill of the other, and then nothing is said about that other one.
+Lints use this to find steps that cannot do anything and steps that change nothing. A name that stands for the choice of
+an earlier step (`"@victim"`) is tracked like a node, although the file does not say which node it is. A step on a node
+may concern the node behind the name, and the reverse. After such a step the state of the other is unknown.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 
-from scenarios.language.selectors import Selector, Term, text_of
+from scenarios.language.selectors import FUNCTIONS_OF_PARTITION, Selector, Term, text_of
 from scenarios.language.spec import Scenario, TopicSpec
 from scenarios.language.steps import At, Payload, Step
 from scenarios.language.values.reading import Reader
 from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.cluster import Elect, MakeTopic, Reassign, RemoveTopic
 from scenarios.language.verbs.disk import FailDisk, FillDisk, Tear
-from scenarios.language.verbs.process import Kill, PowerOff, Restart, Start, Stop, Wipe
+from scenarios.language.verbs.process import Kill, PowerOff, Restart, RollingRestart, Start, Stop, Wipe
 
-_OF_PROCESSES = (Stop, Kill, PowerOff, Start, Restart, Wipe, Tear)
+_OF_PROCESSES = (Stop, Kill, PowerOff, Start, Restart, RollingRestart, Wipe, Tear)
+_MAY_MOVE_LEADERS = (Start, Restart, RollingRestart, Stop, Elect, Reassign)
 
 
 class _Sure(Enum):
@@ -29,7 +31,7 @@ class _Sure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Needless:
-    """A step that changes nothing, and why: `would kill b1, which is down since step 1`."""
+    """A step that changes nothing, and the reason, such as `would kill b1, which is down since step 1`."""
 
     step: Step
     why: str
@@ -40,13 +42,13 @@ def path_of(step: Step) -> str:
 
 
 def names_of(payload: Payload) -> tuple[str, ...]:
-    """The nodes that a step on processes names outright; none if it has a selector."""
+    """Return the nodes of a step on processes if it names each literally; empty if it uses another selector."""
     nodes = _nodes(payload)
     return () if nodes is None else nodes.plain_names or ()
 
 
 def report_unchosen(scenario: Scenario, reader: Reader) -> None:
-    """E133 for a step that uses `@name` before the step that chooses what it stands for."""
+    """Report E133 for a step that uses `@name` before the step that chooses its nodes."""
     choosers = {step.label: step for step in scenario.timeline if step.label is not None}
     for step in scenario.timeline:
         for name in _captured(step.payload):
@@ -71,15 +73,18 @@ def _captured(payload: Payload) -> Iterator[str]:
 
 
 def report_order(scenario: Scenario, reader: Reader) -> list[Needless]:
-    """E130 for starting what is not down, or wiping and tearing what is up; silent where the run decides.
+    """Report E130 for starting a node that is not down, and for wiping or tearing a node that is up.
 
-    returns: the steps that take down what is down already
+    Nothing is reported if the state of the node depends on the run.
+
+    Returns:
+        The steps that take down a node which is down already.
     """
     steps = [step for step in scenario.timeline if isinstance(step.payload, _OF_PROCESSES)]
     if any(not isinstance(step.trigger, At) or step.times > 1 for step in steps) or any(
         isinstance(step.payload, (FillDisk, FailDisk)) for step in scenario.timeline
     ):
-        return []  # A broker without a disk halts: when, the run decides.
+        return []  # A broker without a disk halts, at a time that depends on the run.
     order = _Order(scenario, reader)
     turns: list[tuple[int, int, Step, bool]] = []
     for step in scenario.timeline:
@@ -94,11 +99,14 @@ def report_order(scenario: Scenario, reader: Reader) -> list[Needless]:
 
 
 def kills_of_a_dead_leader(scenario: Scenario) -> list[Needless]:
-    """The broker that `leader(t-0)` means is the dead one until its session ends: then the controller elects."""
-    config = scenario.cluster.controller_config()
+    """Return the steps that kill a leader which an earlier step killed.
+
+    A dead broker stays `leader(t-0)` until its session ends and the controller elects another broker.
+    """
+    config = scenario.cluster.controller_config(scenario.rules.release)
     in_registry = scenario.rules.membership == "zk-session"
-    session_us = config.registry_session_timeout_us if in_registry else config.broker_session_timeout_ms * 1000
-    surely_us = session_us * 2 // 3  # A session begins anew with each heartbeat: the last one was some time ago.
+    session_us = 1000 * (config.zookeeper_session_timeout_ms if in_registry else config.broker_session_timeout_ms)
+    surely_us = session_us * 2 // 3  # Each heartbeat renews the session, and the last one was some time ago.
     found: list[Needless] = []
     dead: dict[Term, Step] = {}
     for step in sorted(scenario.timeline, key=lambda step: (_at_us(step), step.index)):
@@ -111,8 +119,8 @@ def kills_of_a_dead_leader(scenario: Scenario) -> list[Needless]:
                     found.append(Needless(step, f"{why} of {session_us / 1e6:g} s ends"))
                 elif term.kind == "leader":
                     dead[term] = step
-        elif isinstance(step.payload, (Start, Restart, Stop, Elect, Reassign)) or step.for_us is not None:
-            dead.clear()  # There may be another leader.
+        elif isinstance(step.payload, _MAY_MOVE_LEADERS) or step.for_us is not None:
+            dead.clear()  # Another broker may lead now.
     return found
 
 
@@ -121,7 +129,10 @@ def _at_us(step: Step) -> int:
 
 
 class _Order:
-    """What is known of each node, and of each `@name` from the step on that chooses it."""
+    """The known state of each node while steps are applied in order of time.
+
+    An `@name` whose nodes are unknown is tracked as a node of that name.
+    """
 
     def __init__(self, scenario: Scenario, reader: Reader) -> None:
         self.needless: list[Needless] = []
@@ -129,29 +140,31 @@ class _Order:
         self._reader = reader
         cluster = scenario.cluster
         nodes = (*cluster.brokers, *cluster.controllers, *scenario.workloads)
-        self._known: dict[str, _Sure | Step] = dict.fromkeys(nodes, _Sure.UP)  # a step: it took the node down
+        self._known: dict[str, _Sure | Step] = dict.fromkeys(nodes, _Sure.UP)  # or the step that took it down
         self._fell: dict[str, None] = {}
         self._meanings: dict[str, tuple[str, ...]] = {}
 
     def play(self, step: Step, *, is_end: bool) -> None:
         groups = self._groups(step)
         match step.payload:
-            case _ if is_end:  # What has come back by then stays up.
+            case _ if is_end:  # Nodes that have come back before stay up.
                 self._rise([self._meanings.get(step.label)] if step.label is not None else groups)
             case Stop() | Kill() | PowerOff():
                 self._fall(step, groups)
             case Start():
-                self._must_be_down(step, "is not down")
+                self._must_be_down(step, "is not down", "no step before it takes it down")
                 self._rise(groups)
             case Restart():
                 self._rise(groups)
+            case RollingRestart():
+                self._roll(step, groups)
             case Wipe() | Tear():
-                self._must_be_down(step, "is running")
+                self._must_be_down(step, "is running", "stop, kill or power_off it before")
         if step.label is not None and not is_end:
             self._choose(step, groups)
 
     def _groups(self, step: Step) -> list[tuple[str, ...] | None]:
-        """For each term of the step's selector its names, here or in the run; None if only the run knows them."""
+        """Return the tracked names for each term of the step's selector; None for a term that depends on the run."""
         nodes = _nodes(step.payload)
         return [None] if nodes is None else [self._names(term) for term in nodes.terms]
 
@@ -174,7 +187,7 @@ class _Order:
         return None
 
     def _choose(self, step: Step, groups: list[tuple[str, ...] | None]) -> None:
-        """From now on `@name` has a meaning: nodes if they are known, else itself."""
+        """Store the nodes that the step's `@name` stands for. If they are unknown, track the name like a node."""
         assert step.label is not None
         if None not in groups:
             self._meanings[step.label] = tuple(name for names in groups for name in names or ())
@@ -189,7 +202,7 @@ class _Order:
     def _fall(self, step: Step, groups: list[tuple[str, ...] | None]) -> None:
         for names in groups:
             before = [self._known[name] for name in names or ()]
-            # A power failure after a kill takes the page cache too, and a process that shuts down can be killed.
+            # A power failure after a kill loses the page cache as well; a process that is shutting down can be killed.
             down = [one for one in before if isinstance(one, Step) and not isinstance(one.payload, Stop)]
             if down and len(down) == len(before) and not isinstance(step.payload, PowerOff):
                 who = ", ".join(names or ())
@@ -201,19 +214,37 @@ class _Order:
             self._known.update(dict.fromkeys(names or (), step))
             self._fell.update(dict.fromkeys(names or ()))
 
+    def _roll(self, step: Step, groups: list[tuple[str, ...] | None]) -> None:
+        """Apply a rolling restart. Report brokers that were down before; afterwards the state of each is unknown."""
+        for name in (name for names in groups for name in names or ()):
+            known = self._known[name]
+            if isinstance(known, Step):
+                why = f"would restart nothing: {name} is down since step {known.index + 1}"
+                self.needless.append(Needless(step, why))
+        for names in groups:
+            self._forget(names, lambda known: known is _Sure.UP)
+            self._known.update(dict.fromkeys(names or (), _Sure.UNKNOWN))
+
     def _rise(self, groups: list[tuple[str, ...] | None]) -> None:
         for names in groups:
             self._forget(names, lambda known: isinstance(known, Step))
             self._known.update(dict.fromkeys(names or (), _Sure.UP))
 
     def _forget(self, names: tuple[str, ...] | None, touched: Callable[[_Sure | Step], bool]) -> None:
-        """What stands for one of several nodes may stand for any of them."""
+        """Mark the state of nodes that a step may have changed as unknown.
+
+        A name such as `@victim` may stand for any of the nodes.
+
+        Args:
+            names: the names that the step concerns; None if they depend on the run.
+            touched: returns whether the step would change a node that has this state.
+        """
         vague = names is None or any(name.startswith("@") for name in names)
         for name, known in self._known.items():
             if name not in (names or ()) and (vague or name.startswith("@")) and touched(known):
                 self._known[name] = _Sure.UNKNOWN
 
-    def _must_be_down(self, step: Step, otherwise: str) -> None:
+    def _must_be_down(self, step: Step, otherwise: str, remedy: str) -> None:
         path = f"{path_of(step)}.{step.verb}"
         place, nodes = self._reader.places.get(path), _nodes(step.payload)
         if nodes is None or place is None:
@@ -222,20 +253,21 @@ class _Order:
             names = self._names(term) or ()
             up = bool(names) and all(self._known[name] is _Sure.UP for name in names)
             never = not any(name in self._fell for name in names)
-            # What has been down before may be started once more, to be on the safe side.
+            # A name that was down before may be started again as a precaution.
             if up and (term.kind == "node" or (term.kind == "captured" and never)):
+                later = _later(self._scenario, names[0])
                 self._reader.error(
                     "E130",
                     f"step {step.index + 1} would {step.verb} {text_of(term)}, which {otherwise} then",
                     place,
                     path=path,
-                    label="steps are ordered by time, not by position",
-                    notes=_later(self._scenario, names[0]),
+                    label="steps are ordered by time, not by position" if later else remedy,
+                    notes=later,
                 )
 
 
 def _later(scenario: Scenario, node: str) -> list[str]:
-    """Where the node does go down, to help if the order was mixed up."""
+    """Return a hint on the step in which the node goes down, in case the steps are in the wrong order."""
     return [
         f"help: {node} goes down in step {step.index + 1}, at {step.trigger.at_us / 1e6:g} s"
         for step in scenario.timeline
@@ -246,17 +278,54 @@ def _later(scenario: Scenario, node: str) -> list[str]:
 
 
 def _nodes(payload: Payload) -> Selector | None:
-    nodes = payload.broker if isinstance(payload, Tear) else getattr(payload, "nodes", None)
+    attribute = {Tear: "broker", RollingRestart: "brokers"}.get(type(payload), "nodes")
+    nodes = getattr(payload, attribute, None)
     return nodes if isinstance(nodes, Selector) else None
+
+
+def restarts_one_after_another(scenario: Scenario) -> Step | None:
+    """Return the step that restarts a second broker with `restart`, which is a kill; None if no step does.
+
+    A broker that is restarted twice counts once. Brokers that depend on the run count as different if their selectors
+    differ.
+    """
+    brokers: dict[str, None] = {}
+    for step in _in_time(scenario.timeline):
+        for term in step.payload.nodes.terms if isinstance(step.payload, Restart) else ():
+            brokers.update(dict.fromkeys(_brokers_of(term, scenario)))
+            moves = term.kind in FUNCTIONS_OF_PARTITION and step.times > 1  # Another broker may lead each time.
+            if len(brokers) > 1 or moves:
+                return step
+    return None
+
+
+def _brokers_of(term: Term, scenario: Scenario) -> tuple[str, ...]:
+    cluster = scenario.cluster
+    match term.kind:
+        case "node":
+            return tuple(name for name in term.names if name in cluster.brokers)
+        case "brokers":
+            return tuple(cluster.brokers)
+        case "others":
+            return tuple(name for name in cluster.brokers if name not in term.names)
+        case "rack":
+            return tuple(name for name in cluster.brokers if cluster.racks.get(name) == term.names[0])
+        case "followers" | "isr" | "replicas" if term.partition is not None:
+            topic = scenario.topics.get(term.partition.topic)
+            count = 3 if topic is None else topic.replication_factor
+            return tuple(f"{text_of(term)} {number}" for number in range(count - (term.kind == "followers")))
+        case "leader" | "follower" | "coordinator":
+            return (text_of(term),)
+    return ()  # Clients, controllers and `@name` selectors.
 
 
 # ---------------------------------------------------------------------------------------------------------- topic order
 #
-# Topics that steps make and delete: which are there when a run begins, and steps that cannot do what they say.
+# Topics that steps create and delete: which exist when a run begins, and which steps cannot do anything.
 
 
 def marked(topics: Mapping[str, TopicSpec], timeline: Sequence[Step]) -> dict[str, TopicSpec]:
-    """Those whose first step makes them are not there before it."""
+    """Return the topics, with `is_made_by_step` set for each that the timeline creates before it deletes it."""
     first: dict[str, bool] = {}
     for step in _in_time(timeline):
         if isinstance(step.payload, MakeTopic | RemoveTopic):
@@ -265,8 +334,10 @@ def marked(topics: Mapping[str, TopicSpec], timeline: Sequence[Step]) -> dict[st
 
 
 def report_topics(scenario: Scenario, reader: Reader) -> None:
-    """E130 for a topic that is made while it is there, or deleted while it is not; silent where a step that deletes it
-    waits for a state. Of two steps that wait for one, either may never come."""
+    """Report E130 for creating a topic that exists, and for deleting a topic that does not.
+
+    Nothing is reported if a step that deletes the topic waits for a state, since its time depends on the run.
+    """
     for topic in scenario.topics.values():
         steps = [step for step in _in_time(scenario.timeline) if _of(step, topic.name, MakeTopic, RemoveTopic)]
         at_times = [step for step in steps if isinstance(step.trigger, At)]
@@ -290,8 +361,7 @@ def _report(topic: TopicSpec, steps: Sequence[Step], reader: Reader) -> None:
 
 
 def sent_too_late(scenario: Scenario) -> list[tuple[Step, Step]]:
-    """`produce` steps to a topic that a step before them has deleted, and that none has made again; each with the
-    step that deletes."""
+    """Return `produce` steps to a topic that an earlier step deleted for good, each with that earlier step."""
     found: list[tuple[Step, Step]] = []
     topic_of = {producer.name: producer.topic for producer in scenario.producers}
     deleted: dict[str, Step] = {}
@@ -309,7 +379,7 @@ def sent_too_late(scenario: Scenario) -> list[tuple[Step, Step]]:
 
 
 def _is_made_later(scenario: Scenario, deletion: Step) -> bool:
-    """A producer waits for the topic until `delivery.timeout.ms`."""
+    """Return whether a later step creates the topic again. A producer waits for it until `delivery.timeout.ms`."""
     assert isinstance(deletion.payload, RemoveTopic)
     steps = _in_time(scenario.timeline)
     return any(_of(step, deletion.payload.topic, MakeTopic) for step in steps[steps.index(deletion) :])
@@ -320,7 +390,7 @@ def _of(step: Step, topic: str, *kinds: type[MakeTopic | RemoveTopic]) -> bool:
 
 
 def _in_time(timeline: Sequence[Step]) -> list[Step]:
-    """A step that waits for a state stands behind the one before it in the file, which arms it."""
+    """Return the steps ordered by time. A step that waits for a state comes after its predecessor in the file."""
     times: list[int] = []
     for step in timeline:
         times.append(step.trigger.at_us if isinstance(step.trigger, At) else times[-1] if times else 0)

@@ -1,13 +1,14 @@
-"""The timeline: triggers, modifiers, and the one verb of each step."""
+"""Readers of the timeline, with the trigger, modifiers and verb of each step, and of the `questions` block."""
 
 from __future__ import annotations
 
-from scenarios.language.diagnostics import did_you_mean
+from scenarios.language.diagnostics import Problems, did_you_mean, other_spelling
 from scenarios.language.expect import RECORD_KINDS
 from scenarios.language.parse.expect import event_name
 from scenarios.language.steps import (
     ANSWER_KINDS,
     CHOICES_MAX,
+    MODIFIERS,
     QUESTION_CHARACTERS_MAX,
     QUESTIONS_MAX,
     AnswerFromTrace,
@@ -19,7 +20,7 @@ from scenarios.language.steps import (
     When,
 )
 from scenarios.language.values.condition_reading import read_state
-from scenarios.language.values.reading import Fields, Reader
+from scenarios.language.values.reading import Fields, Reader, parse_time
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.synonyms import FIELD_SYNONYMS
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence
@@ -27,13 +28,32 @@ from scenarios.language.verbs.every import VERBS
 
 STEPS_MAX = 2_000
 TIMES_MAX = 10_000
-MODIFIERS = ("at", "when", "timeout", "every", "times", "for", "as")
+_TRANSACTIONS = "a producer with `transaction: {records: 10}` begins and ends them by itself"
+_SEQUENCE = "no step waits for the one before: each has its time since the start of the run, such as `at: 10.5s`"
+_READERS = "a consumer of `workloads` reads by itself: `c1r: {kind: consumer, topic: t}`"
+_TCP = "a connection is TCP: nothing in it is doubled or reordered; `loss` and `latency` delay it"
+_WAITS = dict.fromkeys(("wait", "sleep"), _SEQUENCE)
+_NO_VERBS = {
+    **_WAITS,
+    **dict.fromkeys(("begin_transaction", "commit_transaction", "commit", "transaction"), _TRANSACTIONS),
+    "rebalance": "a group rebalances when a member comes or goes: `stop: m1`",
+    "fence": "a broker is fenced when it is cut off from the controller, or down",
+    "isolate": "`partition` names every side: `partition: [[b1], [b2, b3, c1]]`",
+    "unfence": "a broker is unfenced when the controller hears from it again",
+    "isr": "`check: {state: {t-0: {isr: [b1, b2]}}}` tests it, `set_config` changes min.insync.replicas",
+    "alter_topic": "`set_config: {topic: t, config: {...}}`, or `create_partitions: {topic: t, count: 6}`",
+    "commit_offsets": "members of a group commit by themselves; `reset_offsets` moves what they committed",
+    **dict.fromkeys(("consume", "poll", "subscribe", "read"), _READERS),
+    **dict.fromkeys(("duplicate", "reorder"), _TCP),
+}
+"""What no step does by itself, each with how it comes about."""
+A_STEP = "write a list, such as `- {at: 10.5s, kill: b1}`"
 
 
 def read_labels(scope: Scope, node: Node, path: str) -> None:
-    """All `as` of the timeline, before its steps are read: `"@name"` may point to any step that fires earlier."""
+    """Read the labels (`as`) of all steps. This comes before the steps, so that `"@name"` can refer to any of them."""
     reader = scope.reader
-    for item, item_path in reader.items(node, path, "`timeline`"):
+    for item, item_path in reader.items(node, path, "`timeline`", A_STEP):
         label = item.get("as") if isinstance(item, Mapping) else None
         if label is None or not isinstance(item, Mapping):
             continue
@@ -41,16 +61,18 @@ def read_labels(scope: Scope, node: Node, path: str) -> None:
         if not reader.check_slug(name, label.place, f"{item_path}.as", "`as`"):
             continue
         if name in scope.labels or name == "all":
-            reader.error("E134", f"the label `{name}` is taken", label.place, path=f"{item_path}.as")
+            reader.error("E134", f"the label `{name}` is already used", label.place, path=f"{item_path}.as")
             continue
         scope.labels[name] = next((verb for verb in item.entries if verb in VERBS), "")
 
 
 def read_timeline(scope: Scope, node: Node, path: str) -> tuple[Step, ...]:
-    """Steps in file order. `read_labels` has been here before."""
-    items = scope.reader.items(node, path, "`timeline`")
+    """Return the steps in the order of the file. `read_labels` must have been called before."""
+    items = scope.reader.items(node, path, "`timeline`", A_STEP)
     if len(items) > STEPS_MAX:
-        scope.reader.error("E140", f"{len(items)} steps; allowed are {STEPS_MAX:,}", node.place, path=path)
+        scope.reader.error(
+            "E140", f"the timeline has {len(items)} steps; at most {STEPS_MAX:,} are allowed", node.place, path=path
+        )
         return ()
     steps = [_read_step(scope, index, item, item_path) for index, (item, item_path) in enumerate(items)]
     return tuple(step for step in steps if step is not None)
@@ -61,10 +83,23 @@ def _read_step(scope: Scope, index: int, node: Node, path: str) -> Step | None:
     what = f"step {index + 1}"
     reader.places[path] = node.place
     if not isinstance(node, Mapping):
-        reader.error("E111", f"{what} must be a mapping such as {{at: 10.5s, kill: b1}}", node.place, path=path)
+        from scenarios.language.parse.spoken import line_meant, renamed, words_of
+
+        words = words_of(*node.items) if isinstance(node, Sequence) else words_of(node)
+        meant = line_meant(scope, words, "10.5s")
+        named = other_spelling(" ".join(words), tuple(VERBS), FIELD_SYNONYMS)
+        label = renamed(scope, named, Scalar(node.place, "")) if named else _NO_VERBS.get("".join(words[:1]))
+        title = f"{what} must be a mapping such as {{at: 10.5s, kill: b1}}"
+        reader.error("E111", title, node.place, path=path, label=f"write {{{meant}}}" if meant else label or "")
         return None
+    verb = next((key for key in node.entries if key in VERBS), None)
     known_as = (f"help: a step has one verb: {', '.join(VERBS)}", f"help: and beside it: {', '.join(MODIFIERS)}")
-    fields = reader.fields(node, path, what, (*MODIFIERS, *VERBS), known_as=known_as)
+    if _reads_as_another(scope, node, path, what, verb, known_as):
+        return None
+    beside = {**_NO_VERBS, **_without_verb(node)} if verb is None else {**_WAITS, **VERBS[verb].beside}
+    if isinstance(node.get("wait"), Mapping):  # For a state a step does wait: `when`.
+        del beside["wait"]
+    fields = reader.fields(node, path, what, (*MODIFIERS, *VERBS), known_as=known_as, elsewhere=beside)
     trigger = _read_trigger(scope, fields)
     payload = _read_payload(scope, fields)
     every_us, times = _read_repetition(reader, fields)
@@ -86,13 +121,52 @@ def _read_step(scope: Scope, index: int, node: Node, path: str) -> Step | None:
     )
 
 
+def _reads_as_another(
+    scope: Scope, node: Mapping, path: str, what: str, verb: str | None, known_as: tuple[str, ...]
+) -> bool:
+    """Report the first key that a step cannot have with the step that is meant, and return True; False if none is.
+
+    One is meant by `{at: 5s, action: kill, target: b1}`, by `5s: kill b1`, and by `{at: 5s, kill: b1, b2}`.
+    """
+    strange = {key: value for key, (_, value) in node.entries.items() if key not in (*MODIFIERS, *VERBS)}
+    if not strange or (verb is not None and not all(value.is_nothing for value in strange.values())):
+        return False
+    from scenarios.language.parse.spoken import renamed, step_meant
+
+    first, value = next(iter(strange.items()))
+    spelling = other_spelling(first, tuple(VERBS), FIELD_SYNONYMS) if verb is None else None
+    if spelling is not None and len(strange) == 1:
+        label = renamed(scope, spelling, value)
+    else:
+        meant = step_meant(scope, node, "" if "at" in node.entries or "when" in node.entries else "10.5s")
+        is_rest = verb is not None and node.entries[first][0].place.line == node.entries[verb][0].place.line
+        unclear = f"the comma ends the value of `{verb}`: a list has brackets, a key a value" if is_rest else None
+        label = unclear if meant is None else f"write `{meant}`"
+    if label is not None:
+        title, place = f"unknown field `{first}` in {what}", node.entries[first][0].place
+        field = f"{path}.{first}"
+        scope.reader.error("E104", title, place, path=field, label=label, suggestion=spelling, notes=known_as)
+    return label is not None
+
+
+def _without_verb(node: Mapping) -> dict[str, str]:
+    """Return hints for a step whose verb or time is not where it belongs."""
+    entries = {key: entry for key, entry in node.entries.items() if key not in MODIFIERS}
+    times = {key: f"write `at: {key}`, and the verb as a key: `kill: b1`" for key in entries if parse_time(key)}
+    texts = [value.text for _, value in entries.values() if isinstance(value, Scalar)]
+    verb = next((text for text in texts if text in VERBS), None)
+    return times or ({} if verb is None else dict.fromkeys(entries, f"a verb is a key: `{verb}: ...`"))
+
+
 def _read_trigger(scope: Scope, fields: Fields) -> At | When | None:
     reader = scope.reader
     if ("at" in fields) == ("when" in fields):
         both = "at" in fields
-        # A misspelt trigger was reported as an unknown field.
+        # A misspelt trigger was already reported as an unknown field.
         misspelt = fields.node is not None and any(
-            did_you_mean(key, ("at", "when"), FIELD_SYNONYMS) for key in fields.node.entries if key not in MODIFIERS
+            did_you_mean(key, ("at", "when"), FIELD_SYNONYMS) or parse_time(key.rpartition(" ")[2])
+            for key in fields.node.entries
+            if key not in MODIFIERS
         )
         if both or not misspelt:
             title = f"{fields.what} has both `at` and `when`" if both else f"{fields.what} has no `at` and no `when`"
@@ -103,7 +177,10 @@ def _read_trigger(scope: Scope, fields: Fields) -> At | When | None:
     if "at" in fields:
         if timeout is not None:
             reader.error(
-                "E135", "`timeout` belongs to `when`", fields.key_place("timeout"), path=f"{fields.path}.timeout"
+                "E135",
+                "`timeout` is allowed only in a step with `when`",
+                fields.key_place("timeout"),
+                path=f"{fields.path}.timeout",
             )
         return At(fields.time("at", 0))
     found = fields.get("when")
@@ -116,7 +193,7 @@ def _read_payload(scope: Scope, fields: Fields) -> Payload | None:
     assert fields.node is not None
     verbs = [key for key in fields.node.entries if key in VERBS]
     if not verbs:
-        # An unknown field is very likely the verb, misspelt; that was reported.
+        # An unknown field is probably the misspelt verb, which was already reported.
         if all(key in MODIFIERS for key in fields.node.entries):
             reader.error(
                 "E135",
@@ -132,11 +209,34 @@ def _read_payload(scope: Scope, fields: Fields) -> Payload | None:
             f"{fields.what} has two verbs, `{verbs[0]}` and `{verbs[1]}`",
             fields.key_place(verbs[1]),
             path=f"{fields.path}.{verbs[1]}",
-            label="make it a step of its own",
+            label=VERBS[verbs[0]].beside.get(verbs[1], "put it into another step"),
         )
     found = fields.get(verbs[0])
     assert found is not None
-    return VERBS[verbs[0]].read(scope, *found)
+    return _read_value(scope, verbs[0], *found)
+
+
+def _read_value(scope: Scope, verb: str, node: Node, path: str) -> Payload | None:
+    """Read the value of a verb. A wrong value that means something in words has that as its only error."""
+    problems = scope.reader.problems
+    before = len(problems.found)
+    payload = VERBS[verb].read(scope, node, path)
+    own = Problems(problems.found[before:])
+    if not own.any_error:
+        return payload
+    first, *_ = own.sorted() or own.found
+    takes_partition = any(one.name == "partition" for one in VERBS[verb].keys)
+    has_line = first.label.startswith("write ") or (first.suggestion and not takes_partition)
+    if has_line:
+        return payload
+    from scenarios.language.parse.spoken import value_meant
+
+    meant = value_meant(scope, verb, node)
+    if meant is None:
+        return payload
+    problems.take_back(before)
+    scope.reader.error(first.code, first.title, node.place, path=path, label=f"write `{meant}`")
+    return None
 
 
 def _read_repetition(reader: Reader, fields: Fields) -> tuple[int | None, int]:
@@ -144,19 +244,23 @@ def _read_repetition(reader: Reader, fields: Fields) -> tuple[int | None, int]:
     times = fields.integer("times", 1, 1, TIMES_MAX)
     for key, other in (("every", "times"), ("times", "every")):
         if key in fields and other not in fields:
-            reader.error("E135", f"`{key}` needs `{other}`", fields.key_place(key), path=f"{fields.path}.{key}")
+            place, label = fields.key_place(key), f"add `{other}: {'3' if other == 'times' else '5s'}`"
+            reader.error("E135", f"`{key}` needs `{other}`", place, path=f"{fields.path}.{key}", label=label)
     return every_us, times
 
 
 # ------------------------------------------------------------------------------------------------------------ questions
 #
-# The `questions` block.
+# Readers of the `questions` block.
 
 _FIELDS = ("at", "before", "ask", "choices", "answer", "answer_from", "because")
 
 
 def only_answered_from_the_trace(node: Node) -> Node:
-    """The questions that a variant takes over from its file: a written answer is about the file's own run."""
+    """Return the questions that a variant takes over from its file: those that are answered from the trace.
+
+    A written answer is left out, because it is about the run of the file itself.
+    """
     if not isinstance(node, Sequence):
         return node
     return Sequence(node.place, [item for item in node.items if isinstance(item, Mapping) and item.get("answer_from")])
@@ -165,7 +269,7 @@ def only_answered_from_the_trace(node: Node) -> Node:
 def read_questions(scope: Scope, node: Node, path: str) -> tuple[ScenarioQuestion, ...]:
     items = scope.reader.items(node, path, "`questions`")
     if len(items) > QUESTIONS_MAX:
-        title = f"{len(items)} questions; allowed are {QUESTIONS_MAX}"
+        title = f"{len(items)} questions; at most {QUESTIONS_MAX} are allowed"
         scope.reader.error("E140", title, items[QUESTIONS_MAX][0].place, path=path, label="drop this one")
         return ()
     return tuple(_question(scope, item, item_path) for item, item_path in items)
@@ -209,7 +313,7 @@ def _written_answer(fields: Fields, choices: tuple[str, ...], answer: str | None
         reader.error("E105", title, fields.place, path=path, label="add `because: ...`")
     if answer not in choices:
         label = f"one of: {', '.join(choices)}" if choices else "add `choices: [..., ...]`"
-        reader.error("E110", "`answer` is none of `choices`", fields.key_place("answer"), path=path, label=label)
+        reader.error("E110", "`answer` is not one of `choices`", fields.key_place("answer"), path=path, label=label)
 
 
 def _choices(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
@@ -229,7 +333,7 @@ def _short_text(fields: Fields, key: str) -> str | None:
 def _bounded(scope: Scope, node: Node, path: str, what: str) -> str:
     text = scope.reader.text(node, path, what)
     if len(text) > QUESTION_CHARACTERS_MAX or not text.strip():
-        title = f"{what} has {len(text)} characters; allowed are 1 to {QUESTION_CHARACTERS_MAX}"
+        title = f"{what} has {len(text)} characters; 1 to {QUESTION_CHARACTERS_MAX} are allowed"
         scope.reader.error("E112", title, node.place, path=path)
     return text
 
@@ -257,6 +361,6 @@ def _named(scope: Scope, names: NamedThing, node: Node, path: str) -> str:
         return scope.reader.choice(node, path, names.value, RECORD_KINDS)
     records = scope.records(node, path, names.value)
     if len(records) != 1:
-        scope.reader.error("E124", f"`fate` is that of one record, not of {len(records)}", node.place, path=path)
+        scope.reader.error("E124", f"`fate` needs exactly one record, not {len(records)}", node.place, path=path)
         return ""
     return records[0]

@@ -1,7 +1,7 @@
-"""Variants and overrides as operations on node trees, so that every node keeps the line it was written in.
+"""Variants and overrides, implemented as operations on node trees, so that every node keeps its line in the file.
 
-A variant's `patch` is merged into the file: mappings key by key, everything else replaced, `~` removes a key.
-`--set path=value` puts one value into the tree; the path is the one error messages print.
+A variant's `patch` is merged into the file: mappings are merged key by key, other values are replaced, and `~` removes
+a key. `--set path=value` puts one value into the tree, at a path as error messages print it.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig, TransformConfig
+from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig, ShareConsumerConfig, TransformConfig
 from replica.config import Config, TopicConfig
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, SourceText, did_you_mean
 from scenarios.language.parse.steps import only_answered_from_the_trace
+from scenarios.language.values.config_files import unpasted
 from scenarios.language.values.synonyms import FIELD_SYNONYMS
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence, parse
 
 
 def merge(base: Node, patch: Node) -> Node:
-    """A new tree; neither argument is changed."""
+    """Return a new tree with `patch` merged into `base`. Neither argument is changed."""
     if not isinstance(base, Mapping) or not isinstance(patch, Mapping):
         return patch
     merged = Mapping(base.place, dict(base.entries))
@@ -26,14 +27,17 @@ def merge(base: Node, patch: Node) -> Node:
         if isinstance(value, Scalar) and value.is_null:
             merged.entries.pop(key, None)
         elif key in merged.entries:
-            merged.entries[key] = (key_node, merge(merged.entries[key][1], value))
+            below = merged.entries[key][1]
+            if key == "config":
+                below, value = unpasted(below), unpasted(value)
+            merged.entries[key] = (key_node, merge(below, value))
         else:
             merged.entries[key] = (key_node, value)
     return merged
 
 
 def apply_variant(base: Mapping, variant: Mapping) -> Mapping:
-    """The tree that a variant stands for: patched, its steps added, with its own `expect`, without `variants`."""
+    """Return the tree of a variant: the patched file with the variant's own steps and `expect`, without `variants`."""
     tree = Mapping(base.place, {key: entry for key, entry in base.entries.items() if key != "variants"})
     patch = variant.get("patch")
     if isinstance(patch, Mapping):
@@ -43,6 +47,7 @@ def apply_variant(base: Mapping, variant: Mapping) -> Mapping:
     if "questions" in tree.entries and not (isinstance(patch, Mapping) and "questions" in patch.entries):
         key_node, questions = tree.entries["questions"]
         tree.entries["questions"] = (key_node, only_answered_from_the_trace(questions))
+    tree.entries.pop("expect", None)  # The file's expectations do not apply to a variant.
     for key in ("title", "expect"):
         if key in variant.entries:
             tree.entries[key] = variant.entries[key]
@@ -55,7 +60,7 @@ def apply_variant(base: Mapping, variant: Mapping) -> Mapping:
 
 
 class Override:
-    """One `path=value` of the command line, put into trees; an error points into it."""
+    """A `path=value` of the command line, which replaces a value in a tree. Its errors point into `path=value`."""
 
     def __init__(self, text: str, problems: Problems) -> None:
         self.source = SourceText.of(f"--set {text}", text)
@@ -65,7 +70,7 @@ class Override:
             self._refuse("`--set` needs path=value", 0, label="such as seed=7")
             self.value: Node | None = None
             return
-        # Blanks instead of the path, so that columns are those of the whole text.
+        # Blanks replace the path, so that columns count in the whole text.
         blanks = " " * (len(self.path) + 1)
         known = len(problems.found)
         self.value = parse(blanks + value, self.source, problems)
@@ -73,7 +78,7 @@ class Override:
             self.value = Scalar(Place(self.source, 0, len(blanks)), "")
 
     def applied_to(self, tree: Mapping) -> Mapping:
-        """A copy of `tree` with the value in it; the tree itself after noting why the path leads nowhere."""
+        """Return a copy of `tree` with the value. If the path does not exist, report that and return `tree`."""
         if self.value is None:
             return tree
         changed = self._put(tree, 0, inside="")
@@ -85,12 +90,19 @@ class Override:
         self.problems.add(Diagnostic(code="E137", title=title, place=place, label=label, suggestion=suggestion))
 
     def _put(self, node: Node, start: int, inside: str) -> Node:
-        """`node` with the value at the path from column `start` on; `inside`: the key whose value `node` is."""
+        """Return a copy of `node` in which the value replaces what is at the rest of the path.
+
+        Args:
+            start: column at which the rest of the path begins.
+            inside: the key whose value `node` is.
+        """
         assert self.value is not None
         if start > len(self.path):
             return self.value
         if isinstance(node, Scalar) and (node.is_empty or node.is_null):
             node = Mapping(node.place)
+        if inside == "config":
+            node = unpasted(node)
         if isinstance(node, Mapping):
             return self._put_in_mapping(node, start, inside)
         if isinstance(node, Sequence):
@@ -102,7 +114,7 @@ class Override:
     def _put_in_sequence(self, node: Sequence, start: int) -> Node:
         head = self.path[start:].split(".", 1)[0]
         if not head.isascii() or not head.isdigit() or not 1 <= int(head[:9]) <= len(node.items):
-            title = f"`{head}` is no position in a list of {len(node.items)}"
+            title = f"`{head}` is not a position in a list of {len(node.items)}"
             self._refuse(title, start, len(head), f"positions count from 1 to {len(node.items)}")
             return node
         items = list(node.items)
@@ -110,7 +122,7 @@ class Override:
         return Sequence(node.place, items)
 
     def _put_in_mapping(self, node: Mapping, start: int, inside: str) -> Node:
-        # Kafka's keys hold dots: below `config` the rest is one key; elsewhere the next key ends at a dot.
+        # Kafka's keys contain dots, so below `config` the rest is one key. Elsewhere the next key ends at a dot.
         rest = self.path[start:]
         key = rest if inside == "config" else rest.split(".", 1)[0]
         place = Place(self.source, 0, start, max(1, len(key)))
@@ -127,18 +139,18 @@ class Override:
 
 
 _CREATABLE = ("config", "protocol", "network", "expect")
-"""Blocks that a path may pass through although the file has none."""
+"""Blocks that a path may pass through although the file does not have them."""
 
 
 # ------------------------------------------------------------------------------------------------------- override paths
 #
-# Where a setting of `--set` or `--vary` belongs whose path leads nowhere: `acks` -> `workloads.p1.config.acks`.
+# Suggestions for a path of `--set` or `--vary` that does not exist: `acks` -> `workloads.p1.config.acks`.
 
 _LEADS_NOWHERE = ("E104", "E137")
 
 
 def suggest_whole_paths(problems: Problems, overrides: Iterable[Override], tree: Mapping) -> None:
-    """Complaints about the path of an override get the path that was likely meant, as far as there is one."""
+    """Add to errors about the path of an override the path that was probably meant."""
     for number, found in enumerate(problems.found):
         if found.code not in _LEADS_NOWHERE or found.place is None:
             continue
@@ -146,13 +158,14 @@ def suggest_whole_paths(problems: Problems, overrides: Iterable[Override], tree:
             if found.place.source is not override.source:
                 continue
             meant = _exactly(override.path, tree) or (None if found.suggestion else _nearly(override.path, tree))
-            if meant is not None:
+            if meant not in (None, override.path):
                 problems.found[number] = replace(found, label=f"did you mean `{meant}`?", suggestion=meant, notes=())
 
 
 def _exactly(path: str, tree: Mapping) -> str | None:
-    """The whole path of the key of Kafka's that `path` ends in; where several blocks of the scenario may hold it, in
-    the one of which `path` names most.
+    """Return the full path of the Kafka key with which `path` ends; None if no block of the scenario may have that key.
+
+    If several blocks may have the key, the block with the most names in common with `path` is chosen.
     """
     words = path.split(".")
     blocks = sorted(_blocks(tree), key=lambda block: -len(set(block[0]).intersection(words)))
@@ -161,7 +174,7 @@ def _exactly(path: str, tree: Mapping) -> str | None:
 
 
 def _nearly(path: str, tree: Mapping) -> str | None:
-    """The same of a key that is misspelt, or called as people call it."""
+    """Return the full path of a Kafka key that `path` misspells or calls by a common name; None if there is none."""
     blocks = list(_blocks(tree))
     known = {name for names, _ in blocks for name in names}
     rest = ".".join(word for word in path.split(".") if word not in known)
@@ -169,11 +182,15 @@ def _nearly(path: str, tree: Mapping) -> str | None:
     return next((".".join((*names, key)) for names, key in close if key is not None), None)
 
 
-_SCHEMAS: dict[str, type[Config]] = {"consumer": ConsumerConfig, "transform": TransformConfig}
+_SCHEMAS: dict[str, type[Config]] = {
+    "consumer": ConsumerConfig,
+    "share_consumer": ShareConsumerConfig,
+    "transform": TransformConfig,
+}
 
 
 def _blocks(tree: Mapping) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Every `config` block that the scenario has or may have: the words of its path, and the keys that it may hold."""
+    """Yield the path of every `config` block that the scenario may have, with the keys that the block may contain."""
     for name in _entries(tree, "topics"):
         yield ("topics", name, "config"), list(TopicConfig.keys())
     for name, workload in _entries(tree, "workloads").items():

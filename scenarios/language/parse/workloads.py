@@ -1,52 +1,65 @@
-"""Producers and consumers of a scenario."""
+"""Readers of a scenario's workloads: producers, consumers, transforms and share consumers."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping as MappingType
 from dataclasses import replace
-from typing import cast
+from typing import TypeVar, cast
 
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
 from cluster.config import (
     CLASSIC,
     CONSUMER,
+    EXPLICIT,
     CommitOrder,
     ConsumerConfig,
     GroupConsumerConfig,
     ProducerConfig,
+    ShareConsumerConfig,
     TransformConfig,
-    defaults_of,
 )
-from replica.config import ConfigError
+from cluster.known_keys import CLIENT_KEYS, PRODUCER_KEYS, SHARE_CONSUMER_KEYS
+from replica.config import Config, ConfigError
+from replica.rules import SHARE_GROUPS_SINCE, first_era
+from scenarios.language.diagnostics import did_you_mean
 from scenarios.language.parse.cluster import new_node
 from scenarios.language.spec import (
     ABORT_EVERY_MAX,
     BATCH_MAX,
     DEFAULT_RECORD_BYTES,
+    NO_RECORDS,
     RECORD_BYTES_MAX,
     TRANSACTION_RECORDS_MAX,
     Arrival,
+    ChosenRecords,
+    RecordFields,
     TransactionPattern,
     Workload,
 )
-from scenarios.language.values.reading import Fields, Reader, shortened
+from scenarios.language.values.reading import NOWHERE, Fields, Reader, shortened
 from scenarios.language.values.scope import Scope
-from scenarios.language.values.synonyms import own_config
+from scenarios.language.values.synonyms import MEMBERS, own_config
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence
+from scenarios.language.verbs.clients import HEADERS, RECORD_TIME
+from scenarios.language.verbs.declaration import Given, Kind
+from scenarios.language.verbs.kinds import TEXT, check_partition
+
+T = TypeVar("T")
 
 WORKLOADS_MAX = 250
 PREFIXES = ("r", "s", "u", "v", "w", "x", "y", "z", *(f"r{second}" for second in "abcdefghijklmnopqrstuvwxyz"))
 
 OUTPUT_PREFIX = "t"
-"""Of what transforms write, unless the file says another one: no producer gets it by its place."""
+"""The default prefix of the records that transforms write. No producer gets it by default."""
 COMMIT_ORDERS = ("in-transaction", "after", "before")
 DEFAULT_ORDER = {True: "in-transaction", False: "after"}
-"""By whether there is a transaction."""
+"""The default of `offsets` for a transform: by True if it uses transactions, by False if not."""
 
 _RATE = re.compile(r"(\d{1,9})/(\S+)", re.ASCII)
 _ENDLESS_RATE = re.compile(r"0*[1-9]\d{9,}/(us|ms|s|m|\d{1,15}(us|ms|s|m))", re.ASCII)
-"""What has more digits than any bound."""
+"""This pattern matches rates with more digits than any bound."""
 
 
 def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
@@ -58,30 +71,49 @@ def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
     _check_groups(scope, node, path, workloads)
     _name_outputs(scope, node, path, workloads)
     if len(workloads) > WORKLOADS_MAX:
-        scope.reader.error("E140", f"{len(workloads)} workloads; allowed are {WORKLOADS_MAX}", node.place, path=path)
+        scope.reader.error(
+            "E140",
+            f"the scenario has {len(workloads)} workloads; at most {WORKLOADS_MAX} are allowed",
+            node.place,
+            path=path,
+        )
     return workloads
 
 
 def _read_workloads(scope: Scope, name: str, key_node: Scalar, node: Node, path: str) -> dict[str, Workload]:
-    """One workload; or, of consumers with `count`, as many that are alike: c-1, c-2, ..."""
+    """Read one entry of `workloads`. A consumer with `count` becomes several equal consumers: c-1, c-2, and so on."""
     count_node = node.get("count") if isinstance(node, Mapping) else None
     workload = _read_workload(scope, name, node, path)
-    if count_node is None or workload.kind != "consumer":
+    if workload.kind not in COUNTED:
         return {name: workload}
-    count = scope.reader.integer(count_node, f"{path}.count", "`count`", 1, WORKLOADS_MAX)
-    del scope.consumers[name]
-    copies: dict[str, Workload] = {}
-    for number in range(1, count + 1):
-        copy = f"{name}-{number}"
-        if new_node(scope, copy, key_node, path, "client"):
-            scope.consumers[copy] = workload.topics
-            copies[copy] = replace(workload, name=copy)
-    return copies
+    names = [name]
+    if count_node is not None:
+        count = scope.reader.integer(count_node, f"{path}.count", "`count`", 1, WORKLOADS_MAX)
+        names = [f"{name}-{number}" for number in range(1, count + 1)]
+        names = [copy for copy in names if new_node(scope, copy, key_node, path, "client")]
+    if workload.kind == "consumer":
+        scope.consumers.update(dict.fromkeys(names, workload.topics))
+    else:
+        scope.members += names
+    return {copy: replace(workload, name=copy) for copy in names}
 
 
-_COMMON_FIELDS = ("kind", "topic", "config", "cpu", "start", "stop")
+_COMMON_FIELDS = ("kind", "topic", "config", "config_file", "cpu", "start", "stop")
 _CONSUMER_FIELDS = (*_COMMON_FIELDS, "topics", "count", "process")
-_PRODUCER_FIELDS = (*_COMMON_FIELDS, "rate", "poisson", "size", "batch", "prefix", "transaction")
+_SHARE_CONSUMER_FIELDS = (*(key for key in _CONSUMER_FIELDS if key != "cpu"), "release", "reject")
+_PRODUCER_FIELDS = (
+    *_COMMON_FIELDS,
+    "rate",
+    "poisson",
+    "size",
+    "batch",
+    "prefix",
+    "transaction",
+    "key",
+    "partition",
+    "timestamp",
+    "headers",
+)
 
 
 CPU_OF_PRODUCER, CPU_OF_CONSUMER = ("interceptor", "serializer"), ("interceptor", "deserializer")
@@ -97,46 +129,95 @@ _TRANSFORM_FIELDS = (
     "group-metadata",
     "process",
 )
-_KINDS = ("producer", "consumer", "transform")
+_UNITS_OF_RATES = ("us", "ms", "s", "m")
+_SPOKEN_UNITS = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), "m"),
+}
+COUNTED = ("consumer", "share_consumer")
+"""The kinds of workloads that may have a `count`, which makes several equal clients."""
+_KINDS = ("producer", *COUNTED, "transform")
 _of_consumers, _of_members = ConsumerConfig.keys(), GroupConsumerConfig.keys()
 A_MEMBER = (
     "help: `kind: consumer` reads all by itself; a member reads its share and writes `to` a topic, as in",
     "help: m1: {kind: transform, topic: t, to: out, config: {group.id: g}}",
 )
-KEYS_OF_MEMBERS = {key: "members of groups are `kind: transform`" for key in _of_members if key not in _of_consumers}
+KEYS_OF_MEMBERS = {key: MEMBERS for key in (*_of_members, "to") if key not in _of_consumers}
+OTHER_KINDS = {
+    **dict.fromkeys(("group", "consumer_group", "group_consumer", "group_member", "member"), MEMBERS),
+    "transactional_producer": "write `kind: producer` and `config: {transactional.id: orders}`",
+    "idempotent_producer": "write `kind: producer` and `config: {enable.idempotence: true}`",
+}
+"""Common names of clients that `kind` calls otherwise, each with what to write."""
+_MANY = "`rate` and `stop` bound a producer; a step sends so many: `produce: {from: p1, count: 10}`"
+
+
+NOT_PLAYED = {
+    "streams": "a copy of one topic into another, exactly once or not, is `kind: transform`",
+    "connect": "a copy of one topic into another is `kind: transform`",
+    "mirror_maker": "there is one cluster; a copy within it is `kind: transform`",
+}
+"""Kinds of Kafka clients that the language lacks, each with an alternative."""
+
+
+def _read_kind(fields: Fields) -> None:
+    found = fields.get("kind")
+    word = found[0].text.lower().replace("-", "_") if found is not None and isinstance(found[0], Scalar) else ""
+    if found is not None and word in NOT_PLAYED:
+        title = f"`kind: {word}` is not yet supported"
+        fields.reader.error("E120", title, found[0].place, path=found[1], label=NOT_PLAYED[word])
+    elif found is not None and word in OTHER_KINDS:
+        notes = A_MEMBER if OTHER_KINDS[word] == MEMBERS else ()
+        title = f"`kind` cannot be `{word}`"
+        fields.reader.error("E110", title, found[0].place, path=found[1], label=OTHER_KINDS[word], notes=notes)
+    else:
+        fields.choice("kind", "producer", _KINDS)
+
+
+def _read_config(
+    reader: Reader, fields: Fields, schema: type[Config], elsewhere: MappingType[str, str]
+) -> dict[str, str]:
+    found = reader.config_node(fields)
+    if found is None:
+        return {}
+    known = {ProducerConfig: PRODUCER_KEYS, ShareConsumerConfig: SHARE_CONSUMER_KEYS}.get(schema, CLIENT_KEYS)
+    return reader.config(*found, schema, elsewhere=elsewhere, example=A_MEMBER, known=known)
 
 
 def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     reader = scope.reader
-    kind_node = node.get("kind") if isinstance(node, Mapping) else None
-    kind = kind_node.text if isinstance(kind_node, Scalar) and kind_node.text in _KINDS else "producer"
+    kind_node = node.get("kind") or node.get("type") if isinstance(node, Mapping) else None
+    kind = (did_you_mean(kind_node.text, _KINDS) if isinstance(kind_node, Scalar) else None) or "producer"
     if kind == "transform":
         return _read_transform(scope, name, node, path)
-    consumer = kind == "consumer"
-    known = _CONSUMER_FIELDS if consumer else _PRODUCER_FIELDS
+    consumer = kind in COUNTED
+    known, schema = _DECLARED[kind]
     what = f"{kind} `{name}`"
-    schema = ConsumerConfig if consumer else ProducerConfig
-    elsewhere = KEYS_OF_MEMBERS if consumer else {}
+    elsewhere = KEYS_OF_MEMBERS if kind == "consumer" else {"count": _MANY} if kind == "producer" else {}
     required = {"kind": kind, _names_inputs_by(node) if consumer else "topic": next(iter(scope.topics), "t")}
-    fields = reader.fields(node, path, what, known, required, elsewhere={**elsewhere, **own_config(schema)})
-    fields.choice("kind", "producer", _KINDS)
+    fields = reader.fields(node, path, what, known, required, elsewhere={**own_config(schema), **elsewhere})
+    _read_kind(fields)
     start_us = fields.time("start", 0)
     stop_us = fields.time("stop", None)
     if stop_us is not None and stop_us <= start_us:
         reader.error("E112", f"{what} stops before it starts", fields.key_place("stop"), path=f"{path}.stop")
-    config = fields.read("config", lambda n, p: reader.config(n, p, schema, elsewhere=elsewhere, example=A_MEMBER), {})
+    config = _read_config(reader, fields, schema, elsewhere)
     if consumer:
-        topics = scope.consumers[name] = _read_inputs(scope, fields)
-        return Workload(
+        workload = Workload(
             name=name,
-            kind="consumer",
-            topics=topics,
+            kind="share_consumer" if kind == "share_consumer" else "consumer",
+            topics=_read_inputs(scope, fields),
             config=config,
             start_us=start_us,
             stop_us=stop_us,
             cpu=fields.read("cpu", lambda n, p: _read_cpu(reader, n, p, CPU_OF_CONSUMER), NO_TIME),
             process_us=fields.time("process", 0),
+            releases=fields.read("release", lambda n, p: _read_share(scope, n, p, "`release`"), NO_RECORDS),
+            rejects=fields.read("reject", lambda n, p: _read_share(scope, n, p, "`reject`"), NO_RECORDS),
         )
+        if kind == "share_consumer":
+            _check_share_consumer(scope, workload, fields)
+        return workload
     topic = fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), "")
     workload = Workload(
         name=name,
@@ -149,6 +230,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
         batch=fields.integer("batch", 1, 1, BATCH_MAX),
         start_us=start_us,
         stop_us=stop_us,
+        records=_read_record_fields(scope, fields, topic, start_us),
         cpu=fields.read("cpu", lambda n, p: _read_cpu(reader, n, p, CPU_OF_PRODUCER), NO_TIME),
         transaction=fields.read("transaction", lambda n, p: _read_transaction(reader, n, p), None)
         or (TransactionPattern(1) if config.get("transactional.id") else None),
@@ -163,13 +245,72 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     return workload
 
 
+def _read_share(scope: Scope, node: Node, path: str, what: str) -> ChosenRecords:
+    """Read records by name, or a share of all deliveries such as 10%."""
+    if isinstance(node, Scalar) and node.text.endswith("%"):
+        return ChosenRecords(ppm=scope.reader.share_ppm(node, path, what))
+    return ChosenRecords(scope.records(node, path, what))
+
+
+def _check_share_consumer(scope: Scope, workload: Workload, fields: Fields) -> None:
+    reader, path, what = scope.reader, fields.path, f"share_consumer `{workload.name}`"
+    place = reader.places[path]
+    if scope.release < SHARE_GROUPS_SINCE:
+        label = f"take `profile: {first_era(SHARE_GROUPS_SINCE)}` or a later one"
+        reader.error("E120", "share groups need Kafka 4.2 or later", place, path=path, label=label)
+    if not workload.config.get("group.id"):
+        label = "give it one, as in `config: {group.id: jobs}`"
+        reader.error("E126", f"{what} has no `group.id`", place, path=f"{path}.config", label=label)
+    if workload.config.get("share.acknowledgement.mode") != EXPLICIT:
+        for key in ("release", "reject"):
+            if key in fields:
+                title, label = f"{what} accepts all records", f"give it `share.acknowledgement.mode: {EXPLICIT}`"
+                reader.error("E126", title, fields.key_place(key), path=f"{path}.{key}", label=label)
+
+
+_DECLARED: dict[str, tuple[tuple[str, ...], type[Config]]] = {
+    "producer": (_PRODUCER_FIELDS, ProducerConfig),
+    "consumer": (_CONSUMER_FIELDS, ConsumerConfig),
+    "share_consumer": (_SHARE_CONSUMER_FIELDS, ShareConsumerConfig),
+}
+"""The fields and the keys of `config` of each kind."""
+
+
+def _read_record_fields(scope: Scope, fields: Fields, topic: str, start_us: int) -> RecordFields:
+    def read(key: str, kind: Kind[T], default: T) -> T:
+        return fields.read(key, lambda node, path: kind.read(Given(scope, node, path, f"`{key}`", fields)), default)
+
+    keys = fields.get("key")
+    found = RecordFields(
+        keys=() if keys is None else _read_keys(scope, *keys),
+        partition=fields.integer("partition", None),
+        time=read("timestamp", RECORD_TIME, None),
+        headers=read("headers", HEADERS, ()),
+    )
+    check_partition(scope, fields, topic, found.partition)
+    return found
+
+
+def _read_keys(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
+    """Read the key of all records, or a list of keys that the records get in turn."""
+    if not isinstance(node, Sequence):
+        return (TEXT.read(Given(scope, node, path, "`key`")),)
+    if not node.items:
+        label = "such as [k1, k2]"
+        scope.reader.error("E105", "the list `key` is empty", node.place, path=path, label=label)
+    return tuple(
+        TEXT.read(Given(scope, item, item_path, "a key")) for item, item_path in scope.reader.items(node, path, "`key`")
+    )
+
+
 def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     reader, what = scope.reader, f"transform `{name}`"
-    example = {"to": "...", "config": "{group.id: g}"}
+    named = isinstance(node, Mapping) and "config_file" in node.entries
+    example = {"to": "...", **({} if named else {"config": "{group.id: g}"})}
     required = {"kind": "transform", _names_inputs_by(node): next(iter(scope.topics), "t"), **example}
     fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, required, elsewhere=own_config(TransformConfig))
     fields.choice("kind", "transform", _KINDS)
-    config = fields.read("config", lambda n, p: reader.config(n, p, TransformConfig), {})
+    config = _read_config(reader, fields, TransformConfig, NOWHERE)
     transactional = bool(config.get("transactional.id"))
     commits_by_itself = config.get("enable.auto.commit", "").lower() == "true"
     start_us, stop_us = fields.time("start", 0), fields.time("stop", None)
@@ -215,7 +356,7 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     if workload.to in workload.topics and workload.to:
         title = f"{what} would read what it writes"
         reader.error("E112", title, fields.key_place("to"), path=f"{path}.to")
-    scope.transforms.append(name)
+    scope.members.append(name)
     known = ProducerConfig.keys()
     of_producer = {key: value for key, value in config.items() if key in known}
     _check_producer_config(scope, of_producer, f"{path}.config", path)
@@ -226,7 +367,10 @@ NOT_OF_CONSUMER_PROTOCOL = ("partition.assignment.strategy", "session.timeout.ms
 
 
 def _check_group_config(reader: Reader, config: dict[str, str], path: str) -> None:
-    """What Kafka refuses. source: ConsumerConfig.checkUnsupportedConfigsPostProcess"""
+    """Report combinations of group settings that Kafka refuses.
+
+    Source: ConsumerConfig.checkUnsupportedConfigsPostProcess
+    """
     is_consumer = config.get("group.protocol") == CONSUMER
     wrong = NOT_OF_CONSUMER_PROTOCOL if is_consumer else ("group.remote.assignor",)
     for key in wrong:
@@ -242,7 +386,10 @@ def _check_group_config(reader: Reader, config: dict[str, str], path: str) -> No
 
 
 def _check_groups(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> None:
-    """The member that leads a classic group assigns what it reads itself to all of them."""
+    """Report members of a classic group that read different topics.
+
+    In a classic group, the leader of the group assigns only the topics that it reads itself.
+    """
     first_of: dict[str, Workload] = {}
     for one in workloads.values():
         if one.kind == "transform" and one.config.get("group.protocol") != CONSUMER and one.topics:
@@ -255,7 +402,10 @@ def _check_groups(scope: Scope, node: Node, path: str, workloads: dict[str, Work
 
 
 def _name_outputs(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> None:
-    """The output of r7 is tr7: each prefix of an input has one of its outputs, the same for all members of a group."""
+    """Reserve the prefixes of the transforms' outputs, and report those that a producer already uses.
+
+    The output for the record r7 is named tr7, the same for all members of a group.
+    """
     for one in workloads.values():
         inputs = [
             other.prefix for other in workloads.values() if other.kind == "producer" and other.topic in one.topics
@@ -278,7 +428,8 @@ def _read_cpu(reader: Reader, node: Node, path: str, keys: tuple[str, ...]) -> C
 
 
 def _read_transaction(reader: Reader, node: Node, path: str) -> TransactionPattern:
-    fields = reader.fields(node, path, "`transaction`", ("records", "abort-every"), ("records",))
+    many = f"write {{records: {node.text}}}" if isinstance(node, Scalar) and node.text.isdigit() else ""
+    fields = reader.fields(node, path, "`transaction`", ("records", "abort-every"), ("records",), example=many)
     return TransactionPattern(
         fields.integer("records", 1, 1, TRANSACTION_RECORDS_MAX), fields.integer("abort-every", 0, 1, ABORT_EVERY_MAX)
     )
@@ -289,20 +440,24 @@ def _names_inputs_by(node: Node) -> str:
 
 
 def _read_inputs(scope: Scope, fields: Fields) -> tuple[str, ...]:
-    """`topic`, or `topics`: those that a consumer or a transform reads."""
+    """Read `topic` or `topics`, the topics that a consumer or a transform reads."""
     if "topics" not in fields:
         return (fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), ""),)
     if "topic" in fields:
         place, path = fields.key_place("topics"), f"{fields.path}.topics"
         scope.reader.error(
-            "E111", "`topic` and `topics` exclude each other", place, path=path, label="drop one of them"
+            "E111", "`topic` and `topics` cannot be given together", place, path=path, label="drop one of them"
         )
         return ()
     return fields.read("topics", lambda n, p: _read_topic_names(scope, n, p), ())
 
 
 def _read_subscription(scope: Scope, fields: Fields) -> tuple[tuple[str, ...], str]:
-    """`topic`, `topics`, or `topics: {pattern: orders-.*}`. Returns those of the file, and the pattern."""
+    """Read `topic`, `topics`, or `topics: {pattern: orders-.*}`.
+
+    Returns:
+        The topics of the file that are read, and the pattern, which is empty if there is none.
+    """
     found = fields.get("topics")
     if found is None or not isinstance(found[0], Mapping) or "topic" in fields:
         return _read_inputs(scope, fields), ""
@@ -317,7 +472,7 @@ def _read_subscription(scope: Scope, fields: Fields) -> tuple[tuple[str, ...], s
     try:
         pattern = TopicPattern(text)
     except ValueError as error:
-        title, label = f"`{text[:40]}` is no pattern of topics: {error}", f"it may have {WHAT_IT_MAY_HAVE}"
+        title, label = f"`{text[:40]}` is not a pattern of topics: {error}", f"it may have {WHAT_IT_MAY_HAVE}"
         scope.reader.error("E113", title, text_node.place, path=path, label=label)
         return (), ""
     topics = tuple(filter(pattern.matches, scope.topics))
@@ -339,7 +494,7 @@ def _read_topic_names(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
     for item, item_path in scope.reader.items(node, path, "`topics`"):
         topic = _read_topic_name(scope, item, item_path)
         if topic in topics:
-            scope.reader.error("E112", f"`topics` has `{topic}` twice", item.place, path=item_path, label="drop it")
+            scope.reader.error("E112", f"`topics` lists `{topic}` twice", item.place, path=item_path, label="drop it")
         topics[topic] = None
     return tuple(topics)
 
@@ -361,19 +516,21 @@ def _read_letters(scope: Scope, node: Node, path: str) -> str:
 def _read_prefix(scope: Scope, node: Node, path: str) -> str:
     prefix = _read_letters(scope, node, path)
     if prefix in scope.prefixes:
-        scope.reader.error("E134", f"prefix `{prefix}` belongs to `{scope.prefixes[prefix]}`", node.place, path=path)
+        scope.reader.error(
+            "E134", f"the prefix `{prefix}` is already used by `{scope.prefixes[prefix]}`", node.place, path=path
+        )
     return prefix
 
 
 def _next_prefix(scope: Scope) -> str:
-    """By the producer's place in the file, skipping values that another producer above has requested."""
+    """Return the default prefix for the next producer of the file, skipping prefixes that are taken."""
     free = [prefix for prefix in PREFIXES[len(scope.producers) :] if prefix not in scope.prefixes]
     return free[0] if free else f"p{len(scope.producers)}".translate(str.maketrans("0123456789", "abcdefghij"))
 
 
 def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[Node, str] | None) -> Arrival | None:
     if rate is not None and poisson is not None:
-        reader.error("E111", "`rate` and `poisson` exclude each other", poisson[0].place, path=poisson[1])
+        reader.error("E111", "`rate` and `poisson` cannot be given together", poisson[0].place, path=poisson[1])
     found = rate or poisson
     if found is None:
         return None
@@ -382,28 +539,32 @@ def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[
     match = _RATE.fullmatch(text)
     if match is None and _ENDLESS_RATE.fullmatch(text):
         label = "at most 999,999,999 records a period, and one a microsecond"
-        reader.error("E112", f"`{shortened(text)}` is too large a rate", node.place, path=path, label=label)
+        reader.error("E112", f"the rate `{shortened(text)}` is too large", node.place, path=path, label=label)
         return None
-    if match is None or int(match[1]) < 1:
-        reader.error("E123", f"`{text}` is not a rate", node.place, path=path, label="write 10/s, 100/m or 1/500ms")
+    if match is None or int(match[1]) < 1 or (match[2].isalpha() and match[2] not in _UNITS_OF_RATES):
+        spoken = re.fullmatch(r"([1-9][0-9]{0,8})(?: ?(?:/|per) ?([a-z]+))?", text, re.ASCII)
+        unit = _SPOKEN_UNITS.get(spoken[2] or "s") if spoken else None
+        meant = f"{spoken[1]}/{unit}" if spoken and unit else None
+        label = "" if meant else "write 10/s, 100/m or 1/500ms"
+        reader.error("E123", f"`{text}` is not a rate", node.place, path=path, suggestion=meant, label=label)
         return None
     unit = match[2]
     period_us = reader.time(Scalar(node.place, f"1{unit}" if unit.isalpha() else unit), path, "the rate's period", 1)
     if int(match[1]) > period_us:
-        reader.error("E112", f"`{text}` is more than one record per microsecond", node.place, path=path)
+        reader.error("E112", f"the rate `{text}` is more than one record per microsecond", node.place, path=path)
     return Arrival(int(match[1]), period_us, poisson is not None and rate is None)
 
 
 def _check_producer_config(scope: Scope, config: dict[str, str], path: str, workload_path: str) -> None:
-    """Settings with which the Java producer refuses to start."""
+    """Report settings with which the Java producer refuses to start."""
     try:
-        producer_config_from({**defaults_of(ProducerConfig, scope.release), **config})
+        producer_config_from(config, scope.release)
     except ConfigError as error:
         _refuse_both(scope.reader, error, config, path, workload_path)
 
 
 def _refuse_both(reader: Reader, error: ConfigError, config: dict[str, str], path: str, workload_path: str) -> None:
-    """Two keys contradict each other. The later one in the file is a variant's, if a variant is to blame."""
+    """Report keys that contradict each other, at the last of them in the file, which is a variant's own if any."""
     keys = [key for key in config if key == error.key or key in error.message]
     places = [reader.places[f"{path}.{key}"] for key in keys if f"{path}.{key}" in reader.places]
     place = max(places, key=lambda place: (place.line, place.column), default=reader.places[workload_path])

@@ -1,5 +1,6 @@
-"""Single values, conditions and selectors of a scenario: read from a file's nodes, written back, put into words.
+"""Readers and writers of single values, conditions and selectors of a scenario, and their descriptions as text.
 
 May import: scenarios.language.
+
 Open first: reading.py.
 """

@@ -1,7 +1,7 @@
-"""Typed reading of the node tree: every method takes a node, notes what is wrong with it, and returns a usable value.
+"""Readers of typed values from the node tree.
 
-A wrong value is replaced by a harmless one so that reading goes on and all errors are found at once; the result is
-thrown away as soon as one error was noted.
+Each method takes a node, reports its errors, and returns a usable value. A wrong value is replaced by a harmless one,
+so that reading continues and all errors are found in one pass. The result is discarded if there was any error.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from typing import TypeVar
 
-from replica.config import SIZE_UNITS, Config, ConfigError
-from scenarios.language.diagnostics import Diagnostic, Place, Problems, did_you_mean
+from cluster.known_keys import KnownKeys, Standing
+from replica.config import SIZE_UNITS, SPOKEN_BOOLEANS, Config, ConfigError
+from scenarios.language.diagnostics import Diagnostic, Place, Problems, did_you_mean, other_spelling
 from scenarios.language.expect import NumberTest, TimeTest
 from scenarios.language.steps import DEFAULT
-from scenarios.language.values.synonyms import FIELD_SYNONYMS
-from scenarios.language.values.yaml_source import Mapping, Node, Scalar
+from scenarios.language.values.config_files import ConfigFiles, pasted_properties, unpasted
+from scenarios.language.values.synonyms import FIELD_SYNONYMS, MEMBERS, NOT_PLAYED, of_others
+from scenarios.language.values.yaml_source import Mapping, Node, PropertyKey, Scalar, described
 from scenarios.language.values.yaml_source import Sequence as SequenceNode
 
 T = TypeVar("T")
@@ -28,12 +30,14 @@ NOWHERE: MappingType[str, str] = {}
 TIME_MAX_US = 30 * 24 * 3600 * 1_000_000
 NUMBER_MAX = 2**62
 SIZE_MAX = 1 << 40
+MISSPELT = 0.8
+"""Similarity from which on a key of a .properties file is a misspelt key of Kafka's, and not an unknown one."""
 
 TIME_PATTERN = r"([0-9]{1,15})(?:\.([0-9]{1,9}))?(us|ms|s|m)"
 SIZE_PATTERN = r"([0-9]{1,12})(?:\.([0-9]{1,3}))?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?"
 SHARE_PATTERN = r"(100(?=%|\.0+%)|0?[0-9]{1,2})(?:\.([0-9]{1,4}))?%"
 SLUG_PATTERN = "[a-z0-9]+(-[a-z0-9]+)*"
-"""The JSON Schema has them too."""
+"""The JSON Schema contains this pattern and the patterns above."""
 
 _TIME = re.compile(TIME_PATTERN)
 _LONG_TIME = re.compile(TIME_PATTERN.replace("|m)", "|m|h)"))
@@ -44,16 +48,26 @@ _ENDLESS_TIME = re.compile(
     r"0*[1-9]\d{15,}(\.\d+)?(us|ms|s|m)?|[1-9]\d*(\.\d+)?[eE]\+?[1-9]\d{2,}(us|ms|s|m)", re.ASCII
 )
 _ENDLESS_SIZE = re.compile(r"0*[1-9]\d{13,}(\.\d+)?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?", re.ASCII)
-"""What has more digits than any bound."""
+"""This pattern and the two above match numbers with more digits than any bound."""
 _SIZE = re.compile(SIZE_PATTERN, re.ASCII)
 _SHARE = re.compile(SHARE_PATTERN)
+_PERCENT = re.compile("[1-9][0-9]|[2-9]|100", re.ASCII)
+"""Numbers that are a percentage without its sign. `1` may be all of it, too."""
 SLUG = re.compile(SLUG_PATTERN)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]{1,40}", re.ASCII)
+_OF_IMAGES = re.compile(r"^KAFKA_(CFG_)?")
+"""The prefix of a Kafka key in the environment variables of Docker images."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A mapping whose keys are all known."""
+    """A mapping whose keys have been checked.
+
+    Attributes:
+        node: the mapping; None if it was empty or could not be read.
+        path: path of the mapping, as messages print it.
+        what: name of the mapping in messages.
+    """
 
     reader: Reader
     node: Mapping | None
@@ -62,12 +76,12 @@ class Fields:
     place: Place
 
     def get(self, key: str) -> tuple[Node, str] | None:
-        """The value and its path, if given."""
+        """Return the value of a key and its path; None if the key is not given."""
         value = None if self.node is None else self.node.get(key)
         return None if value is None else (value, f"{self.path}.{key}" if self.path else key)
 
     def read(self, key: str, read: Callable[[Node, str], T], default: D) -> T | D:
-        """The value as `read` makes it, or `default` when the key is not given."""
+        """Return the value of a key as `read` converts it, or `default` if the key is not given."""
         found = self.get(key)
         return default if found is None else read(*found)
 
@@ -107,13 +121,19 @@ class Fields:
 
 
 class Reader:
-    """Reads nodes; `problems` collects what is wrong, `places` where every path stands."""
+    """A reader of nodes.
 
-    def __init__(self, problems: Problems) -> None:
+    Attributes:
+        problems: collects the errors and warnings.
+        places: the position of every path that was read.
+    """
+
+    def __init__(self, problems: Problems, files: ConfigFiles | None = None) -> None:
         self.problems = problems
         self.places: dict[str, Place] = {}
-        self.without_effect: dict[str, Place] = {}
-        """keys of Kafka's that change nothing here"""
+        self.inert: dict[Standing, dict[str, Place]] = {"neutral": {}, "not yet": {}}
+        """Kafka's keys in the file that have no effect here, with their positions."""
+        self._files = files or ConfigFiles()
 
     def error(
         self,
@@ -153,29 +173,35 @@ class Reader:
         required: Collection[str] = (),
         known_as: Sequence[str] = (),
         elsewhere: MappingType[str, str] = NOWHERE,
+        example: str = "",
     ) -> Fields:
-        """A mapping with only `known` keys; an empty value counts as an empty mapping.
+        """Read a mapping that may have only the keys in `known`. An empty value counts as an empty mapping.
 
-        required: keys that must be there, perhaps each with an example of its value
-        known_as: how the help lists them, where one list is not enough
-        elsewhere: keys that have another place, and which
+        Args:
+            required: keys that must be present; a mapping also gives an example of each value.
+            known_as: notes on the keys for the error about an unknown key, if a plain list is not enough.
+            elsewhere: hints for keys that belong in another block.
+            example: label for a value that is not a mapping; by default the list of keys.
         """
         if isinstance(node, Scalar) and node.is_nothing:
-            return self._required(Fields(self, None, path, what, node.place), required)
+            return self._required(Fields(self, None, path, what, node.place), required, known)
         if not isinstance(node, Mapping):
+            name = path.rpartition(".")[2]
+            if name in known:  # The level of the name is missing above this key.
+                example = f"indent `{name}` below the name that it belongs to"
             self.error(
                 "E111",
                 f"{what} must be a mapping, not {kind_of(node)}",
                 node.place,
                 path=path,
-                label=f"keys: {', '.join(known)}",
+                label=example or f"keys: {', '.join(known)}",
             )
             return Fields(self, None, path, what, node.place)
         for key, (key_node, _) in node.entries.items():
             self.places[f"{path}.{key}" if path else key] = key_node.place
             if key not in known:
                 self.unknown_key(key, key_node.place, path, what, known, known_as, elsewhere)
-        return self._required(Fields(self, node, path, what, node.place), required)
+        return self._required(Fields(self, node, path, what, node.place), required, known)
 
     def unknown_key(
         self,
@@ -187,21 +213,33 @@ class Reader:
         known_as: Sequence[str] = (),
         elsewhere: MappingType[str, str] = NOWHERE,
     ) -> None:
-        suggestion = None if key in elsewhere else did_you_mean(key, known, FIELD_SYNONYMS)
+        instead = NOT_PLAYED.get(key.lower().replace("-", "_"))
+        if instead is not None and key not in elsewhere:
+            path = f"{path}.{key}" if path else key
+            self.error("E120", f"`{key}` is not yet supported in {what}", place, label=instead, path=path)
+            return
+        suggestion = None if key in elsewhere else other_spelling(key, known, FIELD_SYNONYMS)
+        label = elsewhere.get(key, "")
+        if not label and suggestion is None:
+            moved = other_spelling(key, tuple(elsewhere), FIELD_SYNONYMS)
+            hint = elsewhere.get(moved or "", "")
+            label = hint if moved is None or moved in hint else f"did you mean `{moved}`? {hint}"
+        if not label and suggestion is None:
+            suggestion = did_you_mean(key, known)
         self.error(
             "E104",
             f"unknown field `{key}` in {what}",
             place,
-            label=f"did you mean `{suggestion}`?" if suggestion else elsewhere.get(key, "no such field"),
+            label=f"did you mean `{suggestion}`?" if suggestion else label or "no such field",
             suggestion=suggestion,
             notes=known_as or [f"help: fields of {what}: {', '.join(known)}"],
             path=f"{path}.{key}" if path else key,
         )
 
-    def _required(self, fields: Fields, required: Collection[str]) -> Fields:
+    def _required(self, fields: Fields, required: Collection[str], known: Sequence[str]) -> Fields:
         missing = [key for key in required if key not in fields]
-        if missing and fields.node is not None:  # A misspelt key is one mistake, not two.
-            keys = [key for key in fields.node.entries if key not in required]
+        if missing and fields.node is not None:  # A misspelt key was reported already.
+            keys = [key for key in fields.node.entries if key not in known]
             meant = [did_you_mean(key, required, FIELD_SYNONYMS) for key in keys]
             missing = [key for key in missing if key not in meant]
         if missing:
@@ -213,24 +251,35 @@ class Reader:
         return fields
 
     def entries(self, node: Node, path: str, what: str, example: str = "") -> Iterator[tuple[str, Scalar, Node, str]]:
-        """(key, key node, value, path) of a mapping with free keys. example: the least that stands below one of them"""
+        """Yield (key, key node, value, path) of a mapping with arbitrary keys.
+
+        Args:
+            example: the shortest possible value of a key, for messages; or a label that begins with `such as`.
+        """
         if isinstance(node, Scalar) and node.is_nothing:
             return
         if not isinstance(node, Mapping):
             label = _as_mapping(node, example) if isinstance(node, SequenceNode) else ""
+            label = example if example.startswith(("such as ", "write ")) else label
             self.error("E111", f"{what} must be a mapping, not {kind_of(node)}", node.place, path=path, label=label)
             return
         for key, (key_node, value) in node.entries.items():
             self.places[f"{path}.{key}"] = key_node.place
             yield key, key_node, value, f"{path}.{key}"
 
-    def items(self, node: Node, path: str, what: str) -> list[tuple[Node, str]]:
-        """Items of a list with their paths, counted from 1."""
+    def items(self, node: Node, path: str, what: str, example: str = "") -> list[tuple[Node, str]]:
+        """Return the items of a list with their paths, which count from 1.
+
+        Args:
+            example: label for a value that is not a list.
+        """
         if isinstance(node, SequenceNode):
             return [(item, f"{path}.{place}") for place, item in enumerate(node.items, 1)]
         if isinstance(node, Scalar) and node.is_empty:
             return []
-        self.error("E111", f"{what} must be a list, not {kind_of(node)}", node.place, path=path)
+        if not example and isinstance(node, Scalar) and not node.is_nothing:
+            example = f"write [{shortened(node.text)}]"
+        self.error("E111", f"{what} must be a list, not {kind_of(node)}", node.place, path=path, label=example)
         return []
 
     # ----------------------------------------------------------------------------------------------- scalars
@@ -238,7 +287,9 @@ class Reader:
     def text(self, node: Node, path: str, what: str) -> str:
         if isinstance(node, Scalar):
             return node.text
-        self.error("E111", f"{what} must be text, not {kind_of(node)}", node.place, path=path)
+        only = node.items[0] if isinstance(node, SequenceNode) and len(node.items) == 1 else None
+        label = f"write {shortened(only.text)}" if isinstance(only, Scalar) else ""
+        self.error("E111", f"{what} must be text, not {kind_of(node)}", node.place, path=path, label=label)
         return ""
 
     def boolean(self, node: Node, path: str, what: str) -> bool:
@@ -246,14 +297,10 @@ class Reader:
         if text in ("true", "false"):
             return text == "true"
         if isinstance(node, Scalar):
-            meant = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
-            self.error(
-                "E111",
-                f"{what} must be true or false, not `{text}`",
-                node.place,
-                path=path,
-                suggestion=meant.get(text.lower(), text.lower() if text.lower() in ("true", "false") else None),
-            )
+            meant = SPOKEN_BOOLEANS.get(text.lower())
+            label = f"write `{path.rpartition('.')[2]}: {meant}`" if meant else ""
+            title = f"{what} must be true or false, not `{text}`"
+            self.error("E111", title, node.place, path=path, suggestion=meant, label=label)
         return False
 
     def integer(self, node: Node, path: str, what: str, low: int = 0, high: int = NUMBER_MAX) -> int:
@@ -278,7 +325,7 @@ class Reader:
         if text in choices:
             return text
         if isinstance(node, Scalar):
-            suggestion = did_you_mean(text, choices)
+            suggestion = did_you_mean(text, choices, FIELD_SYNONYMS)
             self.error(
                 "E110",
                 f"{what} cannot be `{text}`",
@@ -308,7 +355,7 @@ class Reader:
         return False
 
     def time(self, node: Node, path: str, what: str, low: int = 0) -> int:
-        """Microseconds."""
+        """Read a time. Return it in microseconds."""
         text = self.text(node, path, what)
         if not isinstance(node, Scalar):
             return low
@@ -331,80 +378,84 @@ class Reader:
         if re.fullmatch(r"\d{1,15}(\.\d+)?", text, re.ASCII):
             seconds = float(text)
             guesses = [f"`{text}ms`"] + ([f"`{seconds / 1000:g}s`"] if seconds >= 1000 else [f"`{text}s`"])
-            self.error(
-                "E121",
-                f"`{text}` has no unit",
-                place,
-                path=path,
-                label=f"did you mean {' or '.join(guesses)}?",
-                suggestion=guesses[0].strip("`"),
-            )
+            self._guessed("E121", f"`{text}` has no unit", place, path, guesses)
+        elif (clock := re.fullmatch(r"(\d{1,3}):(\d\d)", text, re.ASCII)) is not None:
+            number = int(clock[1]) * 60 + int(clock[2])
+            self._guessed("E122", f"{what}: `{text}` is not a time", place, path, [f"`{number}s`", f"`{number}m`"])
         elif _ENDLESS_TIME.fullmatch(text):
             title = f"{what}: `{shortened(text)}` is longer than 30 days"
             self.error("E112", title, place, path=path, label="write 10.5s, 250ms or 2m")
         elif text.startswith("-"):
             self.error("E112", f"{what} is {text}; a time cannot be negative", place, path=path)
         else:
-            spaced = _TIME.fullmatch(text.replace(" ", "").replace("sec", "s").replace("min", "m"))
+            meant = _in_units(text)
             self.error(
                 "E122",
                 f"{what}: `{text}` is not a time",
                 place,
                 path=path,
-                suggestion=spaced[0] if spaced else None,
-                label="" if spaced else "write 10.5s, 250ms or 2m",
+                suggestion=meant,
+                label="" if meant else "write 10.5s, 250ms or 2m",
             )
 
+    def _guessed(self, code: str, title: str, place: Place, path: str, guesses: Sequence[str]) -> None:
+        label = f"did you mean {' or '.join(guesses)}?"
+        self.error(code, title, place, path=path, label=label, suggestion=guesses[0].strip("`"))
+
     def size(self, node: Node, path: str, what: str, low: int = 0, high: int = SIZE_MAX) -> int:
-        """Bytes, from `100`, `100B`, `1kB`, `1.5MB`, `1MiB`."""
+        """Read a size such as `100`, `100B`, `1kB`, `1.5MB` or `1MiB`. Return it in bytes."""
         text = self.text(node, path, what)
         if not isinstance(node, Scalar):
             return low
         found = _SIZE.fullmatch(text)
         if found is None and _ENDLESS_SIZE.fullmatch(text):
-            title = f"{what} is {shortened(text)}; allowed are {low:,} to {high:,} bytes"
+            title = f"{what} is {shortened(text)}; {low:,} to {high:,} bytes are allowed"
             self.error("E112", title, node.place, path=path)
             return low
         if found is None:
-            self.error("E123", f"{what}: `{text}` is not a size", node.place, path=path, label="write 100B, 1kB or 1MB")
+            meant = _with_unit(text, r"([0-9.]+) ?([kKMG])i?[bB]?", {"k": "kB", "K": "kB", "M": "MB", "G": "GB"})
+            label = "" if meant else "write 100B, 1kB or 1MB"
+            title = f"{what}: `{text}` is not a size"
+            self.error("E123", title, node.place, path=path, suggestion=meant, label=label)
             return low
         whole, fraction, unit = found.groups()
         size = int(whole + (fraction or "")) * SIZE_UNITS[unit or "B"] // _power_of_ten(fraction)
         if not low <= size <= high:
-            self.error("E112", f"{what} is {size:,} bytes; allowed are {low:,} to {high:,}", node.place, path=path)
+            self.error("E112", f"{what} is {size:,} bytes; {low:,} to {high:,} are allowed", node.place, path=path)
             return low
         return size
 
     def bandwidth(self, node: Node, path: str, what: str) -> int:
-        """Bytes per second, from `50kB/s`."""
+        """Read a bandwidth such as `50kB/s`. Return it in bytes per second."""
         text = self.text(node, path, what)
         if not isinstance(node, Scalar):
             return 1
         if not text.endswith("/s"):
-            self.error(
-                "E123", f"{what}: `{text}` is not a bandwidth", node.place, path=path, label="write 50kB/s or 1MB/s"
-            )
+            meant = f"{text}/s" if _SIZE.fullmatch(text) and not text.isdigit() else None
+            title, label = f"{what}: `{text}` is not a bandwidth", "" if meant else "write 50kB/s or 1MB/s"
+            self.error("E123", title, node.place, path=path, suggestion=meant, label=label)
             return 1
         return self.size(Scalar(node.place, text[:-2]), path, what, low=1)
 
     def share_ppm(self, node: Node, path: str, what: str) -> int:
-        """Parts per million, from `10%`."""
+        """Read a percentage such as `10%`. Return it in parts per million."""
         text = self.text(node, path, what)
         if not isinstance(node, Scalar):
             return 0
         found = _SHARE.fullmatch(text)
         ppm = -1 if found is None else int(found[1] + (found[2] or "").ljust(4, "0"))
         if not 0 <= ppm <= 1_000_000:
-            self.error(
-                "E123", f"{what}: `{text}` is not a percentage", node.place, path=path, label="write 10% or 0.5%"
-            )
+            fraction = re.fullmatch(r"0?(\.[0-9]{1,6})", text, re.ASCII)
+            meant = f"{float(fraction[1]) * 100:g}%" if fraction else f"{text}%" if _PERCENT.fullmatch(text) else None
+            title, label = f"{what}: `{text}` is not a percentage", "" if meant else "write 10% or 0.5%"
+            self.error("E123", title, node.place, path=path, suggestion=meant, label=label)
             return 0
         return ppm
 
     # ------------------------------------------------------------------------------------------------- tests
 
     def number_test(self, node: Node, path: str, what: str, low: int = 0) -> NumberTest:
-        """`11`, `{at_least: 8}`, `{at_most: 9}` or both."""
+        """Read a condition on a number: `11`, `{at_least: 8}`, `{at_most: 9}` or both bounds."""
         if isinstance(node, Mapping):
             fields = self.fields(node, path, what, ("at_least", "at_most"))
             bounds = [
@@ -413,11 +464,16 @@ class Reader:
             if bounds[0] is not None and bounds[1] is not None and bounds[0] > bounds[1]:
                 self.error("E112", f"{what}: at_least {bounds[0]} is above at_most {bounds[1]}", node.place, path=path)
             return NumberTest(bounds[0], bounds[1])
+        meant = bounds_meant(node.text) if isinstance(node, Scalar) else None
+        if meant is not None:
+            title = f"{what} must be a whole number or have bounds, not {kind_of(node)}"
+            self.error("E111", title, node.place, path=path, label=f"write {meant}")
+            return NumberTest(low, low)
         number = self.integer(node, path, what, low)
         return NumberTest(number, number)
 
     def window(self, node: Node, path: str, what: str) -> TimeTest:
-        """`[45s, 46s]`"""
+        """Read a window of time such as `[45s, 46s]`."""
         items = self.items(node, path, what)
         if len(items) != 2:
             if isinstance(node, SequenceNode):
@@ -431,16 +487,20 @@ class Reader:
     def bounds_of(
         self, fields: Fields, words: tuple[str, str, str] = ("between", "after", "before")
     ) -> TimeTest | None:
-        """A TimeTest from three keys of which `between` excludes the others; None if none is given."""
+        """Read bounds of time from three keys; the first excludes the other two. Return None if none is given.
+
+        Args:
+            words: the keys for both bounds, for a lower bound alone and for an upper bound alone.
+        """
         between, after, before = words
         if between in fields:
             for other in (after, before):
                 if other in fields:
                     self.error(
                         "E111",
-                        f"`{other}` beside `{between}` in {fields.what}",
+                        f"`{other}` and `{between}` cannot be given together in {fields.what}",
                         fields.key_place(other),
-                        label=f"`{between}` says it already",
+                        label=f"`{between}` has both bounds",
                         path=f"{fields.path}.{other}",
                     )
             node, path = fields.get(between) or (fields.node, fields.path)
@@ -455,9 +515,37 @@ class Reader:
     # ---------------------------------------------------------------------------------------- config blocks
 
     def config_changes(self, node: Node, path: str, schema: type[Config]) -> dict[str, str | None]:
-        """As `config`, of something that runs; the value `default` takes a key back (None)."""
-        changes = self.config(node, path, schema, or_default=True)
+        """Read changes to a configuration at run time. The value `default`, which resets a key, becomes None."""
+        changes = self.config(unpasted(node), path, schema, or_default=True)
         return {key: None if value == DEFAULT else value for key, value in changes.items()}
+
+    def config_node(self, fields: Fields) -> tuple[Node, str] | None:
+        """Return the keys of `config_file`, overridden by those of `config`, and their path; None without either."""
+        own, named = fields.get("config"), fields.get("config_file")
+        path = f"{fields.path}.config"
+        above: Node | None = None if own is None else own[0]
+        if isinstance(above, Scalar) and "=" in above.text:
+            pasted = pasted_properties(above)
+            if pasted is None:
+                lines = "write `config: |` above lines of a .properties file, each indented"
+                label = described(above.text) or lines
+                self.error("E111", f"{fields.what}: `config` must be a mapping", above.place, label=label, path=path)
+            above = pasted or Mapping(above.place)
+        if named is None:
+            return None if above is None else (above, path)
+        self.places.setdefault(path, fields.key_place("config_file"))
+        name, name_path = named
+        entries: dict[str, tuple[Scalar, Node]] = {}
+        if isinstance(name, Scalar):
+            below = self._files.read(name, name_path, self.problems)
+            entries = {} if below is None else below.entries
+        else:
+            self.text(name, name_path, "`config_file`")
+        if above is not None and not above.is_nothing:
+            if not isinstance(above, Mapping):
+                return above, path
+            entries = {**entries, **above.entries}
+        return Mapping(name.place, entries), path
 
     def config(
         self,
@@ -469,40 +557,58 @@ class Reader:
         elsewhere: MappingType[str, str] = NOWHERE,
         example: Sequence[str] = (),
         other_names: MappingType[str, str] = NOWHERE,
-        without_effect: Collection[str] = (),
+        known: KnownKeys | None = None,
     ) -> dict[str, str]:
-        """Kafka keys and values as text, each checked by `schema`.
+        """Return Kafka's keys and values as text, each checked by `schema`.
 
-        elsewhere: keys that it lacks, and who has them     example: notes on one who has them
-        other_names: what Kafka calls such a key in this block
-        without_effect: keys that are noted in `self.without_effect` and left out
+        Args:
+            or_default: whether the value `default` is allowed, which resets a key.
+            elsewhere: hints for keys that belong in another kind of block.
+            example: notes with an example of a member of a group.
+            other_names: the correct key for each key that has another name in this block.
+            known: Kafka's keys that have no effect here. They are recorded in `inert`, and left out if `schema` lacks
+                them.
         """
         values: dict[str, str] = {}
         for key, key_node, value, value_path in self.entries(node, path, f"{schema.WHAT} `config`"):
-            if key in without_effect:
-                self.without_effect.setdefault(key, key_node.place)
-                continue
+            if known is not None:
+                standing = known.standing_of(key, self._joined(value) or "")
+                if standing != "acts":
+                    self.inert[standing].setdefault(key, key_node.place)
+                    if key not in schema.keys():  # noqa: SIM118  A class, not a mapping.
+                        continue
             try:
                 is_list = schema.require(key).metadata["is_list"]
             except ConfigError as error:
-                known = [*schema.keys(), *sorted(without_effect)]
-                suggestion = other_names.get(key) or did_you_mean(key, known, FIELD_SYNONYMS) or error.suggestion
-                if key in elsewhere:
-                    suggestion = None
+                names = [*schema.keys(), *(sorted(known.names) if known is not None else ())]
+                word = _OF_IMAGES.sub("", key)
+                owners = {**of_others(schema), **elsewhere}
+                suggestion = other_names.get(key) or other_spelling(word, names, FIELD_SYNONYMS)
+                owned = None if suggestion else other_spelling(word, tuple(owners), FIELD_SYNONYMS)
+                hint = owners.get(owned or "", "no such key")
+                if not suggestion and not owned and isinstance(key_node, PropertyKey):
+                    suggestion = did_you_mean(word, names, alike=MISSPELT)
+                    if not suggestion:
+                        self.inert["neutral"].setdefault(key, key_node.place)
+                        continue
+                elif not suggestion and not owned:
+                    suggestion = did_you_mean(word, names) or error.suggestion
                 self.error(
                     "E126",
                     f"unknown {schema.WHAT} key `{key}`",
                     key_node.place,
                     path=value_path,
                     suggestion=suggestion,
-                    label="" if suggestion else elsewhere.get(key, "no such key"),
-                    notes=example if key in elsewhere else (),
+                    label="" if suggestion else hint if owned in (key, None) else f"did you mean `{owned}`? {hint}",
+                    notes=example if hint == MEMBERS else (),
                 )
                 continue
             text = self._joined(value) if is_list else value.text if isinstance(value, Scalar) else None
             if text is None:
                 many = "one value, or a list of them" if is_list else "one value"
-                self.error("E126", f"`{key}` must be {many}, not {kind_of(value)}", value.place, path=value_path)
+                title, joined = f"`{key}` must be {many}, not {kind_of(value)}", self._joined(value)
+                label = f'write "{shortened(joined)}"' if joined else ""
+                self.error("E126", title, value.place, path=value_path, label=label)
                 continue
             try:
                 if not (or_default and text == DEFAULT):
@@ -517,14 +623,14 @@ class Reader:
 
     @staticmethod
     def _joined(value: Node) -> str | None:
-        """A list as Kafka writes it; None if it is none."""
+        """Return a list as Kafka writes it, separated by commas; None if the value is not a list of texts."""
         items = value.items if isinstance(value, SequenceNode) else (value,)
         texts = [one.text for one in items if isinstance(one, Scalar)]
         return ", ".join(texts) if texts and len(texts) == len(items) else None
 
 
 def kind_of(node: Node) -> str:
-    """For messages: the user's text."""
+    """Return a name of the node for messages: `a mapping`, `a list`, `nothing`, or the beginning of its text."""
     if isinstance(node, Mapping):
         return "a mapping"
     if isinstance(node, SequenceNode):
@@ -532,13 +638,29 @@ def kind_of(node: Node) -> str:
     return "nothing" if node.is_nothing else f"`{node.text[:40]}`"
 
 
+def plain_text(node: Node) -> str | None:
+    """Return the text of a node that is a plain name or number; None for anything else."""
+    return node.text if isinstance(node, Scalar) and _PLAIN_NAME.fullmatch(node.text) else None
+
+
 def shortened(text: str) -> str:
-    """For messages: a value of the file."""
+    """Return the text, cut to 40 characters for messages."""
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
+def bounds_meant(text: str) -> str | None:
+    """Return the bounds that a comparison such as `>= 10`, `10+` or `< 5` means; None for another text."""
+    found = re.fullmatch(r"(>=?|<=?|≥|≤)? ?([0-9]{1,9})(\+)?", text.strip())
+    if found is None or not (found[1] or found[3]):
+        return None
+    sign, number = found[1] or ">=", int(found[2])
+    is_lower = sign[0] in ">≥"
+    strict = (1 if is_lower else -1) if sign in "<>" else 0
+    return f"{{{'at_least' if is_lower else 'at_most'}: {max(0, number + strict)}}}"
+
+
 def _as_mapping(node: SequenceNode, example: str) -> str:
-    """How what stands in a list is written as a mapping: the fix of that mistake."""
+    """Return advice on how the values of a list are written as a mapping."""
     shown: list[str] = []
     for item in node.items[:2]:
         name, value = "", example
@@ -557,13 +679,13 @@ def _as_mapping(node: SequenceNode, example: str) -> str:
 
 
 def parse_time(text: str, *, hours: bool = False) -> tuple[int, bool] | None:
-    """Parse `10.5s`, `250ms` or `2m`, for scenarios and for options of commands.
+    """Parse a time such as `10.5s`, `250ms` or `2m`, from a scenario or from an option of a command.
 
     Args:
         hours: accept `1h` as well; scenarios do not.
 
     Returns:
-        Microseconds, rounded down, and whether nothing was rounded; None if `text` is no time.
+        Microseconds, rounded down, and whether the value is exact; None if `text` is not a time.
     """
     found = (_LONG_TIME if hours else _TIME).fullmatch(text)
     if found is None:
@@ -571,6 +693,40 @@ def parse_time(text: str, *, hours: bool = False) -> tuple[int, bool] | None:
     whole, fraction, unit = found.groups()
     us, rest = divmod(int(whole + (fraction or "")) * _UNITS_US[unit], _power_of_ten(fraction))
     return us, not rest
+
+
+_SPOKEN_UNITS = {
+    **dict.fromkeys(("us", "microsecond", "microseconds"), ("us", 1)),
+    **dict.fromkeys(("ms", "msec", "millis", "millisecond", "milliseconds"), ("ms", 1)),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("s", 1)),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), ("m", 1)),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), ("m", 60)),
+    **dict.fromkeys(("d", "day", "days"), ("m", 1440)),
+}
+
+
+_SPOKEN_TIME = r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([a-z]+)"
+
+
+def _in_units(text: str) -> str | None:
+    """Convert a time such as `1 hour`, `1m30` or `00:01:30` to the language's units; None if the text is not a time."""
+    spoken = text.lower().removeprefix("pt")
+    if (clock := re.fullmatch(r"([0-9]{1,3}):([0-9]{2}):([0-9]{2}(?:\.[0-9]{1,3})?)", spoken, re.ASCII)) is not None:
+        spoken = f"{clock[1]}h{clock[2]}m{clock[3]}s"
+    spoken = f"{spoken}s" if re.search("m(in)? ?[0-9]{1,2}$", spoken) else spoken
+    if len(spoken) > 40 or not re.fullmatch(f"(?:{_SPOKEN_TIME} ?)+", spoken, re.ASCII):
+        return None
+    parts = [(float(number), *_SPOKEN_UNITS.get(unit, ("", 0))) for number, unit in re.findall(_SPOKEN_TIME, spoken)]
+    if not all(unit for _, unit, _ in parts):
+        return None
+    (number, unit, factor), *more = parts
+    us = sum(number * factor * _UNITS_US[unit] for number, unit, factor in parts)
+    return f"{us / 1_000_000:.12g}s" if more else f"{number * factor:.12g}{unit}"
+
+
+def _with_unit(text: str, pattern: str, units: MappingType[str, str]) -> str | None:
+    found = re.fullmatch(pattern, text, re.ASCII)
+    return f"{found[1]}{units[found[2]]}" if found else None
 
 
 def _power_of_ten(fraction: str | None) -> int:

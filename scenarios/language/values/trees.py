@@ -1,4 +1,4 @@
-"""Values and conditions as plain data, the way a file has them, for lock.py."""
+"""Conversion of values and conditions to plain data in the form of a scenario file, and to text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tree = dict[str, Any]
 
 
 def given(tree: Mapping[str, Any]) -> Tree:
-    """Without what is None."""
+    """Return the mapping without the keys whose value is None."""
     return {key: value for key, value in tree.items() if value is not None}
 
 
@@ -34,7 +34,7 @@ def names_of(selector: Selector) -> list[str]:
 
 
 def time_text(us: int) -> str:
-    """10500000 -> `10.5s`; exact, in the unit a person would take."""
+    """Return the time with the unit that a person would choose, without rounding: `10.5s` for 10500000."""
     if us % 1000 and us < 1_000_000:
         return f"{us}us"
     if us and us < 1_000_000:
@@ -57,7 +57,11 @@ def number_tree(test: NumberTest | None) -> Any:
 
 
 def window_tree(test: TimeTest | None, words: tuple[str, str, str] = ("between", "after", "before")) -> Tree:
-    """As keys to be put beside others."""
+    """Return the bounds as keys to be merged into another mapping.
+
+    Args:
+        words: the keys for both bounds, for a lower bound alone and for an upper bound alone.
+    """
     if test is None:
         return {}
     between, after, before = words
@@ -130,7 +134,7 @@ def logs_tree(tests: tuple[LogTest, ...]) -> Tree:
 
 
 def share_text(ppm: int) -> str:
-    """5000 -> `0.5%`"""
+    """Return a share in parts per million as a percentage: `0.5%` for 5000."""
     return f"{ppm // 10_000}.{ppm % 10_000:04d}".rstrip("0").rstrip(".") + "%"
 
 
@@ -140,7 +144,7 @@ def bandwidth_text(bytes_per_second: int) -> str:
 
 # ------------------------------------------------------------------------------------------------------------ sentences
 #
-# Conditions in words.
+# Descriptions of conditions as text.
 
 
 def _nodes(selector: Selector) -> str:
@@ -148,7 +152,7 @@ def _nodes(selector: Selector) -> str:
 
 
 def state_sentence(state: StateTest) -> str:
-    """`t-0 is led by b2 with ISR {b2, b3}, and b1 has LEO 10 of t-0`"""
+    """Return a description such as `t-0 is led by b2 with ISR {b2, b3}, and b1 has LEO 10 of t-0`."""
     parts = [_partition_sentence(test) for test in state.partitions] + [_node_sentence(test) for test in state.nodes]
     return ", and ".join(parts)
 
@@ -188,7 +192,7 @@ def _node_sentence(test: NodeTest) -> str:
 
 
 def window_text(window: TimeTest) -> str:
-    """`between 17s and 20s`, `after 30s`, `before 30s`"""
+    """Return a description such as `between 17s and 20s`, `after 30s` or `before 30s`."""
     if window.low_us is not None and window.high_us is not None:
         return f"between {time_text(window.low_us)} and {time_text(window.high_us)}"
     if window.low_us is not None:
@@ -197,7 +201,7 @@ def window_text(window: TimeTest) -> str:
 
 
 def records_text(at_least: tuple[str, ...] | None, at_most: tuple[str, ...] | None, count: NumberTest | None) -> str:
-    """`r10..r14`, `at least r10..r14`, `5 of them`"""
+    """Return a description such as `r10..r14`, `at least r10..r14` or `5 of them`."""
     parts = []
     if at_least is not None and at_least == at_most:
         parts.append(format_record_names(at_least))

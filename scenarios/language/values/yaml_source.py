@@ -1,8 +1,8 @@
-"""YAML text to a tree of nodes that know where they stand. Safe and bounded; every scalar stays text.
+"""A YAML parser that builds a tree of nodes with their positions. It is safe and bounded, and every scalar stays text.
 
-Built from the parser's events rather than from its loader: depth, node count, aliases, tags and duplicate keys are
-judged while reading, before anything is built, and no scalar is typed by YAML 1.1 (where `on` is a key named True and
-1:30 is ninety).
+The tree is built from PyYAML's events and not by its loader. So depth, number of nodes, aliases, tags and duplicate
+keys are checked while reading, before anything is built. Scalars are not converted by YAML 1.1, for which `on` is true
+and 1:30 is ninety.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PARSER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 @dataclass(slots=True)
 class Scalar:
-    """Text as written, quotes removed."""
+    """A scalar value as text, without quotes."""
 
     place: Place
     text: str
@@ -48,6 +48,11 @@ class Scalar:
 
 
 @dataclass(slots=True)
+class PropertyKey(Scalar):
+    """A key of a .properties file, in which Kafka ignores keys that it does not know."""
+
+
+@dataclass(slots=True)
 class Sequence:
     place: Place
     items: list[Node] = field(default_factory=list)
@@ -59,7 +64,7 @@ class Sequence:
 
 @dataclass(slots=True)
 class Mapping:
-    """Entries by key text, in file order; each keeps its key's node for its place."""
+    """The entries of a mapping by key, in file order. Each entry keeps the node of its key, for the position."""
 
     place: Place
     entries: dict[str, tuple[Scalar, Node]] = field(default_factory=dict)
@@ -77,13 +82,17 @@ Node = Scalar | Sequence | Mapping
 
 
 class _Stop(Exception):
-    """The text cannot be read any further; the reason is among the problems."""
+    """Raised if the text cannot be read any further. The reason has been reported."""
 
 
 def read_text(path: Path, name: str, problems: Problems, *, follow: bool = True) -> str | None:
-    """The file's text, its kind and size judged before a byte is read; None after noting why not.
+    """Return the text of a file. If it cannot be read, report the reason and return None.
 
-    follow: whether it may be a link, or lie in a linked folder: not where a stranger has put it
+    The type and size of the file are checked before anything is read.
+
+    Args:
+        name: name of the file in messages.
+        follow: whether the file may be a link or lie in a linked folder. Must be False for names from untrusted input.
     """
 
     def refuse(code: str, title: str, *notes: str) -> None:
@@ -94,7 +103,7 @@ def read_text(path: Path, name: str, problems: Problems, *, follow: bool = True)
         if linked is not None:
             refuse("E101", f"`{name}` is not read: `{linked}` is a link, and shows what lies elsewhere")
             return None
-        # A pipe without a writer is opened without waiting for one.
+        # O_NONBLOCK opens a pipe that has no writer without waiting for one.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
         with os.fdopen(descriptor, "rb") as stream:
             status = os.fstat(descriptor)
@@ -121,13 +130,20 @@ def read_text(path: Path, name: str, problems: Problems, *, follow: bool = True)
 
 
 def _link_in(path: Path) -> Path | None:
-    """The file itself, or a folder on the way to it as far as the path was given relative to this one."""
+    """Return the first symbolic link in the path of the file; None if there is none.
+
+    The file itself is checked, and also its folders if the path is relative.
+    """
     given = [] if path.is_absolute() else [parent for parent in path.parents if parent != Path()]
     return next((place for place in (path, *given) if place.is_symlink()), None)
 
 
 def parse(text: str, source: SourceText, problems: Problems) -> Node | None:
-    """The one document of `text`, its places in `source`; None after noting what stops it."""
+    """Parse a text that contains one document. Report an error and return None if that fails.
+
+    Args:
+        source: the text with its name, for positions.
+    """
     builder = _Builder(source, problems)
     try:
         return builder.build(text)
@@ -139,7 +155,7 @@ def parse(text: str, source: SourceText, problems: Problems) -> Node | None:
 
 
 class _Builder:
-    """Turns parser events into nodes without recursion, so that depth costs nothing before it is refused."""
+    """A builder of nodes from parser events. It does not recurse, so deep nesting is refused before it costs time."""
 
     def __init__(self, source: SourceText, problems: Problems) -> None:
         self._source = source
@@ -235,7 +251,7 @@ class _Builder:
 
 
 _TOO_DEEP = "exceeded maximum nesting depth"
-"""The scanner of libyaml as of PyYAML 6.0.4 says so before there are events; earlier ones left it to DEPTH_MAX."""
+"""Error of libyaml's scanner since PyYAML 6.0.4. Earlier versions deliver events, so that DEPTH_MAX applies."""
 
 
 def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
@@ -248,7 +264,7 @@ def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
     place = Place(source, line, min(mark.column, len(text)) if mark.line == line else len(text))
     if problem == _TOO_DEEP:
         return Diagnostic(code="E102", title=f"nested more than {DEPTH_MAX} levels deep", place=place)
-    # libyaml reports a tab in several wordings; the test is whether one stands at the place.
+    # libyaml has several messages about tabs, so look for a tab at the position instead.
     before = text[: mark.column + 1]
     if "\t" in before and not before.strip("\t -"):
         column = before.index("\t")
@@ -262,19 +278,29 @@ def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
 
 _TWO_COLONS = "mapping values are not allowed in this context"
 _NO_COLON = "could not find expected ':'"
+_NO_DOCUMENT = "did not find expected <document start>"
 _NOT_A_NEIGHBOUR = ("did not find expected key", "did not find expected '-' indicator")
 _TEXTS = ("title", "question", "ref", "ask", "because")
 """Keys whose value is a sentence."""
 
 
 def _usual_fix(problem: str, place: Place, error: yaml.YAMLError) -> str:
-    """What usually went wrong, as far as the lines show it; else nothing."""
+    """Return advice on a syntax error if the lines around it show a common mistake; empty otherwise."""
     text, column = place.source.lines[place.line], place.column
-    indent, line_above = _indent_of(text), _line_above(place)
+    lines = place.source.lines
+    indent, before = _indent_of(text), _line_above(place)
+    line_above = None if before is None else lines[before]
     above = None if line_above is None else _indent_of(line_above)
+    is_bare = above == indent and _BARE.fullmatch(line_above or "")
+    if before is not None and is_bare and problem in (_TWO_COLONS, _NO_DOCUMENT):
+        return _no_pair(before)
+    if problem in _NOT_A_NEIGHBOUR and column == indent and _BARE.fullmatch(text):
+        return _no_pair(place.line)
     if problem == _TWO_COLONS and (pair := _PAIR.fullmatch(text[:column])):
         key, value = pair.groups()
         rest = text[column:].partition(" #")[0].rstrip()
+        if advice := described(text):
+            return advice
         if key in _TEXTS and '"' not in (whole := value + rest) and "\\" not in whole and len(whole) <= 40:
             return f'quote a text with a colon: {key}: "{whole}"'
         return "a second colon in one line: quote the text, or begin a new line for the next key"
@@ -286,21 +312,48 @@ def _usual_fix(problem: str, place: Place, error: yaml.YAMLError) -> str:
         return _indented(indent, above)
     mark = getattr(error, "context_mark", None)
     began = place.line if mark is None else min(mark.line, place.line)
-    if problem == _NO_COLON and not re.search(r":(\s|$)", place.source.lines[began]):
-        return f"line {began + 1} is no `key: value`: a colon with a space after it is missing"
+    if problem == _NO_COLON and not re.search(r":(\s|$)", lines[began]):
+        return _no_pair(began)
     return ""
+
+
+_DESCRIBED = re.compile(
+    r"^[^#!\n]*?(?:Topic:\s*([A-Za-z0-9._-]{1,249}).*?PartitionCount:\s*(\d+).*?ReplicationFactor:\s*(\d+).*?)?Configs:",
+    re.MULTILINE,
+)
+_OF_KAFKA_CONFIGS = re.compile(r"^[^#!\n]* sensitive=\w+ synonyms=\{", re.MULTILINE)
+
+
+def described(text: str) -> str:
+    """Return advice on the output of `--describe` of Kafka's tools that is pasted whole; empty for any other text."""
+    if _OF_KAFKA_CONFIGS.search(text):
+        return "of each line keep `key=value`, and nothing from ` sensitive=` on"
+    found = _DESCRIBED.search(text)
+    if found is None:
+        return ""
+    name, partitions, replicas = found.groups()
+    if name is None:
+        return "paste, in quotes, only what follows `Configs:`"
+    topic = f'`{name}: {{partitions: {partitions}, replication_factor: {replicas}, config: "..."}}`'
+    return f"write {topic}, and in the quotes what follows `Configs:`"
 
 
 _PAIR = re.compile(r"""[ ]*(?:-[ ]+)*([A-Za-z0-9][A-Za-z0-9._-]*):[ ]+([^\s"'\[{|>].*)""")
 _KEY = re.compile(r"[ ]*(?:-[ ]+)*[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def _line_above(place: Place) -> str | None:
-    """The line above that is neither empty nor a comment."""
-    for line in reversed(place.source.lines[: place.line]):
-        if line.strip() and not line.lstrip().startswith("#"):
-            return line
-    return None
+_BARE = re.compile(r"""\s*\w(?:(?!:\s|:$)[^"'{}\[\]])*""")
+"""A line without a colon, such as a comment whose `#` is missing."""
+
+
+def _no_pair(line: int) -> str:
+    return f"line {line + 1} is no `key: value`: a colon with a space after it is missing, or the `#` of a comment"
+
+
+def _line_above(place: Place) -> int | None:
+    """Return the number, from 0, of the last line above that is neither empty nor a comment."""
+    above = range(place.line - 1, -1, -1)
+    return next((line for line in above if (text := place.source.lines[line].strip()) and text[0] != "#"), None)
 
 
 def _indent_of(line: str) -> int:

@@ -1,5 +1,7 @@
-"""The verbs of the timeline. One class is the whole declaration of a verb: its keys, its doc, an example, its sentence.
-Parser, lock, description, JSON Schema, LANGUAGE.md and `highwater fault` follow from it; scenarios.run performs it.
+"""The verbs of the timeline. One class declares everything about a verb: its keys, documentation, example and sentence.
+
+The parser, the lock file, descriptions, the JSON Schema, LANGUAGE.md and `highwater fault` are derived from it. The
+package scenarios.run executes the verbs.
 
 May import: scenarios.language, scenarios.language.values.
 Open first: declaration.py.

@@ -1,4 +1,4 @@
-"""Check: what must hold while the run goes on."""
+"""The verb `check`, which tests conditions while the run continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scenarios.language.values.trees import (
     window_tree,
 )
 from scenarios.language.verbs.command_words import ShorthandError, ShorthandWords
-from scenarios.language.verbs.declaration import Given, Kind, Verb, key, verb
+from scenarios.language.verbs.declaration import QUIET, Given, Kind, Verb, key, verb
 from scenarios.language.verbs.kinds import CONSUMER
 
 STATE: Kind[StateTest] = Kind(
@@ -64,7 +64,7 @@ def _read_end_offset(given: Given) -> EndOffsetTest:
     fields = given.reader.fields(given.node, given.path, given.what, known, required)
     if "is" in fields and "error" in fields:
         place, path = fields.key_place("error"), f"{fields.path}.error"
-        given.reader.error("E111", "`is` and `error` exclude each other", place, path=path)
+        given.reader.error("E111", "`is` and `error` cannot be given together", place, path=path)
     scope = given.scope
     partition: TopicPartition = fields.read(
         "partition", lambda n, p: scope.partition(n, p, "`partition`"), NO_PARTITION
@@ -92,11 +92,11 @@ END_OFFSET: Kind[EndOffsetTest] = Kind(
     "check",
     example="{state: {t-0: {leader: b2, epoch: 1}}, records: {acked: r0..r9}}",
     usage="--yaml '{check: {clock: {before: 60s}}}'",
-    disturbs=False,
+    effect=QUIET,
     any_of=("state", "logs", "records", "clock", "end_offset"),
 )
 class Check(Verb):
-    """Must hold at the moment the step fires. A failed check fails the run, which goes on."""
+    """Check conditions at the moment the step fires. If one does not hold, the run continues and counts as failed."""
 
     state: StateTest | None = key(STATE, default=None)
     logs: tuple[LogTest, ...] = key(LOGS, default=())

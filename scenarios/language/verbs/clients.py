@@ -1,17 +1,23 @@
-"""Clients: what the application does."""
+"""Verbs for actions of an application's clients."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
+from cluster.client.events import NAME_HEADER, NAMED_APART_HEADER
 from replica.ids import TopicPartition
+from replica.wording import listed
 from scenarios.language.selectors import RECORDS_MAX
-from scenarios.language.spec import BATCH_MAX, RECORD_BYTES_MAX
-from scenarios.language.values.reading import Fields
+from scenarios.language.spec import BATCH_MAX, RECORD_BYTES_MAX, OwnHeaders, RecordFields, RecordTime, Workload
+from scenarios.language.values.links import ref
+from scenarios.language.values.reading import Fields, plain_text
 from scenarios.language.values.scope import Scope
-from scenarios.language.verbs.declaration import Given, Kind, Verb, key, verb
-from scenarios.language.verbs.kinds import BOOLEAN, CONSUMER, PARTITION, PRODUCER, TEXT, integer, size
+from scenarios.language.values.trees import time_text
+from scenarios.language.values.yaml_source import Node, Scalar
+from scenarios.language.verbs.clock import JUMP
+from scenarios.language.verbs.declaration import QUIET, Given, Kind, Verb, key, verb
+from scenarios.language.verbs.kinds import BOOLEAN, CONSUMER, PARTITION, PRODUCER, TEXT, check_partition, integer, size
 
 Target = int | Literal["beginning", "end"]
 
@@ -26,16 +32,72 @@ def _size_of(scope: Scope, before: Mapping[str, Any]) -> int:
     return 1 if workload is None else workload.size_bytes
 
 
+def _read_record_time(given: Given) -> RecordTime:
+    """Read a timestamp: `-2m` and `60s` are relative to the producer's clock, a number is milliseconds since 1970."""
+    node = given.node
+    if isinstance(node, Scalar) and node.text.removeprefix("-").isdigit():
+        return RecordTime(at_ms=given.reader.integer(node, given.path, given.what))
+    return RecordTime(ahead_us=JUMP.read(given))
+
+
+def _record_time_tree(time: RecordTime | None) -> object:
+    return None if time is None else JUMP.write(time.ahead_us) if time.at_ms is None else time.at_ms
+
+
+def _read_headers(given: Given) -> OwnHeaders:
+    entries = list(given.reader.entries(given.node, given.path, given.what))
+    if given.node.is_nothing:
+        label = "such as {trace-id: t7}"
+        given.reader.error("E105", f"{given.what} names no header", given.node.place, path=given.path, label=label)
+    for name, name_node, _, path in entries:
+        if name in NAME_HEADERS:
+            label = "Highwater puts the names of some records into it"
+            given.reader.error("E134", f"the header `{name}` is reserved", name_node.place, path=path, label=label)
+    return tuple((name, _header_value(given, value, path)) for name, _, value, path in entries)
+
+
+def _header_value(given: Given, node: Node, path: str) -> str | None:
+    nothing = isinstance(node, Scalar) and node.is_nothing
+    return None if nothing else given.reader.text(node, path, "the value of a header")
+
+
+NAME_HEADERS = (NAME_HEADER, NAMED_APART_HEADER)
+RECORD_TIME: Kind[RecordTime | None] = Kind(
+    read=_read_record_time,
+    write=_record_time_tree,
+    schema={"oneOf": [integer().schema, ref("jump")]},
+    blank=None,
+    example="-2m",
+)
+HEADERS: Kind[OwnHeaders] = Kind(
+    read=_read_headers,
+    write=dict,
+    schema={
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {"not": {"enum": list(NAME_HEADERS)}},
+        "additionalProperties": {"anyOf": [ref("scalar"), {"type": "null"}]},
+    },
+    blank=(),
+    example="{trace-id: t7}",
+)
+
+
 @verb(
     "produce",
     example="{from: p1, count: 10, batch: 5, size: 1kB, key: k, partition: 0, tombstone: false}",
+    more={
+        "{from: p1, count: 1, timestamp: -2s, headers: {trace-id: t7}}": (
+            "A timestamp (CreateTime) two seconds behind the producer's clock, and headers. `60s` is ahead of it,"
+            " `1700000000000` is milliseconds since 1970."
+        )
+    },
     usage="produce p1 10",
-    disturbs=False,
+    effect=QUIET,
 )
 class Produce(Verb):
-    """The application sends `count` records at once, `batch` records to a request; `size` is that of each value.
-    Without `batch` or `size`, the workload's; without `partition`, the partitioner's choice. A `tombstone` has a key
-    and no value: in a compacted topic it deletes what has that key.
+    """Send `count` records at once, `batch` of them in a request, with values of `size`. A `tombstone` has a key and no
+    value.
     """
 
     producer: str = key(PRODUCER, "from")
@@ -45,20 +107,49 @@ class Produce(Verb):
     record_key: str | None = key(TEXT, "key", default=None)
     partition: int | None = key(integer(example="0"), default=None)
     tombstone: bool = key(BOOLEAN, default=False)
+    time: RecordTime | None = key(RECORD_TIME, "timestamp", default=None)
+    headers: OwnHeaders = key(HEADERS, default=())
+
+    @classmethod
+    def misplaced(cls, scope: Scope, written: Mapping[str, Node]) -> Mapping[str, str]:
+        topic = written.get("topic")
+        sender = next((one for one, its in scope.producers.items() if topic and its == plain_text(topic)), "p1")
+        add = "leave it out" if "from" in written else f"write `from: {sender}`"
+        return {"topic": f"a producer has its topic in `workloads`: {add}"}
+
+    def fields_for(self, workload: Workload) -> RecordFields:
+        """Return the fields of the records besides their values: those of the step, or else those of the producer."""
+        others = workload.records
+        return RecordFields(
+            keys=others.keys if self.record_key is None else (self.record_key,),
+            partition=others.partition if self.partition is None else self.partition,
+            time=self.time or others.time,
+            headers=self.headers or others.headers,
+        )
 
     def sentence(self) -> str:
         what = "tombstone" if self.tombstone else "record"
         count = f"1 {what}" if self.count == 1 else f"{self.count} {what}s"
         batches = f" in batches of {self.batch}" if self.batch > 1 and self.count > 1 else ""
-        return f"{self.producer} sends {count}{batches}"
+        return f"{self.producer} sends {count}{batches}{_time_text(self.time)}{_headers_text(self.headers)}"
 
     def judge(self, scope: Scope, given: Fields) -> None:
-        topic = scope.producers.get(self.producer, "")
-        count = scope.topics.get(topic)
-        if self.partition is not None and count is not None and self.partition >= count:
-            title = f"`{topic}` has no partition {self.partition}"
-            place, path = given.key_place("partition"), f"{given.path}.partition"
-            scope.reader.error("E132", title, place, path=path, label=f"it has {count}")
+        check_partition(scope, given, scope.producers.get(self.producer, ""), self.partition)
+
+
+def _time_text(time: RecordTime | None) -> str:
+    if time is None:
+        return ""
+    if time.at_ms is not None:
+        return f" stamped {time.at_ms} ms"
+    return f" stamped {time_text(abs(time.ahead_us))} {'ahead' if time.ahead_us > 0 else 'in the past'}"
+
+
+def _headers_text(headers: OwnHeaders) -> str:
+    if not headers:
+        return ""
+    names = listed([name for name, _ in headers])
+    return f" with the header{'s' if len(headers) > 1 else ''} {names}"
 
 
 def _read_target(given: Given) -> Target:
@@ -77,14 +168,9 @@ TARGET: Kind[Target] = Kind(
 )
 
 
-@verb(
-    "seek",
-    example="{consumer: c1r, partition: t-0, to: 5}",
-    usage="seek c1r orders-0 beginning",
-    disturbs=False,
-)
+@verb("seek", example="{consumer: c1r, partition: t-0, to: 5}", usage="seek c1r orders-0 beginning", effect=QUIET)
 class Seek(Verb):
-    """The consumer goes on from this offset, or from `to: beginning`, `to: end`."""
+    """Let a consumer continue at this offset, or at the `beginning` or `end` of the partition."""
 
     consumer: str = key(CONSUMER)
     partition: TopicPartition = key(PARTITION)

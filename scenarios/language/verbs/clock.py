@@ -1,4 +1,4 @@
-"""Clock: wall clocks jump; monotonic clocks do not."""
+"""Verbs of clocks. They move wall clocks; monotonic clocks never jump."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from scenarios.language.selectors import Selector
 from scenarios.language.values.links import ref
 from scenarios.language.values.trees import time_text
 from scenarios.language.values.yaml_source import Scalar
-from scenarios.language.verbs.declaration import Given, Kind, Lasts, Verb, key, verb
+from scenarios.language.verbs.declaration import LASTING, Effect, Given, Kind, Verb, key, verb
 from scenarios.language.verbs.kinds import BROKERS, time
 
 STROBE_PERIOD_MIN_US = 1_000
@@ -32,16 +32,16 @@ JUMP = Kind(
     example="60s",
     asked="how far, such as 60s or -60s",
 )
-"""`60s`, or `-60s` to set the clock back."""
+"""How far a clock jumps: `60s` ahead, or `-60s` back."""
 
 
 def _jump(by_us: int) -> str:
     return f"{time_text(abs(by_us))} {'ahead' if by_us > 0 else 'back'}"
 
 
-@verb("bump_clock", example="{brokers: b1, by: 60s}", usage="bump_clock b1 60s", undoable=True)
+@verb("bump_clock", example="{brokers: b1, by: 60s}", usage="bump_clock b1 60s", effect=Effect(undoable=True))
 class BumpClock(Verb):
-    """The wall clock jumps, with `by: -60s` back. Replica lag and segment ages see it; sessions and timers do not."""
+    """Move the wall clock, back with `by: -60s`. This affects replica lag and segment ages, not sessions and timers."""
 
     brokers: Selector = key(BROKERS)
     by_us: int = key(JUMP, "by")
@@ -50,15 +50,9 @@ class BumpClock(Verb):
         return f"set the wall clock of {self.brokers} {_jump(self.by_us)}"
 
 
-@verb(
-    "strobe_clock",
-    example="{brokers: b1, by: 60s, period: 100ms}",
-    usage="strobe_clock b1 60s 1s",
-    undoable=True,
-    lasts=Lasts.UNTIL_ENDED,
-)
+@verb("strobe_clock", example="{brokers: b1, by: 60s, period: 100ms}", usage="strobe_clock b1 60s 1s", effect=LASTING)
 class StrobeClock(Verb):
-    """The wall clock jumps there and back, at every period."""
+    """Move the wall clock, and in each period move it back or forth again."""
 
     brokers: Selector = key(BROKERS)
     by_us: int = key(JUMP, "by")

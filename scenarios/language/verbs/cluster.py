@@ -1,9 +1,11 @@
-"""Cluster: what an operator asks of the controller."""
+"""Verbs for requests of an operator to the controller."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, cast
 
 from cluster.config import GroupConfig
 from cluster.dynamic_keys import AnyDynamicConfig
@@ -16,30 +18,32 @@ from scenarios.language.selectors import Selector
 from scenarios.language.spec import PARTITIONS_MAX, ClientQuota
 from scenarios.language.steps import DEFAULT
 from scenarios.language.values.links import ref
-from scenarios.language.values.reading import Fields
+from scenarios.language.values.reading import NUMBER_MAX, Fields
 from scenarios.language.values.scope import Scope
-from scenarios.language.verbs.command_words import PARTITION_WORD, SETTING_WORD, ShorthandWords, listed
-from scenarios.language.verbs.declaration import Given, Kind, Lasts, Verb, key, verb
+from scenarios.language.verbs.command_words import PARTITION_WORD, ShorthandWords, listed
+from scenarios.language.verbs.declaration import LASTING, Given, Kind, Verb, key, verb
 from scenarios.language.verbs.kinds import (
     BANDWIDTH,
     BANDWIDTH_OR_NONE,
     BOOLEAN,
     BROKERS,
+    CONTROLLERS,
     PARTITION,
     REPLICAS,
     TEXT,
     TOPIC,
+    check_partition,
     choice,
     integer,
 )
 
 Side = Literal["both", "leader", "follower"]
 Config = tuple[tuple[str, str | None], ...]
-"""A value of None takes a key back to its default, a quota away."""
+"""Values by key. None resets a key to its default, or removes a quota."""
 Levels = tuple[tuple[str, int], ...]
 LEVEL_MAX = 32_767
 UpgradeType = Literal["upgrade", "safe_downgrade", "unsafe_downgrade"]
-"""FeatureUpdate.UpgradeType"""
+"""The values of Kafka's FeatureUpdate.UpgradeType."""
 
 
 @verb(
@@ -80,14 +84,10 @@ class Elect(Verb):
         return {name: value for name, value in fields.items() if value is not None}
 
 
-@verb(
-    "reassign",
-    example="{partition: t-0, to: [b1, b2, b4], throttle: 100kB/s}",
-    usage="reassign orders-0 b1,b2,b3",
-)
+@verb("reassign", example="{partition: t-0, to: [b1, b2, b4], throttle: 100kB/s}", usage="reassign orders-0 b1,b2,b3")
 class Reassign(Verb):
-    """Move its replicas (KIP-455). `throttle` is that of kafka-reassign-partitions: leader and follower rate of all
-    brokers involved, for the replicas there are and those that are added. It stays afterwards.
+    """Move replicas (KIP-455). `throttle` limits leaders and followers, as in kafka-reassign-partitions; it stays
+    afterwards.
     """
 
     partition: TopicPartition = key(PARTITION)
@@ -101,7 +101,7 @@ class Reassign(Verb):
 
 @verb("cancel_reassign", example="t-0", usage="cancel_reassign orders-0")
 class CancelReassign(Verb):
-    """Back to the replicas it had."""
+    """Cancel a reassignment, so that the partition keeps the replicas that it had before."""
 
     partition: TopicPartition = key(PARTITION, bare=True)
 
@@ -114,12 +114,11 @@ class CancelReassign(Verb):
     example="{brokers: b3, rate: 80kB/s, side: follower, topic: t}",
     more={"{brokers: b3, rate: none}": "Take away what throttled them before."},
     usage="throttle b1 1MB/s",
-    undoable=True,
-    lasts=Lasts.UNTIL_ENDED,
+    effect=LASTING,
 )
 class Throttle(Verb):
-    """Replication quota (KIP-73) of all replicas on those brokers: of what they send as leaders, fetch as followers, or
-    both; without `topic`, of all topics.
+    """Set a replication quota (KIP-73) of brokers, for what they send as leaders, fetch as followers, or both. Without
+    `topic` it applies to all topics.
     """
 
     brokers: Selector = key(BROKERS, asked="brokers")
@@ -142,7 +141,12 @@ def _refuse_nothing(given: Given, example: str) -> None:
 
 
 def _changes(example: str, read: Callable[[Given], Config]) -> Kind[Config]:
-    """Values by key; `default` takes one back. example: what there could be     read: as the keys there are demand"""
+    """Return a kind for values by key, in which `default` resets a key.
+
+    Args:
+        example: an example of such values, for messages.
+        read: reads and checks the values.
+    """
 
     def checked(given: Given) -> Config:
         changes = read(given)
@@ -159,7 +163,7 @@ def _changes(example: str, read: Callable[[Given], Config]) -> Kind[Config]:
 
 
 def _read_config(given: Given) -> Config:
-    """Which keys there are depends on whose they are."""
+    """Read changes to the configuration of topics, groups or brokers; the sibling keys decide which."""
     beside = given.beside or ()
     kind: type[AnyConfig] = TopicConfig
     if "group" in beside:
@@ -174,7 +178,7 @@ def _read_quota(given: Given) -> Config:
 
 
 def _read_levels(given: Given) -> Levels:
-    """Which of Kafka's features the cluster knows, and to what level, is the controller's to say."""
+    """Read levels of Kafka's features. The controller decides which features and levels the cluster supports."""
     reader = given.reader
     _refuse_nothing(given, "transaction.version: 2")
     levels: list[tuple[str, int]] = []
@@ -205,9 +209,7 @@ QUOTA = _changes("producer_byte_rate: 100000", _read_quota)
 
 @verb("create_topic", example="t", usage="create_topic orders")
 class MakeTopic(Verb):
-    """Make a topic of `topics` (`kafka-topics --create`), with the partitions, replicas and settings that stand there;
-    it is not there before. A producer waits for it for `max.block.ms` at most.
-    """
+    """Create a topic that `topics` describes (`kafka-topics --create`). It does not exist before this step."""
 
     topic: str = key(TOPIC, bare=True)
 
@@ -217,10 +219,7 @@ class MakeTopic(Verb):
 
 @verb("delete_topic", example="t", usage="delete_topic orders")
 class RemoveTopic(Verb):
-    """Delete a topic (`kafka-topics --delete`), with all of its records: these are *deleted*, and not lost. A later
-    `create_topic` makes another one of the same name, with nothing in it. Clients that still use the topic get
-    UNKNOWN_TOPIC_OR_PARTITION and look for it until `delivery.timeout.ms` (a producer), or for ever (a consumer).
-    """
+    """Delete a topic (`kafka-topics --delete`). Its records are *deleted*, not lost."""
 
     topic: str = key(TOPIC, bare=True)
 
@@ -230,10 +229,7 @@ class RemoveTopic(Verb):
 
 @verb("create_partitions", example="{topic: t, count: 6}", usage="create_partitions orders 6")
 class MorePartitions(Verb):
-    """A topic gets more partitions, up to `count` in all (`kafka-topics --alter --partitions`). Steps behind it in the
-    file, and what the file expects, can name them. Clients learn of them with their metadata; a key may go to another
-    partition from then on.
-    """
+    """Raise a topic's number of partitions to `count` (`kafka-topics --alter --partitions`)."""
 
     topic: str = key(TOPIC)
     count: int = key(integer(2, PARTITIONS_MAX, example="6", asked="how many in all"))
@@ -252,9 +248,7 @@ class MorePartitions(Verb):
     usage="delete_records orders-0",
 )
 class RemoveRecords(Verb):
-    """Delete all records of a partition below its high watermark (`kafka-delete-records`): they are *deleted*, and not
-    lost. The leader decides; a partition without one, or with `cleanup.policy: compact`, refuses.
-    """
+    """Delete all records of a partition below its high watermark (`kafka-delete-records`): *deleted*, not lost."""
 
     partition: TopicPartition = key(PARTITION, bare=True)
     offset: int | None = key(integer(), default=None)
@@ -281,8 +275,8 @@ class RemoveGroup(Verb):
 
 @verb("delete_offsets", example="{group: g, topic: t}", usage="delete_offsets billing orders")
 class RemoveOffsets(Verb):
-    """A group forgets its offsets of a topic (`kafka-consumer-groups --delete-offsets`), which none of its members may
-    read.
+    """Delete a group's offsets of a topic (`kafka-consumer-groups --delete-offsets`). No member of the group may be
+    subscribed to the topic.
     """
 
     group: str = key(TEXT)
@@ -290,6 +284,99 @@ class RemoveOffsets(Verb):
 
     def sentence(self) -> str:
         return f"delete the offsets of {self.group} in {self.topic}"
+
+
+ResetTarget = int | Literal["earliest", "latest"]
+
+
+def _read_reset_target(given: Given) -> ResetTarget:
+    if given.says("earliest") or given.says("latest"):
+        return cast(ResetTarget, given.reader.text(given.node, given.path, given.what))
+    return given.reader.integer(given.node, given.path, given.what)
+
+
+RESET_TARGET: Kind[ResetTarget | None] = Kind(
+    read=_read_reset_target,
+    write=lambda target: target,
+    schema={"oneOf": [integer().schema, {"enum": ["earliest", "latest"]}]},
+    blank=0,
+    example="earliest",
+    asked="an offset, earliest or latest",
+    fits=re.compile(r"earliest|latest|\d+", re.ASCII).fullmatch,
+)
+SHIFT: Kind[int] = replace(
+    integer(-NUMBER_MAX, NUMBER_MAX, example="-5"), blank=0, fits=re.compile(r"[+-]\d+", re.ASCII).fullmatch
+)
+
+
+@verb(
+    "reset_offsets",
+    example="{group: g, topic: t, to: earliest}",
+    more={
+        "{group: g, topic: t, partition: 0, to: 5}": "One partition, to this offset; `latest` is its high watermark.",
+        "{group: g, topic: t, shift: -10}": "Ten records back from where the group is; `shift: 10` skips ten.",
+    },
+    usage="reset_offsets billing orders earliest",
+    one_of=("to", "shift"),
+)
+class ResetGroupOffsets(Verb):
+    """Set the offsets at which a group continues (`kafka-consumer-groups --reset-offsets`). It is refused while the
+    group has members (UNKNOWN_MEMBER_ID).
+    """
+
+    group: str = key(TEXT)
+    topic: str = key(TOPIC)
+    partition: int | None = key(integer(example="0"), default=None)
+    to: ResetTarget | None = key(RESET_TARGET, default=None, word=True)
+    shift: int | None = key(SHIFT, default=None, word=True)
+
+    @property
+    def where(self) -> str:
+        if self.shift is not None:
+            return f"{abs(self.shift)} {'back' if self.shift < 0 else 'ahead'}"
+        return f"to {self.to}"
+
+    @property
+    def what(self) -> str:
+        return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+
+    def sentence(self) -> str:
+        return f"set the offsets of {self.group} in {self.what} {self.where}"
+
+    def judge(self, scope: Scope, given: Fields) -> None:
+        check_partition(scope, given, self.topic, self.partition)
+
+
+@verb(
+    "abort_transaction",
+    example="t-0",
+    more={"{partition: t-0, offset: 5}": "The open one whose first record in the partition has this offset."},
+    usage="abort_transaction orders-0",
+)
+class EndHangingTransaction(Verb):
+    """Abort the oldest open transaction of a partition, such as a hanging one (`kafka-transactions abort`): the
+    leader writes an ABORT marker.
+    """
+
+    partition: TopicPartition = key(PARTITION, bare=True)
+    offset: int | None = key(integer(), default=None, word=True)
+
+    @property
+    def which(self) -> str:
+        return "the oldest open transaction" if self.offset is None else f"the open transaction at offset {self.offset}"
+
+    def sentence(self) -> str:
+        return f"abort {self.which} of {self.partition}"
+
+
+@verb("fence_producer", example="orders", usage="fence_producer orders")
+class FenceOff(Verb):
+    """Abort the transaction of a producer and fence the producer (`kafka-transactions forceTerminateTransaction`)."""
+
+    transactional_id: str = key(TEXT, bare=True)
+
+    def sentence(self) -> str:
+        return f"fence the producer of {self.transactional_id}"
 
 
 @verb("unregister_broker", example="b3", usage="unregister_broker b3")
@@ -304,6 +391,30 @@ class Unregister(Verb):
         return f"unregister {self.broker}"
 
 
+@verb("add_voter", example="c4", usage="add_voter c4")
+class MakeVoter(Verb):
+    """A controller that runs and has caught up becomes a voter (`kafka-metadata-quorum add-controller`), if the cluster
+    has `initial_controllers`.
+    """
+
+    controller: Selector = key(CONTROLLERS, bare=True)
+
+    def sentence(self) -> str:
+        return f"make {self.controller} a voter"
+
+
+@verb("remove_voter", example="c3", usage="remove_voter c3")
+class DropVoter(Verb):
+    """Make a voter an observer, which still follows the log (`kafka-metadata-quorum remove-controller`). The active
+    controller resigns if it is removed.
+    """
+
+    controller: Selector = key(CONTROLLERS, bare=True)
+
+    def sentence(self) -> str:
+        return f"make {self.controller} a voter no longer"
+
+
 @verb(
     "set_config",
     example="{topic: t, config: {min.insync.replicas: 1}}",
@@ -316,15 +427,15 @@ class Unregister(Verb):
             "before it."
         ),
         "{group: g, config: {consumer.session.timeout.ms: 10000}}": (
-            "Of one group of KIP-848's members (`kafka-configs --entity-type groups`), within the limits that its "
-            "brokers set: `group.consumer.min.session.timeout.ms` and the like."
+            "Of one KIP-848 group (`kafka-configs --entity-type groups`), within its brokers' limits, such as "
+            "`group.consumer.min.session.timeout.ms`."
         ),
     },
     usage="set_config orders min.insync.replicas=1",
     one_of=("topic", "brokers", "entity_default", "group"),
 )
 class SetConfig(Verb):
-    """Change topic keys while the cluster runs; the value `default` takes one back."""
+    """Change topic keys while the cluster runs; the value `default` resets a key."""
 
     topic: str | None = key(TOPIC, default=None)
     brokers: Selector | None = key(BROKERS, default=None)
@@ -348,10 +459,7 @@ class SetConfig(Verb):
     @classmethod
     def of_words(cls, words: ShorthandWords) -> object:
         whose = words.take("a topic or brokers, and settings")
-        config = words.settings()
-        words.left = [word for word in words.left if not SETTING_WORD.fullmatch(word)]
-        if not config:
-            raise words.wrong("`set_config` needs settings, KEY=VALUE")
+        config = words.take_settings("settings, KEY=VALUE")
         brokers = words.are_nodes(whose)
         return {("brokers" if brokers else "topic"): listed(whose) if brokers else whose, "config": config}
 
@@ -367,10 +475,7 @@ class SetConfig(Verb):
     usage="update_features transaction.version=2",
 )
 class UpdateFeatures(Verb):
-    """Change levels of features while the cluster runs (`kafka-features upgrade`, `downgrade`), all or none:
-    `transaction.version`, `group.version`, `eligible.leader.replicas.version`, `metadata.version`. A level that the
-    controller refuses, as Kafka does, fails the step.
-    """
+    """Change levels of features while the cluster runs (`kafka-features upgrade`, `downgrade`), all or none."""
 
     features: Levels = key(LEVELS, default=(), required=True)
     upgrade_type: UpgradeType = key(
@@ -384,10 +489,7 @@ class UpdateFeatures(Verb):
     @classmethod
     def of_words(cls, words: ShorthandWords) -> object:
         how = words.take_if(lambda word: word.endswith("downgrade"))
-        levels = words.settings()
-        words.left = [word for word in words.left if not SETTING_WORD.fullmatch(word)]
-        if not levels:
-            raise words.wrong("`update_features` needs levels, FEATURE=LEVEL")
+        levels = words.take_settings("levels, FEATURE=LEVEL")
         return {"features": levels, **({} if how is None else {"upgrade_type": how})}
 
 
@@ -403,10 +505,7 @@ class UpdateFeatures(Verb):
     any_of=("client", "user"),
 )
 class SetQuota(Verb):
-    """What a client, a user or a client of a user may use of each broker: `producer_byte_rate` and `consumer_byte_rate`
-    (bytes a second), `request_percentage` (of one handler thread), `controller_mutation_rate` (partitions created and
-    deleted a second).
-    """
+    """Limit what a client, a user or a client of a user may use of each broker."""
 
     client: str | None = key(TEXT, default=None)
     user: str | None = key(TEXT, default=None)
@@ -423,8 +522,5 @@ class SetQuota(Verb):
     @classmethod
     def of_words(cls, words: ShorthandWords) -> object:
         client = words.take("a client and quotas")
-        quota = words.settings()
-        words.left = [word for word in words.left if not SETTING_WORD.fullmatch(word)]
-        if not quota:
-            raise words.wrong("`set_quota` needs quotas, KEY=VALUE")
+        quota = words.take_settings("quotas, KEY=VALUE")
         return {"client": client, "quota": quota}

@@ -1,4 +1,4 @@
-"""The words behind a verb on a command line, `cut b1-b3 3s`, taken one by one."""
+"""The words of a command such as `cut b1-b3 3s`, from which a verb takes its values one by one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _CALL = re.compile(r"[a-z]+\([^()]*\)")
 
 
 class ShorthandError(ValueError):
-    """The words are no step; `fix` is a command that would be one."""
+    """Raised if the words of a command do not describe a step.
+
+    Attributes:
+        fix: an example of a correct command, or other advice.
+    """
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -26,7 +30,13 @@ class ShorthandError(ValueError):
 
 @dataclass(slots=True)
 class ShorthandWords:
-    """What stands after a verb. usage: a command with that verb     nodes: names of the running cluster"""
+    """The words of a command after its verb.
+
+    Attributes:
+        usage: an example of a command with that verb.
+        left: the words that were not taken yet.
+        nodes: names of the nodes of the running cluster.
+    """
 
     verb: str
     usage: str
@@ -45,14 +55,14 @@ class ShorthandWords:
         return listed(self.take(what))
 
     def take_if(self, fits: Callable[[str], object]) -> str | None:
-        """The first word that fits, wherever it stands."""
+        """Take and return the first word that fits, at any position; None if none fits."""
         for place, word in enumerate(self.left):
             if fits(word):
                 return self.left.pop(place)
         return None
 
     def take_all(self, what: str) -> list[str]:
-        """But not a time: that is how long it lasts."""
+        """Take and return all words except a time, which is left because it is the duration of the fault."""
         lasts = self.take_if(TIME_WORD.fullmatch)
         words, self.left = self.left, [] if lasts is None else [lasts]
         if not words:
@@ -75,34 +85,42 @@ class ShorthandWords:
         return [listed(one), listed(two)]
 
     def sides(self, what: str = "two sides, such as b1-b3") -> tuple[str, str]:
-        """`b1-b3`, `b1 b3`, `leader(t-0)-b3`, `b1,b2-b3`."""
+        """Take two sides, such as `b1-b3`, `b1 b3`, `leader(t-0)-b3` or `b1,b2-b3`."""
         first = self.take(what)
         splits = [(first[:at], first[at + 1 :]) for at in _dashes(first) if first[:at] and first[at + 1 :]]
         is_unknown_client = first.startswith(OUTSIDE) and any(map(self.are_nodes, self.left))
         if not splits or self.are_nodes(first) or is_unknown_client:
             return first, self.take(what)
         known = [both for both in splits if all(self.are_nodes(side) for side in both)]
-        # The name of a client has dashes as often as not; if it is unknown, the other side says where it ends.
+        # Names of clients often have dashes. If the name is unknown, a known other side shows where it ends.
         known = known or [both for both in splits if all(self.is_end(side) for side in both)]
         if len(splits) > 1 and len(known) != 1:
-            raise self.wrong(f"`{first}` can be divided in more than one way: write the two sides as two words")
+            raise self.wrong(f"`{first}` can be split in more than one way: write the two sides as two words")
         return (known or splits)[0]
 
     def is_end(self, side: str) -> bool:
-        """Nodes, or what may be a client from outside."""
+        """Return True if the text names nodes, or may name an external client."""
         return side.startswith(OUTSIDE) or self.are_nodes(side)
 
     def are_nodes(self, side: str) -> bool:
-        """Names of nodes or selectors, separated by commas."""
+        """Return True if the text consists of names of nodes or of selectors, separated by commas."""
         return all(part in self.nodes or part in WORDS or _CALL.fullmatch(part) for part in split(side))
 
     def settings(self) -> dict[str, str]:
-        """Of the words that look like KEY=VALUE; they are still there."""
+        """Return the words of the form KEY=VALUE as a mapping, without taking them."""
         return {found[1]: found[2] for word in self.left if (found := SETTING_WORD.fullmatch(word))}
+
+    def take_settings(self, what: str) -> dict[str, str]:
+        """Take and return the words of the form KEY=VALUE, at least one."""
+        found = self.settings()
+        self.left = [word for word in self.left if not SETTING_WORD.fullmatch(word)]
+        if not found:
+            raise self.wrong(f"`{self.verb}` needs {what}")
+        return found
 
 
 def listed(text: str) -> object:
-    """Nodes are separated by commas, but not those within a selector's brackets."""
+    """Split names at commas outside brackets. Return a list, or the text itself if it is a single name."""
     parts = split(text)
     return parts if len(parts) > 1 else text
 
@@ -112,5 +130,4 @@ def split(text: str) -> list[str]:
 
 
 def _dashes(text: str) -> list[int]:
-    """Where dashes stand outside of brackets."""
     return [at for at, one in enumerate(text) if one == "-" and text.count("(", 0, at) == text.count(")", 0, at)]

@@ -1,4 +1,4 @@
-"""What a verb is: a class whose attributes are the keys of a step, and what `@verb` says about them together.
+"""The declaration of verbs. A verb is a class whose attributes are the keys of a step, decorated with `@verb`.
 
     @verb("tear", example="{broker: b3, partition: t-0, bytes: 10}", usage="tear b1 orders-0 100B")
     class Tear(Verb):
@@ -11,14 +11,14 @@
         def sentence(self) -> str:
             return f"tear {self.size_bytes} bytes off {self.partition} on {self.broker}"
 
-The docstring is the line of LANGUAGE.md. A key without a default is required; one that has its default is left out of
-the lock.
+LANGUAGE.md shows the docstring. A key without a default is required. The lock file leaves out keys that have their
+default.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, field, fields
 from enum import Enum
 from functools import cached_property
@@ -27,10 +27,12 @@ from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 import yaml
 
 from replica.frozen import dataclass
+from replica.ids import TopicPartition
 from scenarios.language.steps import Payload
-from scenarios.language.values.links import Schema
-from scenarios.language.values.reading import Fields, Reader
-from scenarios.language.values.scope import Scope
+from scenarios.language.values.condition_reading import one_level_up
+from scenarios.language.values.links import Schema, sides_meant
+from scenarios.language.values.reading import Fields, Reader, plain_text
+from scenarios.language.values.scope import NODE_WORDS, Scope
 from scenarios.language.values.yaml_source import Mapping as MappingNode
 from scenarios.language.values.yaml_source import Node, Scalar
 from scenarios.language.verbs.command_words import ShorthandWords
@@ -42,7 +44,13 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value as the file has it. what: how messages call it     beside: the mapping it is a part of, if any"""
+    """A value of the file, with what a reader needs to know about its context.
+
+    Attributes:
+        path: path of the value, as messages print it.
+        what: name of the value in messages.
+        beside: the mapping to which the value belongs; None if the value follows the verb directly.
+    """
 
     scope: Scope
     node: Node
@@ -60,11 +68,17 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[T]):
-    """What may stand behind a key.
+    """The kind of value that a key may have, with functions that read and write it.
 
-    read: notes what is wrong and returns something usable     write: as the lock file has it
-    blank: stands for a value that is missing     example: in YAML     asked: what `highwater fault` asks for
-    take: of the words of a command     fits: whether a word of a command can only be this
+    Attributes:
+        read: reads a value. It reports errors and always returns something usable.
+        write: returns the value in the form of the lock file.
+        blank: replaces a missing value.
+        example: an example in YAML.
+        asked: what `highwater fault` asks for if the value is missing.
+        take: takes the value from the words of a command.
+        fits: returns whether a word of a command can only be this value; None if that cannot be decided.
+        meant: returns what the user should write, for a value that follows the verb directly; None if unknown.
     """
 
     read: Callable[[Given], T]
@@ -75,14 +89,17 @@ class Kind(Generic[T]):
     asked: str = "a value"
     take: Callable[[ShorthandWords, str], object] = ShorthandWords.take
     fits: Callable[[str], object] | None = None
+    meant: Callable[[Scope, Node], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a verb's mapping, and the attribute that holds its value.
+    """One key of a verb's mapping, and the attribute that has its value.
 
-    default_of: a default that depends on the file, so the lock has it
-    bare: may stand behind the verb without a mapping     word: may stand in a command without its name
+    Attributes:
+        default_of: returns a default that depends on the file. The lock file always contains such a key.
+        bare: whether the value may follow the verb directly, without a mapping.
+        word: whether the value may be written in a command without the key's name.
     """
 
     attribute: str
@@ -114,9 +131,11 @@ def key(
     asked: str = "",
     required: bool = False,
 ) -> T:
-    """An attribute of a verb that is read from `name`, or from its own name. The rest: see Key.
+    """Declare an attribute of a verb as a key of the step. See Key for the other parameters.
 
-    required: also with a default, which Python wants after an attribute that has one
+    Args:
+        name: the key; by default the attribute's name.
+        required: require the key although it has a default. Python needs the default if an attribute before it has one.
     """
     about = {
         "kind": kind,
@@ -132,7 +151,7 @@ def key(
 
 
 class Lasts(Enum):
-    """How long what a verb does stays so, if nothing ends it before: `for`, another verb, an operator."""
+    """How long the effect of a verb lasts unless `for`, another verb or an operator ends it."""
 
     NOT = "a deed: it is over at once"
     WHILE_DOWN = "until its targets start"
@@ -141,15 +160,38 @@ class Lasts(Enum):
     FOR_GOOD = "the damage stays"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """The effect of a verb on the cluster, and how the effect ends.
+
+    Attributes:
+        undoable: whether `for` can undo the effect.
+        disturbs: whether the effect disturbs a cluster that was at rest.
+        told_by_node: whether the trace shows the effect as stops and starts of the nodes themselves.
+    """
+
+    undoable: bool = False
+    lasts: Lasts = Lasts.NOT
+    disturbs: bool = True
+    told_by_node: bool = False
+
+
+DEED, QUIET = Effect(), Effect(disturbs=False)
+LASTING = Effect(undoable=True, lasts=Lasts.UNTIL_ENDED)
+DAMAGE = Effect(lasts=Lasts.FOR_GOOD)
+
+
 @dataclass(frozen=True)
 class Declaration:
-    """What is known of one verb.
+    """Everything that is declared about one verb.
 
-    example: what stands behind the verb, in YAML     more: further examples, each with its line of doc
-    usage: a command of `highwater fault`     word: instead of keys, when all are at their defaults
-    undoable: `for` can undo it     disturbs: a cluster that was at rest is not, right after it
-    told_by_node: its nodes' own stops and starts say in the trace what it did
-    any_of: at least one of these keys must be given     one_of: exactly one of them
+    Attributes:
+        example: an example of the verb's value, in YAML.
+        usage: an example of a command for `highwater fault`.
+        more: further examples, each with its documentation.
+        word: the value that stands for all keys at their defaults.
+        any_of: keys of which at least one must be given.
+        one_of: keys of which exactly one must be given.
     """
 
     name: str
@@ -158,10 +200,7 @@ class Declaration:
     usage: str
     more: Mapping[str, str]
     word: str | None
-    undoable: bool
-    lasts: Lasts
-    disturbs: bool
-    told_by_node: bool
+    effect: Effect
     any_of: tuple[str, ...]
     one_of: tuple[str, ...]
 
@@ -176,7 +215,7 @@ class Declaration:
 
     @property
     def only_bare(self) -> Key | None:
-        """The key that is all there is: no mapping stands behind this verb."""
+        """Return the only key, for a verb whose value is never a mapping; None for other verbs."""
         return self.keys[0] if len(self.keys) == 1 and self.keys[0].bare else None
 
     @property
@@ -185,11 +224,11 @@ class Declaration:
 
     @property
     def examples(self) -> Mapping[str, str]:
-        """Each with its line of doc."""
+        """Return all examples, each with its documentation."""
         return {self.example: self.doc, **self.more}
 
     def example_of(self, one: Key) -> str:
-        """A value of a key, in YAML: as in an example of the verb, if one has it."""
+        """Return an example of a key's value in YAML, from the verb's examples if any of them has the key."""
         for example in self.examples:
             tree = yaml.safe_load(example)
             if isinstance(tree, dict) and one.name in tree:
@@ -197,17 +236,32 @@ class Declaration:
                 return text.removesuffix("...\n").strip()
         return one.kind.example
 
+    @property
+    def beside(self) -> dict[str, str]:
+        """Return a hint for each key, for a step in which it stands beside the verb instead of in its value."""
+        if self.only_bare is not None:
+            return {}
+        first = self.bare or self.keys[0]
+        others = [one.name for one in self.keys if one is not first]
+        return {name: f"belongs inside: `{self.name}: {{{first.name}: ..., {name}: ...}}`" for name in others}
+
     # --------------------------------------------------------------------------------------------- reading
 
     def read(self, scope: Scope, node: Node, path: str) -> Verb:
-        """What stands behind the verb; what is wrong is noted."""
+        """Read the verb's value. Errors are reported."""
         what = f"`{self.name}`"
         if self.word is not None and isinstance(node, Scalar) and node.text == self.word:
             return self.made()
         bare = self.bare
         if bare is not None and (bare is self.only_bare or not isinstance(node, MappingNode)):
             return self.made(**{bare.attribute: bare.kind.read(Given(scope, node, path, what))})
-        given = scope.reader.fields(node, path, what, [one.name for one in self.keys], self._required_in(node))
+        names = [one.name for one in self.keys]
+        example = "" if isinstance(node, MappingNode) else self._as_mapping(scope, node)
+        entries = node.entries if isinstance(node, MappingNode) and "config" in names else {}
+        elsewhere = {name: "belongs under `config:`" for name in entries if "." in name} or _sides(scope, node, names)
+        elsewhere |= {**self._misplaced(scope, node), **self.made.misplaced(scope, entries_of(node))}
+        required = self._required_in(node)
+        given = scope.reader.fields(node, path, what, names, required, elsewhere=elsewhere, example=example)
         if given.node is not None or (node.is_nothing and not any(one.required for one in self.keys)):
             self._judge_choice(given)
         values: Tree = {}
@@ -217,13 +271,38 @@ class Declaration:
         payload.judge(scope, given)
         return payload
 
+    def _as_mapping(self, scope: Scope, node: Node) -> str:
+        """Return the value written as a mapping, as advice to the user, or an example."""
+        required = [one for one in self.keys if one.required]
+        if len(required) == 1 and not (self.any_of or self.one_of):
+            (one,) = required
+            value = one.kind.meant(scope, node) if one.kind.meant is not None else plain_text(node)
+            if value is not None:
+                return f"write {{{one.name}: {value}}}"
+        return f"such as {self.example}"
+
     def _required_in(self, node: Node) -> Mapping[str, str]:
-        """Keys that must be given, each with an example. A misspelt key is one mistake, not two."""
+        """Return the required keys with examples, or none if the unknown keys may be misspellings of missing ones."""
         required = [one for one in self.keys if one.required]
         written = node.entries if isinstance(node, MappingNode) else {}
-        strange = [name for name in written if all(name != one.name for one in self.keys)]
+        strange = [name for name in written if self._is_strange(name)]
         missing = [one for one in required if one.name not in written]
         return {one.name: self.example_of(one) for one in (required if len(missing) > len(strange) else ())}
+
+    def _misplaced(self, scope: Scope, node: Node) -> dict[str, str]:
+        """Return hints for keys that belong in the value of another key: a topic, a quota, or parts of a state."""
+        entries = entries_of(node)
+        kinds = {one.name: one.kind for one in self.keys}
+        hints = one_level_up(scope, node) if "state" in kinds else {}
+        if "quota" in kinds:
+            hints |= {key: "belongs under `quota:`" for key in entries if key.endswith(("_rate", "_percentage"))}
+        if "topic" in entries and "partition" in kinds and isinstance(kinds["partition"].blank, TopicPartition):
+            topic, number = plain_text(entries["topic"]), plain_text(entries.get("partition", node))
+            hints["topic"] = f"write `partition: {topic or 't'}-{number if number and number.isdigit() else 0}`"
+        return hints
+
+    def _is_strange(self, name: str) -> bool:
+        return all(name != one.name for one in self.keys)
 
     def _value(self, one: Key, scope: Scope, given: Fields, before: Mapping[str, Any]) -> Any:
         found = given.get(one.name)
@@ -234,11 +313,13 @@ class Declaration:
         return one.kind.blank if one.required else one.default
 
     def _judge_choice(self, given: Fields) -> None:
-        """Whether as many of `any_of` or `one_of` are given as must be."""
+        """Report an error unless as many keys of `any_of` or `one_of` are given as required."""
         choice = self.any_of or self.one_of
         count = sum(name in given for name in choice)
         if not choice or count == 1 or (count and self.any_of):
             return
+        if not count and given.node is not None and any(self._is_strange(name) for name in given.node.entries):
+            return  # A misspelt key was reported already.
         names = ", ".join(f"`{name}`" for name in choice)
         title = f"{given.what} needs one of {names}{', and only one' if count else ''}"
         example = next(f"{one.name}: {self.example_of(one)}" for one in self.keys if one.name == choice[0])
@@ -253,7 +334,7 @@ class Declaration:
         return {one.name: one.kind.write(value) for one, value in values if one.is_written(value)}
 
     def of_words(self, words: ShorthandWords) -> object:
-        """What a command says, as the file would have it."""
+        """Return the value that the words of a command describe, in the form of the file."""
         if self.only_bare is not None:
             return self.only_bare.kind.take(words, self.only_bare.asked)
         first, *others = (one for one in self.keys if one.required or one.bare)
@@ -273,7 +354,7 @@ class Declaration:
     # ---------------------------------------------------------------------------------------------- schema
 
     def schema(self) -> Schema:
-        """Of what stands behind the verb."""
+        """Return the JSON Schema of the verb's value."""
         if self.only_bare is not None:
             return {"description": self.doc, **self.only_bare.kind.schema}
         properties = {one.name: self._schema_of(one) for one in self.keys}
@@ -294,8 +375,30 @@ class Declaration:
         return {**one.kind.schema, "default": one.kind.write(one.default)} if has_default else one.kind.schema
 
 
+def entries_of(node: Node) -> dict[str, Node]:
+    return {key: value for key, (_, value) in node.entries.items()} if isinstance(node, MappingNode) else {}
+
+
+_SIDE_WORDS = (
+    *NODE_WORDS,
+    *("from", "to", "source", "destination", "src", "dst", "upstream", "downstream", "a", "b"),
+)
+
+
+def _sides(scope: Scope, node: Node, names: Collection[str]) -> dict[str, str]:
+    """Return hints for the ends of a link that are written under keys of another verb, such as `from` for `cut`."""
+    entries = node.entries if isinstance(node, MappingNode) else {}
+    if "between" in names and "between" not in entries:
+        ends = {name: entry for name, entry in entries.items() if name in _SIDE_WORDS}
+        meant = sides_meant(scope, MappingNode(node.place, ends)) if ends else None
+        return dict.fromkeys(ends, f"write `between: {meant or '[b1, b3]'}`")
+    if "between" in entries and "from" in names and "to" in names:
+        return {"between": "write `from: b1, to: b3`"}
+    return {}
+
+
 class Verb(Payload):
-    """What a step does; `declaration` says how it is written."""
+    """Base class of the verbs. `declaration` describes how a verb is written."""
 
     __slots__ = ()
     declaration: ClassVar[Declaration]
@@ -304,7 +407,12 @@ class Verb(Payload):
         return self.declaration.tree(self)
 
     def judge(self, scope: Scope, given: Fields) -> None:
-        """Notes what is wrong with the keys together."""
+        """Report errors that concern several keys together. Subclasses may override this."""
+
+    @classmethod
+    def misplaced(cls, scope: Scope, written: Mapping[str, Node]) -> Mapping[str, str]:
+        """Return hints for keys that the verb does not have. Subclasses may override this."""
+        return {}
 
     @classmethod
     def of_words(cls, words: ShorthandWords) -> object:
@@ -319,21 +427,16 @@ def verb(
     usage: str,
     more: Mapping[str, str] | None = None,
     word: str | None = None,
-    undoable: bool = False,
-    lasts: Lasts = Lasts.NOT,
-    disturbs: bool = True,
-    told_by_node: bool = False,
+    effect: Effect = DEED,
     any_of: tuple[str, ...] = (),
     one_of: tuple[str, ...] = (),
 ) -> Callable[[type[V]], type[V]]:
-    """Declare a class to be a verb. The parameters: see Declaration."""
+    """Declare a class as a verb. See Declaration for the parameters."""
 
     def declare(plain: type[V]) -> type[V]:
         made = dataclass(frozen=True, slots=True)(plain)
-        made.verb, made.undoable = name, undoable
-        made.declaration = Declaration(
-            name, made, example, usage, more or {}, word, undoable, lasts, disturbs, told_by_node, any_of, one_of
-        )
+        made.verb, made.undoable = name, effect.undoable
+        made.declaration = Declaration(name, made, example, usage, more or {}, word, effect, any_of, one_of)
         return made
 
     return declare

@@ -1,9 +1,10 @@
-"""Disk: what is flushed, torn, damaged, slow, full or broken."""
+"""Verbs of disks, which are flushed, torn, damaged, slowed down, filled or broken."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from replica.frozen import dataclass
 from replica.ids import TopicPartition
 from replica.log.files.disk import ServiceTime
 from scenarios.language.selectors import Selector
@@ -11,7 +12,7 @@ from scenarios.language.values.links import ref, service_time_text
 from scenarios.language.values.reading import Fields
 from scenarios.language.values.scope import Scope
 from scenarios.language.verbs.command_words import RATE_WORD, ShorthandWords
-from scenarios.language.verbs.declaration import Kind, Lasts, Verb, key, verb
+from scenarios.language.verbs.declaration import DAMAGE, LASTING, QUIET, Kind, Verb, key, verb
 from scenarios.language.verbs.kinds import ALL_BROKERS, BANDWIDTH, BROKERS, BYTES, PARTITION, integer, time
 
 LOG_DIR: Kind[str] = Kind(
@@ -24,23 +25,30 @@ LOG_DIR: Kind[str] = Kind(
 )
 
 
-def _judge_log_dir(brokers: Selector, log_dir: str | None, scope: Scope, given: Fields) -> None:
-    """One of the brokers' `log.dirs`."""
-    found = given.get("log_dir")
-    if found is None or log_dir is None:
-        return
-    named = brokers.plain_names
-    for broker in scope.brokers if named is None else named:
-        known = scope.log_dirs.get(broker, ("",))
-        if log_dir not in known and (named is not None or not any(log_dir in dirs for dirs in scope.log_dirs.values())):
-            label = f"its log.dirs: {', '.join(known)}" if known != ("",) else "it has one, without a name"
-            title = f"`{broker}` has no log directory `{log_dir}`"
-            scope.reader.error("E131", title, found[0].place, path=found[1], label=label)
-            break
+@dataclass(frozen=True, slots=True)
+class OnDisk(Verb):
+    """Base class of verbs about the disks of brokers: all disks, or one of a broker's `log.dirs`."""
 
+    brokers: Selector = key(ALL_BROKERS, bare=True)
+    log_dir: str | None = key(LOG_DIR, default=None)
 
-def _disk(brokers: Selector, log_dir: str | None) -> str:
-    return f"the disk {log_dir} of {brokers}" if log_dir else f"the disk of {brokers}"
+    @property
+    def disk(self) -> str:
+        return f"the disk {self.log_dir} of {self.brokers}" if self.log_dir else f"the disk of {self.brokers}"
+
+    def judge(self, scope: Scope, given: Fields) -> None:
+        found, log_dir = given.get("log_dir"), self.log_dir
+        if found is None or log_dir is None:
+            return
+        named = self.brokers.plain_names
+        is_nowhere = not any(log_dir in dirs for dirs in scope.log_dirs.values())
+        for broker in scope.brokers if named is None else named:
+            known = scope.log_dirs.get(broker, ("",))
+            if log_dir not in known and (named is not None or is_nowhere):
+                label = f"its log.dirs: {', '.join(known)}" if known != ("",) else "it has one, without a name"
+                title = f"`{broker}` has no log directory `{log_dir}`"
+                scope.reader.error("E131", title, found[0].place, path=found[1], label=label)
+                break
 
 
 @verb(
@@ -48,10 +56,10 @@ def _disk(brokers: Selector, log_dir: str | None) -> str:
     example="b1",
     more={"{brokers: b1, partition: t-0}": "Of one partition only."},
     usage="flush b1",
-    disturbs=False,
+    effect=QUIET,
 )
 class Flush(Verb):
-    """fsync now."""
+    """Flush logs to the disk now (fsync)."""
 
     brokers: Selector = key(BROKERS, bare=True)
     partition: TopicPartition | None = key(PARTITION, default=None, word=True)
@@ -75,14 +83,9 @@ class Tear(Verb):
         return f"tear {self.size_bytes} bytes off {self.partition} on {self.broker}"
 
 
-@verb(
-    "bitflip",
-    example="{broker: b2, partition: t-0, offset: 5}",
-    usage="bitflip b1 orders-0 7",
-    lasts=Lasts.FOR_GOOD,
-)
+@verb("bitflip", example="{broker: b2, partition: t-0, offset: 5}", usage="bitflip b1 orders-0 7", effect=DAMAGE)
 class Bitflip(Verb):
-    """One bit of the batch at that offset changes on the disk, running or not; sendfile ships it unread."""
+    """Flip one bit of the batch at that offset on the disk of a broker, up or down. sendfile sends the batch unread."""
 
     broker: Selector = key(BROKERS)
     partition: TopicPartition = key(PARTITION)
@@ -96,17 +99,13 @@ class Bitflip(Verb):
     "slow_disk",
     example="{brokers: b1, append: 2s, read: 1s, throughput: 1MB/s}",
     usage="slow_disk b1 200ms",
-    undoable=True,
-    lasts=Lasts.UNTIL_ENDED,
+    effect=LASTING,
     any_of=("append", "read", "throughput"),
 )
-class SlowDisk(Verb):
-    """What each append and each read takes, one after the other. Without `read`, reads come from the page cache and
-    take no time. `log_dir: d2` means one of a broker's disks.
-    """
+class SlowDisk(OnDisk):
+    """Set how long appends and reads take. Without `read`, reads use the page cache. `log_dir: d2` slows only d2."""
 
     brokers: Selector = key(BROKERS)
-    log_dir: str | None = key(LOG_DIR, default=None)
     append_us: int = key(time(), "append", default=0)
     read_us: int = key(time(), "read", default=0)
     bytes_per_second: int | None = key(BANDWIDTH, "throughput", default=None)
@@ -116,10 +115,7 @@ class SlowDisk(Verb):
         return ServiceTime(self.append_us, self.read_us, self.bytes_per_second)
 
     def sentence(self) -> str:
-        return f"slow {_disk(self.brokers, self.log_dir)} down: {service_time_text(self.service_time)}"
-
-    def judge(self, scope: Scope, given: Fields) -> None:
-        _judge_log_dir(self.brokers, self.log_dir, scope, given)
+        return f"slow {self.disk} down: {service_time_text(self.service_time)}"
 
     @classmethod
     def of_words(cls, words: ShorthandWords) -> object:
@@ -136,20 +132,13 @@ class SlowDisk(Verb):
     example="b1",
     more={"{brokers: b1, log_dir: d2}": "One of its disks."},
     usage="fill_disk b1 10s",
-    undoable=True,
-    lasts=Lasts.UNTIL_ENDED,
+    effect=LASTING,
 )
-class FillDisk(Verb):
-    """No byte more (ENOSPC): the next write takes the log directory offline."""
-
-    brokers: Selector = key(ALL_BROKERS, bare=True)
-    log_dir: str | None = key(LOG_DIR, default=None)
+class FillDisk(OnDisk):
+    """Fill the disk (ENOSPC), so that the next write takes the log directory offline."""
 
     def sentence(self) -> str:
-        return f"fill {_disk(self.brokers, self.log_dir)}"
-
-    def judge(self, scope: Scope, given: Fields) -> None:
-        _judge_log_dir(self.brokers, self.log_dir, scope, given)
+        return f"fill {self.disk}"
 
 
 @verb(
@@ -157,16 +146,10 @@ class FillDisk(Verb):
     example="b1",
     more={"{brokers: b1, log_dir: d2}": "One of its disks."},
     usage="fail_disk b1",
-    lasts=Lasts.FOR_GOOD,
+    effect=DAMAGE,
 )
-class FailDisk(Verb):
+class FailDisk(OnDisk):
     """Every read and write fails (EIO), until a `wipe` replaces the disk. A broker without a directory left halts."""
 
-    brokers: Selector = key(ALL_BROKERS, bare=True)
-    log_dir: str | None = key(LOG_DIR, default=None)
-
     def sentence(self) -> str:
-        return f"break {_disk(self.brokers, self.log_dir)}"
-
-    def judge(self, scope: Scope, given: Fields) -> None:
-        _judge_log_dir(self.brokers, self.log_dir, scope, given)
+        return f"break {self.disk}"

@@ -1,6 +1,6 @@
-"""What may stand behind the keys of verbs: how it is read and written, and its JSON Schema.
+"""The kinds of values that keys of verbs may have: how each is read and written, and its JSON Schema.
 
-The schemas refer to the definitions in schema/document.py.
+The schemas refer to definitions in tests/scenarios/language/scenario_schema.py.
 """
 
 from __future__ import annotations
@@ -9,16 +9,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from replica.frozen import dataclass
 from replica.ids import TopicPartition
 from scenarios.language.selectors import NO_NODES, Selector
 from scenarios.language.steps import Delay, Direction
-from scenarios.language.values.links import Sides, delay_tree, read_delay, read_sides, ref, sides_tree
-from scenarios.language.values.reading import NUMBER_MAX, SIZE_MAX
-from scenarios.language.values.scope import ANY_NODE, BROKER, LINK_END, NO_PARTITION
+from scenarios.language.values.links import (
+    Sides,
+    delay_tree,
+    is_short_list,
+    read_delay,
+    read_sides,
+    ref,
+    sides_meant,
+    sides_tree,
+)
+from scenarios.language.values.reading import NUMBER_MAX, SIZE_MAX, Fields
+from scenarios.language.values.scope import ANY_NODE, BROKER, CONTROLLER, LINK_END, NO_PARTITION, Scope
 from scenarios.language.values.trees import bandwidth_text, names_of, selector_tree, share_text, time_text
-from scenarios.language.values.yaml_source import Scalar
+from scenarios.language.values.yaml_source import Scalar, Sequence
 from scenarios.language.verbs.command_words import RATE_WORD, ShorthandWords
-from scenarios.language.verbs.declaration import Given, Kind
+from scenarios.language.verbs.declaration import Given, Kind, Verb, key
 
 
 def _same(value: Any) -> Any:
@@ -29,7 +39,11 @@ def _same(value: Any) -> Any:
 
 
 def choice(*words: str, for_none: str | None = None) -> Kind[Any]:
-    """One of these words; `for_none` is what is written for None."""
+    """Return a kind that allows only these words.
+
+    Args:
+        for_none: the word that stands for None.
+    """
 
     def read(given: Given) -> str | None:
         text = given.reader.choice(given.node, given.path, given.what, words)
@@ -74,7 +88,7 @@ def time(low_us: int = 1, *, example: str = "200ms", asked: str = "how long, suc
 
 
 BYTES = replace(size(), write=_same)
-"""The lock file has it as a plain number."""
+"""A size in bytes, which the lock file has as a plain number."""
 
 BOOLEAN = Kind(
     read=lambda given: given.reader.boolean(given.node, given.path, given.what),
@@ -87,7 +101,7 @@ BOOLEAN = Kind(
 
 def _text(given: Given) -> str:
     if isinstance(given.node, Scalar) and given.node.is_nothing:
-        given.reader.error("E111", f"{given.what} must be text, not nothing", given.node.place, path=given.path)
+        given.reader.error("E111", f"{given.what} must be text, but is empty", given.node.place, path=given.path)
     return given.reader.text(given.node, given.path, given.what)
 
 
@@ -133,23 +147,36 @@ def _nodes(of: str, example: str, take: Take = ShorthandWords.take_listed) -> Ki
         schema=ref("nodes"),
         blank=NO_NODES,
         example=example,
-        asked="a broker" if of == BROKER else "a node",
+        asked=of if of in (BROKER, CONTROLLER) else "a node",
         take=take,
     )
 
 
 NODES = _nodes(ANY_NODE, "b1", ShorthandWords.take_nodes)
 ALL_BROKERS = _nodes(BROKER, "b1", ShorthandWords.take_nodes)
-"""A command may name many of them, one after the other."""
+"""One or more brokers. A command may name several, separated by spaces."""
 BROKERS = _nodes(BROKER, "b1")
+CONTROLLERS = _nodes(CONTROLLER, "c1")
 LINK_ENDS = _nodes(LINK_END, "b1")
+
+
+@dataclass(frozen=True, slots=True)
+class OnNodes(Verb):
+    """Base class of verbs whose only value is a selector of nodes."""
+
+    nodes: Selector = key(NODES, bare=True)
+
+    def sentence(self) -> str:
+        return f"{self.verb.replace('_', ' ')} {self.nodes}"
+
+
 REPLICAS: Kind[Selector] = replace(
     BROKERS,
     write=lambda replicas: list(replicas.plain_names or ()) or selector_tree(replicas),
     example="[b1, b2]",
     asked="replicas, such as b1,b2",
 )
-"""A list, where one can be written."""
+"""Replicas of a partition, written as a list if they are plain names."""
 
 
 def _read_apart(given: Given) -> Sides:
@@ -159,12 +186,12 @@ def _read_apart(given: Given) -> Sides:
 
 
 def check_apart(given: Given, sides: tuple[Selector, ...]) -> None:
-    """The same node cannot stand on two sides."""
+    """Report an error if a node belongs to two sides."""
     seen: list[str] = []
     for side in sides:
         for name in side.plain_names or ():
             if name in seen:
-                given.reader.error("E134", f"`{name}` stands on both sides", given.node.place, path=given.path)
+                given.reader.error("E134", f"`{name}` is named on both sides", given.node.place, path=given.path)
             seen.append(name)
 
 
@@ -176,6 +203,7 @@ SIDES: Kind[Sides] = Kind(
     example="[b1, b3]",
     asked="two sides, such as b1-b3",
     take=ShorthandWords.take_sides,
+    meant=sides_meant,
 )
 DIRECTION: Kind[Direction] = replace(choice("both", "to", "from"), schema=ref("direction"))
 DELAY: Kind[Delay] = Kind(
@@ -189,11 +217,13 @@ DELAY: Kind[Delay] = Kind(
 
 
 def _read_islands(given: Given) -> tuple[Selector, ...]:
-    items = given.reader.items(given.node, given.path, given.what)
+    meant = sides_meant(given.scope, given.node)
+    label = f"write {meant}" if meant else "such as [[b1], [b2, b3, c1]]"
+    items = given.reader.items(given.node, given.path, given.what, label)
     islands = tuple(given.scope.some_nodes(item, path, "an island", LINK_END) for item, path in items)
-    if len(islands) < 2:
+    if len(islands) < 2 and is_short_list(given.node):
         title = f"{given.what} needs two islands or more"
-        given.reader.error("E105", title, given.node.place, path=given.path, label="such as [[b1], [b2, b3, c1]]")
+        given.reader.error("E105", title, given.node.place, path=given.path, label=label)
     check_apart(given, islands)
     return islands
 
@@ -210,15 +240,20 @@ ISLANDS: Kind[tuple[Selector, ...]] = Kind(
 
 
 def labels_of(*verbs: str) -> Kind[tuple[str, ...]]:
-    """`all`, a label, or a list of labels of steps that have one of these verbs."""
+    """Return a kind for `all`, a label, or a list of labels, of steps that have one of these verbs."""
 
     def read(given: Given) -> tuple[str, ...]:
         scope, node = given.scope, given.node
         if given.says("all"):
             return ()
         is_one = isinstance(node, Scalar)
-        items = [(node, given.path)] if is_one else given.reader.items(node, given.path, given.what)
         known = [label for label, verb in scope.labels.items() if verb in verbs]
+        if not known and not (isinstance(node, Scalar) and node.text.removeprefix("@") in scope.labels):
+            title = f"{given.what}: no {' or '.join(verbs)} has a name"
+            label = "write `all`, or the name that `as: NAME` gives to the step that is undone"
+            given.reader.error("E131", title, node.place, path=given.path, label=label)
+            return ()
+        items = [(node, given.path)] if is_one else given.reader.items(node, given.path, given.what)
         names: list[str] = []
         for item, item_path in items:
             name = given.reader.text(item, item_path, given.what).removeprefix("@")
@@ -226,9 +261,9 @@ def labels_of(*verbs: str) -> Kind[tuple[str, ...]]:
                 verb = scope.labels.get(name)
                 missing = f"no {' or '.join(verbs)} is named `{name}`"
                 title = f"{given.what}: {missing if verb is None else f'`{name}` is a {verb}'}"
-                scope.unknown(title, name, [*known, "all"], item.place, item_path)
+                scope.unknown(title, name, [*known, "all"], item.place, item_path, None if known else "all")
             names.append(name)
-        if not names and not is_one:
+        if not names and isinstance(node, Sequence):
             title = f"{given.what} names nothing"
             given.reader.error("E105", title, node.place, path=given.path, label="a name, or `all`")
         return tuple(names)
@@ -269,3 +304,12 @@ def _name_of(kind: str, example: str, asked: str, known: Callable[[Given], list[
 TOPIC = _name_of("topic", "t", "a topic", lambda given: list(given.scope.topics))
 PRODUCER = _name_of("producer", "p1", "a producer of the scenario", lambda given: list(given.scope.producers))
 CONSUMER = _name_of("consumer", "c1r", "a consumer of the scenario", lambda given: list(given.scope.consumers))
+
+
+def check_partition(scope: Scope, given: Fields, topic: str, partition: int | None) -> None:
+    """Report an error if the topic has no partition of this number."""
+    count = scope.topics.get(topic)
+    if partition is not None and count is not None and partition >= count:
+        title = f"`{topic}` has no partition {partition}"
+        place, path = given.key_place("partition"), f"{given.path}.partition"
+        scope.reader.error("E132", title, place, path=path, label=f"it has {count}")

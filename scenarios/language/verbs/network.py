@@ -1,4 +1,4 @@
-"""Network: links are cut, slowed and healed, messages held."""
+"""Verbs of the network: links are cut, slowed down and healed, and messages are held back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scenarios.language.values.links import Sides, delay_text
 from scenarios.language.values.reading import Fields
 from scenarios.language.values.scope import Scope
 from scenarios.language.verbs.command_words import TIME_WORD, ShorthandWords, listed
-from scenarios.language.verbs.declaration import Lasts, Verb, key, verb
+from scenarios.language.verbs.declaration import LASTING, Verb, key, verb
 from scenarios.language.verbs.kinds import (
     BANDWIDTH,
     DELAY,
@@ -20,6 +20,7 @@ from scenarios.language.verbs.kinds import (
     SHARE,
     SIDES,
     choice,
+    integer,
     labels_of,
 )
 
@@ -57,6 +58,7 @@ HOLDABLE_APIS = (
     "ZooKeeper",
 )
 Part = Literal["request", "response", "body"]
+HELD_MAX = 10_000
 
 
 def _direction(between: Sides, direction: Direction) -> str:
@@ -64,13 +66,7 @@ def _direction(between: Sides, direction: Direction) -> str:
     return {"both": "", "to": f", only what goes to {one}", "from": f", only what {one} sends"}[direction]
 
 
-@verb(
-    "partition",
-    example="[[b1], [b2, b3, c1]]",
-    usage="partition b1 b2,b3,c1",
-    undoable=True,
-    lasts=Lasts.UNTIL_ENDED,
-)
+@verb("partition", example="[[b1], [b2, b3, c1]]", usage="partition b1 b2,b3,c1", effect=LASTING)
 class PartitionNetwork(Verb):
     """Nothing passes between islands. A node in no island reaches all others."""
 
@@ -80,16 +76,10 @@ class PartitionNetwork(Verb):
         return f"partition {' | '.join(map(str, self.islands))}"
 
 
-@verb(
-    "cut",
-    example="{between: [b1, [b2, b3]], direction: both}",
-    usage="cut b1-b3",
-    undoable=True,
-    lasts=Lasts.UNTIL_ENDED,
-)
+@verb("cut", example="{between: [b1, [b2, b3]], direction: both}", usage="cut b1-b3", effect=LASTING)
 class Cut(Verb):
-    """Nothing passes between the two sides. `direction` is relative to the first: `to` stops what goes to it, `from`
-    what it sends. What is under way waits until `heal`.
+    """Stop all messages between two sides until `heal`. `direction: to` stops only those to the first side, `from` only
+    those that it sends.
     """
 
     between: Sides = key(SIDES)
@@ -110,15 +100,9 @@ class Heal(Verb):
         return f"heal {', '.join(self.names) or 'everything'}"
 
 
-@verb(
-    "latency",
-    example="{between: [b1, b3], add: 200ms}",
-    usage="latency b1-b2 200ms",
-    undoable=True,
-    lasts=Lasts.UNTIL_ENDED,
-)
+@verb("latency", example="{between: [b1, b3], add: 200ms}", usage="latency b1-b2 200ms", effect=LASTING)
 class AddLatency(Verb):
-    """The link is slower: `add` is any latency, on top of the link's own; `direction` as above."""
+    """Slow a link down: `add` is any latency, added to that of the link. `direction` is that of `cut`."""
 
     between: Sides = key(SIDES)
     add: Delay = key(DELAY)
@@ -129,15 +113,9 @@ class AddLatency(Verb):
         return f"slow {one} and {two} down by {delay_text(self.add)}{_direction(self.between, self.direction)}"
 
 
-@verb(
-    "bandwidth",
-    example="{between: [b1, b3], rate: 50kB/s}",
-    usage="bandwidth b1-b2 50kB/s",
-    undoable=True,
-    lasts=Lasts.UNTIL_ENDED,
-)
+@verb("bandwidth", example="{between: [b1, b3], rate: 50kB/s}", usage="bandwidth b1-b2 50kB/s", effect=LASTING)
 class LimitBandwidth(Verb):
-    """The link carries no more than that."""
+    """Limit the bandwidth of a link."""
 
     between: Sides = key(SIDES)
     bytes_per_second: int = key(BANDWIDTH, "rate")
@@ -148,13 +126,7 @@ class LimitBandwidth(Verb):
         return f"limit {one} and {two} to {self.bytes_per_second:,} B/s{_direction(self.between, self.direction)}"
 
 
-@verb(
-    "loss",
-    example="{between: [b1, b3], rate: 10%}",
-    usage="loss b1-b2 5%",
-    undoable=True,
-    lasts=Lasts.UNTIL_ENDED,
-)
+@verb("loss", example="{between: [b1, b3], rate: 10%}", usage="loss b1-b2 5%", effect=LASTING)
 class Loss(Verb):
     """Each message is lost with this probability; on TCP that is the delay of a retransmission."""
 
@@ -169,8 +141,8 @@ class Loss(Verb):
 
 @verb("reset_peer", example="{between: [p1, b1]}", usage="reset_peer b1-b3")
 class ResetPeer(Verb):
-    """TCP RST on every connection between the sides: what is under way is gone; what has arrived can still be read, as
-    on Linux.
+    """TCP RST on every connection between the sides: data under way is lost; data that has arrived can still be read,
+    as on Linux.
     """
 
     between: Sides = key(SIDES)
@@ -187,11 +159,14 @@ class ResetPeer(Verb):
         "{from: b1, to: b3, api: Fetch, part: body}": (
             "A Fetch response stops between its header and its file bytes. They leave the file on release: what it"
             " holds then, whatever was promised."
-        )
+        ),
+        "{from: b1, to: p1, api: Produce, part: response, count: 1}": (
+            "The next one only (or as many as `count` says); what comes after it on the same connection waits behind"
+            " it, all else passes."
+        ),
     },
     usage="hold b2-b1 Fetch request",
-    undoable=True,
-    lasts=Lasts.UNTIL_ENDED,
+    effect=LASTING,
 )
 class Hold(Verb):
     """Messages travelling from `from` to `to` wait, in order. Without `api`, those of every API; without `part`,
@@ -202,9 +177,15 @@ class Hold(Verb):
     receiver: Selector = key(LINK_ENDS, "to")
     api: str | None = key(choice(*HOLDABLE_APIS), default=None)
     part: Part | None = key(choice("request", "response", "body", "both", for_none="both"), default=None)
+    count: int | None = key(integer(1, HELD_MAX, example="1"), default=None)
 
     def sentence(self) -> str:
-        what = " ".join(word for word in (self.api, self.part and f"{self.part}s") if word) or "everything"
+        noun = self.part or "message"
+        nouns = "bodies" if noun == "body" else f"{noun}s"
+        which = {None: "", 1: "the next"}.get(self.count, f"the next {self.count}")
+        what = " ".join(filter(None, (which, self.api, noun if self.count == 1 else nouns)))
+        if self.api is None and self.part is None and self.count is None:
+            what = "everything"
         return f"hold {what} from {self.sender} to {self.receiver}"
 
     def judge(self, scope: Scope, given: Fields) -> None:
@@ -218,13 +199,15 @@ class Hold(Verb):
         sender, receiver = words.sides()
         tree = {"from": listed(sender), "to": listed(receiver)}
         part = words.take_if(("request", "response", "body", "both").__contains__)
+        count = words.take_if(str.isdigit)
         api = words.take_if(lambda word: not TIME_WORD.fullmatch(word))
-        return tree | ({} if api is None else {"api": api}) | ({} if part is None else {"part": part})
+        optional = {"api": api, "part": part, "count": count}
+        return tree | {name: word for name, word in optional.items() if word is not None}
 
 
 @verb("release", example="freeze", usage="release")
 class Release(Verb):
-    """Let what is held go: a label, a list, or `all`."""
+    """Let held messages go: those of a label, of a list of labels, or of `all`."""
 
     names: tuple[str, ...] = key(labels_of("hold"), default=(), bare=True)
 

@@ -1,95 +1,92 @@
-"""Process: nodes start, stop, die, freeze."""
+"""Verbs of processes: nodes start, stop, crash and freeze."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from scenarios.language.selectors import Selector
-from scenarios.language.verbs.declaration import Lasts, Verb, key, verb
-from scenarios.language.verbs.kinds import ALL_BROKERS, NODES
+from scenarios.language.values.trees import time_text
+from scenarios.language.verbs.declaration import LASTING, Effect, Lasts, Verb, key, verb
+from scenarios.language.verbs.kinds import ALL_BROKERS, OnNodes, choice, time
+
+WaitFor = Literal["isr", "unfenced", "nothing"]
+
+TOLD = Effect(told_by_node=True)
+DOWN = Effect(undoable=True, lasts=Lasts.WHILE_DOWN, told_by_node=True)
 
 
-@verb("start", example="b1", usage="start b1", told_by_node=True)
-class Start(Verb):
-    """Start what is down; the step fails if it runs already. What still shuts down in order starts once it is down."""
-
-    nodes: Selector = key(NODES, bare=True)
-
-    def sentence(self) -> str:
-        return f"start {self.nodes}"
+@verb("start", example="b1", usage="start b1", effect=TOLD)
+class Start(OnNodes):
+    """Start nodes that are down; the step fails if one is up. A node that is shutting down starts afterwards."""
 
 
-@verb("stop", example="b1", usage="stop b1", undoable=True, lasts=Lasts.WHILE_DOWN, told_by_node=True)
-class Stop(Verb):
+@verb("stop", example="b1", usage="stop b1", effect=DOWN)
+class Stop(OnNodes):
     """Controlled shutdown (SIGTERM). A client closes: it finishes what it was asked for, aborts an open transaction and
     leaves its group."""
 
-    nodes: Selector = key(NODES, bare=True)
 
-    def sentence(self) -> str:
-        return f"stop {self.nodes}"
-
-
-@verb(
-    "kill",
-    example='"leader(t-0)"',
-    usage="kill 'leader(orders-0)'",
-    undoable=True,
-    lasts=Lasts.WHILE_DOWN,
-    told_by_node=True,
-)
-class Kill(Verb):
-    """SIGKILL: connections close at once, the page cache survives. What is down stays down."""
-
-    nodes: Selector = key(NODES, bare=True)
-
-    def sentence(self) -> str:
-        return f"kill {self.nodes}"
+@verb("kill", example='"leader(t-0)"', usage="kill 'leader(orders-0)'", effect=DOWN)
+class Kill(OnNodes):
+    """SIGKILL: connections close immediately, the page cache survives. What is down stays down."""
 
 
-@verb(
-    "power_off", example="[b1, b2]", usage="power_off b1 5s", undoable=True, lasts=Lasts.WHILE_DOWN, told_by_node=True
-)
-class PowerOff(Verb):
-    """Gone without a word to any other node, and with it every byte that was not flushed."""
+@verb("power_off", example="[b1, b2]", usage="power_off b1 5s", effect=DOWN)
+class PowerOff(OnNodes):
+    """Power failure: the broker is gone without notice to any node, and every byte that was not flushed is lost."""
 
     nodes: Selector = key(ALL_BROKERS, bare=True)
 
-    def sentence(self) -> str:
-        return f"power off {self.nodes}"
 
-
-@verb("pause", example="b1", usage="pause b2 3s", undoable=True, lasts=Lasts.WHILE_PAUSED)
-class Pause(Verb):
-    """SIGSTOP: the process stands still, its connections stay open."""
-
-    nodes: Selector = key(NODES, bare=True)
-
-    def sentence(self) -> str:
-        return f"pause {self.nodes}"
+@verb("pause", example="b1", usage="pause b2 3s", effect=Effect(undoable=True, lasts=Lasts.WHILE_PAUSED))
+class Pause(OnNodes):
+    """SIGSTOP: the process is suspended, its connections stay open."""
 
 
 @verb("resume", example="b1", usage="resume b2")
-class Resume(Verb):
-    """SIGCONT: a paused process goes on."""
+class Resume(OnNodes):
+    """SIGCONT: a paused process continues."""
 
-    nodes: Selector = key(NODES, bare=True)
+
+@verb("restart", example="c1r", usage="restart b1", effect=TOLD)
+class Restart(OnNodes):
+    """Kill and start immediately: a client forgets everything, a broker keeps its disk."""
+
+
+@verb(
+    "rolling_restart",
+    example="[b1, b2, b3]",
+    more={
+        "{brokers: rack(A), wait_for: unfenced, down: 10s, pause: 5s, timeout: 2m}": (
+            "Wait for the broker alone (`nothing`: not at all). Each stays `down`; `pause` is the time before the next."
+        )
+    },
+    usage="rolling_restart b1 b2 b3",
+    effect=LASTING,
+)
+class RollingRestart(Verb):
+    """Stop and start brokers in order, one after another, each once the ISRs of their partitions are complete."""
+
+    brokers: Selector = key(ALL_BROKERS, bare=True)
+    wait_for: WaitFor = key(choice("isr", "unfenced", "nothing"), default="isr")
+    down_us: int = key(time(0, example="10s"), "down", default=0)
+    pause_us: int = key(time(0, example="5s"), "pause", default=0)
+    timeout_us: int = key(time(example="2m"), "timeout", default=300_000_000)
 
     def sentence(self) -> str:
-        return f"resume {self.nodes}"
+        waiting = {
+            "isr": "each once the ISR is whole",
+            "unfenced": "each once the one before is unfenced",
+            "nothing": "without waiting",
+        }
+        down = f", each down for {time_text(self.down_us)}" if self.down_us else ""
+        pause = f", with a pause of {time_text(self.pause_us)}" if self.pause_us else ""
+        return f"restart {self.brokers} in order, one after another, {waiting[self.wait_for]}{down}{pause}"
 
 
-@verb("restart", example="c1r", usage="restart b1", told_by_node=True)
-class Restart(Verb):
-    """Kill and start at once: a client forgets everything, a broker keeps its disk."""
-
-    nodes: Selector = key(NODES, bare=True)
-
-    def sentence(self) -> str:
-        return f"restart {self.nodes}"
-
-
-@verb("wipe", example="b1", usage="wipe b1", lasts=Lasts.WHILE_DOWN)
-class Wipe(Verb):
-    """A new, empty disk for a broker that is down."""
+@verb("wipe", example="b1", usage="wipe b1", effect=Effect(lasts=Lasts.WHILE_DOWN))
+class Wipe(OnNodes):
+    """Replace the disk of a broker that is down by an empty, formatted one."""
 
     nodes: Selector = key(ALL_BROKERS, bare=True)
 

@@ -1,4 +1,4 @@
-"""From a scenario back to text: the lock file, its description for a person.
+"""Writers of a scenario: the lock file in YAML, and a description for people.
 
 May import: scenarios.language, scenarios.language.values, scenarios.language.verbs.
 Open first: lock.py.

@@ -1,8 +1,11 @@
-"""A scenario's parts in words: steps, network, expectations, a sketch of its timeline; and the tables of steps."""
+"""Descriptions of a scenario as text: steps, expectations, a sketch of the timeline, and the tables of LANGUAGE.md."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from replica.trace.ranges import format_record_names
 from replica.trace.signs import SIGNS
@@ -12,15 +15,19 @@ from scenarios.language.steps import At, Step, When
 from scenarios.language.values.trees import records_text, state_sentence, time_text, window_text
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce
-from scenarios.language.verbs.declaration import Declaration, Key
 from scenarios.language.verbs.network import Heal, Release
 from scenarios.language.verbs.process import Resume, Start
 
 _SKETCH_WIDTH = 64
+_CAPTURED = re.compile(r"@([\w-]+)")
 
 
 def step_sentence(step: Step, records: str = "") -> str:
-    """`kill leader(t-0)  (victim)`; records: names of a produce step's records, where they are known."""
+    """Return a description of a step, such as `kill leader(t-0)  (victim)`.
+
+    Args:
+        records: names of the records that a `produce` step sends, if known.
+    """
     text = step.payload.sentence()
     if records and isinstance(step.payload, Produce):
         text += f": {records}"
@@ -31,8 +38,32 @@ def step_sentence(step: Step, records: str = "") -> str:
     return text + (f"  ({step.label})" if step.label else "")
 
 
+def unlabelled_sentence(step: Step, timeline: Sequence[Step], targets: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a description of a step for a reader who does not know the labels that the file gives to steps.
+
+    Each label is replaced by the sentence of the step that has it: ``start the target of `kill leader(t-0)` ``.
+
+    Args:
+        targets: by label, the nodes that a step has matched, if the reader knows them: `start b1`.
+    """
+    others = [other for other in timeline if other is not step]
+
+    def quoted(label: str) -> str | None:
+        named = next((other for other in others if other.label == label), None)
+        return None if named is None else f"`{unlabelled_sentence(named, others, targets)}`"
+
+    def target(label: re.Match[str]) -> str:
+        sentence = None if label[1] in targets else quoted(label[1])
+        return targets.get(label[1], label[0] if sentence is None else f"the target of {sentence}")
+
+    payload = step.payload
+    if isinstance(payload, Heal | Release):
+        payload = replace(payload, names=tuple(quoted(name) or name for name in payload.names))
+    return _CAPTURED.sub(target, step_sentence(replace(step, label=None, payload=payload)))
+
+
 def trigger_text(step: Step) -> str:
-    """`10.500` for a time, `when t-0 is led by b2` for a condition."""
+    """Return the trigger of a step: `10.500` for a time, `when t-0 is led by b2` for a condition."""
     if isinstance(step.trigger, At):
         return f"{step.trigger.at_us / 1_000_000:.3f}"
     return f"when {state_sentence(step.trigger.state)}"
@@ -42,7 +73,7 @@ def trigger_text(step: Step) -> str:
 
 
 def expect_lines(expect: Expect) -> list[str]:
-    """One line for each thing a scenario expects: verdict first, then records, logs and events."""
+    """Return one line for each expectation: the verdict first, then records, logs and events."""
     if expect.verdict is None:
         return ["nothing"]
     lines = ["verdict " + (", ".join(expect.verdict) or "ok")]
@@ -56,7 +87,7 @@ def expect_lines(expect: Expect) -> list[str]:
 
 
 def event_sentence(test: EventTest) -> str:
-    """`leader_elected t-0 broker=b2 leader_epoch=1 between 17s and 20s`"""
+    """Return a description such as `leader_elected t-0 broker=b2 leader_epoch=1 between 17s and 20s`."""
     where = dict(test.where)
     topic, partition = where.pop("topic", None), where.pop("partition", None)
     words = ["never" if test.never else "", test.event]
@@ -76,7 +107,11 @@ def event_sentence(test: EventTest) -> str:
 
 
 def record_names(scenario: Scenario) -> dict[int, str]:
-    """Index of each produce step -> the records it sends, where only plain times decide; others are left out."""
+    """Return the records that each `produce` step sends, by the index of the step.
+
+    Steps are left out if their records are unknown before the run: if the producer also sends at a rate, or if any but
+    its last step waits for a condition or is repeated.
+    """
     names: dict[int, str] = {}
     for producer in scenario.producers:
         steps = [
@@ -102,7 +137,7 @@ def _at_us(step: Step) -> int:
 
 
 def timeline_lines(scenario: Scenario) -> list[str]:
-    """Every step with its time, in file order; conditions stand where the file has them."""
+    """Return one line for each step, in the order of the file."""
     records = record_names(scenario)
     lines = []
     for step in scenario.timeline:
@@ -113,7 +148,11 @@ def timeline_lines(scenario: Scenario) -> list[str]:
 
 
 def sketch(scenario: Scenario, *, plain: bool = False) -> list[str]:
-    """Three rows over one time axis: records of producers, faults, and steps that undo or check."""
+    """Return a sketch of the timeline: an axis, and rows for sent records, faults, and steps that undo or check.
+
+    Args:
+        plain: use only ASCII characters.
+    """
     fault, undo, check, send = ("x", "o", "?", ".") if plain else (SIGNS["fault"], SIGNS["undone"], "?", "●")
     rows = {"sends": [" "] * _SKETCH_WIDTH, "faults": [" "] * _SKETCH_WIDTH, "undone": [" "] * _SKETCH_WIDTH}
     for workload in scenario.producers:
@@ -149,7 +188,7 @@ def _cell(at_us: int, scenario: Scenario) -> int:
 
 
 def _axis(scenario: Scenario) -> str:
-    """`0        15s       30s       45s       60s`"""
+    """Return the time axis, such as `0        15s       30s       45s       60s`."""
     cells = [" "] * (_SKETCH_WIDTH + 8)
     for quarter in range(5):
         at_us = scenario.duration_us * quarter // 4
@@ -157,27 +196,3 @@ def _axis(scenario: Scenario) -> str:
         start = min(_SKETCH_WIDTH, quarter * _SKETCH_WIDTH // 4)
         cells[start : start + len(label)] = list(label)
     return f"{'':>8}  {''.join(cells).rstrip()}"
-
-
-# --------------------------------------------------------------------------------------------------- the table of steps
-#
-# The tables of steps in LANGUAGE.md, made of the declarations of the verbs.
-
-HEAD = "| step | what it does | may be left out | `for` |\n|---|---|---|---|\n"
-
-
-def step_table(verbs: Iterable[Declaration]) -> str:
-    return HEAD + "".join(row for verb in verbs for row in _rows(verb))
-
-
-def _rows(verb: Declaration) -> Iterable[str]:
-    may_miss = [key for key in verb.keys if not key.required and not key.bare and key.name not in verb.one_of]
-    optional = ", ".join(map(_optional, may_miss))
-    for number, (example, doc) in enumerate(verb.examples.items()):
-        notes = (optional, "undoes it" if verb.undoable else "") if number == 0 else ("", "")
-        yield f"| `{verb.name}: {example}` | {doc} | {notes[0]} | {notes[1]} |\n"
-
-
-def _optional(key: Key) -> str:
-    """`direction: both`, or only its name where nothing stands for it."""
-    return f"`{key.name}: {key.kind.write(key.default)}`" if key.default and not key.default_of else f"`{key.name}`"

@@ -1,6 +1,7 @@
-"""A scenario back to YAML, fully resolved: every default spelled out, the variant's patch applied, no variants left.
+"""The lock file: a scenario written back to YAML with every default spelled out and the variant's patch applied.
 
-Loading what `dump` writes gives an equal `Scenario`; so the file in a run folder runs to the same bytes.
+Loading the text that `dump` writes gives an equal `Scenario`, so the file in a run folder repeats the run byte for
+byte.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from cluster.server.request_handlers import CpuTimes
 from replica.trace.ranges import format_record_names
 from scenarios.language.expect import EventTest, EventValue, Expect, NumberTest, TimeTest
 from scenarios.language.spec import (
+    NO_RECORDS,
     SCHEMA,
     ClientQuota,
     ClusterSpec,
     NetworkSpec,
     Phases,
+    RecordFields,
     Scenario,
     TopicSpec,
     TransactionPattern,
@@ -38,10 +41,11 @@ from scenarios.language.values.trees import (
     time_text,
     window_tree,
 )
+from scenarios.language.verbs.clients import HEADERS, RECORD_TIME
 
 # ---------------------------------------------------------------------------------------------------------- lock expect
 #
-# Expectations back to plain data: the half of lock.py for expected results.
+# Conversion of expectations to plain data.
 
 
 def expect_tree(expect: Expect) -> Tree:
@@ -128,7 +132,7 @@ def _unavailable(expect: Expect) -> Tree:
 
 # ------------------------------------------------------------------------------------------------------- lock questions
 #
-# The `questions` block back to plain data.
+# Conversion of the `questions` block to plain data.
 
 
 def question_tree(question: ScenarioQuestion) -> Tree:
@@ -151,23 +155,32 @@ def _answer_tree(answer: AnswerFromTrace) -> Tree:
 
 
 class PlainDumper(yaml.SafeDumper):
-    """Anchors are refused by the loader, so none are written."""
+    """A YAML dumper that writes no anchors, because the loader refuses them."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def dump(scenario: Scenario, comment: str = "") -> str:
-    """YAML text; `comment` (lines without #) comes first."""
+    """Return the scenario as YAML text.
+
+    Args:
+        comment: text to write as comment lines at the top.
+    """
+    return dump_tree(as_tree(scenario), comment)
+
+
+def dump_tree(tree: Tree, comment: str = "") -> str:
+    """Return a scenario that is already plain data as YAML text. See `dump`."""
     head = "".join(f"# {line}\n" for line in comment.splitlines())
     body: str = yaml.dump(
-        as_tree(scenario), Dumper=PlainDumper, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True
+        tree, Dumper=PlainDumper, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True
     )
     return head + body
 
 
 def as_tree(scenario: Scenario) -> Tree:
-    """The same as plain data (JSON-ready)."""
+    """Return the scenario as plain data that can be written as YAML or JSON."""
     tree: Tree = {
         "schema": SCHEMA,
         "id": scenario.id,
@@ -219,6 +232,7 @@ def _cluster(cluster: ClusterSpec) -> Tree:
     return given(
         {
             "controllers": list(cluster.controllers),
+            "initial_controllers": list(cluster.initial_controllers) or None,
             "brokers": brokers,
             "config": dict(cluster.config),
             "phases": _phases(cluster.phases),
@@ -300,6 +314,7 @@ def _workload(workload: Workload) -> Tree:
             )
         if workload.transaction is not None:
             tree["transaction"] = _transaction(workload.transaction)
+        tree.update(_record_fields(workload.records))
     if workload.kind == "transform":
         tree.update({"to": workload.to, "prefix": workload.prefix, "batch": workload.batch})
         tree["group-metadata"] = "full" if workload.names_member else "id"
@@ -314,8 +329,21 @@ def _workload(workload: Workload) -> Tree:
         tree["cpu"] = _client_cpu(workload.cpu)
     if workload.process_us:
         tree["process"] = time_text(workload.process_us)
+    for key, share in (("release", workload.releases), ("reject", workload.rejects)):
+        if share != NO_RECORDS:
+            tree[key] = share_text(share.ppm) if share.ppm else list(share.names)
     tree["config"] = dict(workload.config)
     return tree
+
+
+def _record_fields(records: RecordFields) -> Tree:
+    tree: Tree = {
+        "key": list(records.keys),
+        "partition": records.partition,
+        "timestamp": RECORD_TIME.write(records.time),
+        "headers": HEADERS.write(records.headers),
+    }
+    return {key: value for key, value in tree.items() if value not in (None, [], {})}
 
 
 def _client_cpu(times: ClientCpuTimes) -> Tree:
@@ -338,7 +366,7 @@ def _transaction(pattern: TransactionPattern) -> Tree:
 
 
 def step_tree(step: Step) -> Tree:
-    """One step as a mapping, in the order a person writes it."""
+    """Return a step as a mapping, with the keys in the order in which a person would write them."""
     tree: Tree = {}
     if isinstance(step.trigger, At):
         tree["at"] = time_text(step.trigger.at_us)

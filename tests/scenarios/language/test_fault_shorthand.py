@@ -6,10 +6,9 @@ import shlex
 
 import pytest
 
-from scenarios.language.parse.fault_shorthand import step_of
 from scenarios.language.selectors import parse_term
 from scenarios.language.verbs.command_words import ShorthandError
-from scenarios.language.verbs.every import VERBS
+from scenarios.language.verbs.every import VERBS, step_of
 
 NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2", "client/app-b1")
 
@@ -20,6 +19,9 @@ NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2", "client/app-b1")
         ("kill b1", {"kill": "b1"}),
         ("power-off b1,b2 5s", {"power_off": ["b1", "b2"], "for": "5s"}),
         ("pause b2 3s", {"pause": "b2", "for": "3s"}),
+        ("rolling-restart b1 b2 b3", {"rolling_restart": ["b1", "b2", "b3"]}),
+        ("rolling_restart rack(A)", {"rolling_restart": "rack(A)"}),
+        ("rolling_restart brokers=b1,b2 pause=5s", {"rolling_restart": {"brokers": ["b1", "b2"], "pause": "5s"}}),
         ("kill follower(t-0,1)", {"kill": "follower(t-0,1)"}),
         ("cut b1-b3 to 3s", {"cut": {"between": ["b1", "b3"], "direction": "to"}, "for": "3s"}),
         ("cut b1 b2,b3", {"cut": {"between": ["b1", ["b2", "b3"]]}}),
@@ -34,6 +36,33 @@ NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2", "client/app-b1")
         ("heal slow other", {"heal": ["slow", "other"]}),
         ("latency b1-b2 200ms 5s", {"latency": {"between": ["b1", "b2"], "add": "200ms"}, "for": "5s"}),
         ("hold b2-b1 Fetch request", {"hold": {"from": "b2", "to": "b1", "part": "request", "api": "Fetch"}}),
+        (
+            "reset_offsets billing orders earliest",
+            {"reset_offsets": {"group": "billing", "topic": "orders", "to": "earliest"}},
+        ),
+        ("reset_offsets billing orders 0", {"reset_offsets": {"group": "billing", "topic": "orders", "to": "0"}}),
+        ("reset_offsets billing orders -5", {"reset_offsets": {"group": "billing", "topic": "orders", "shift": "-5"}}),
+        ("abort_transaction orders-0", {"abort_transaction": "orders-0"}),
+        ("abort_transaction orders-0 7", {"abort_transaction": {"partition": "orders-0", "offset": "7"}}),
+        ("fence_producer orders", {"fence_producer": "orders"}),
+        ("hold b2-b1 1", {"hold": {"from": "b2", "to": "b1", "count": "1"}}),
+        ("hold b2-b1 Fetch 3 10s", {"hold": {"from": "b2", "to": "b1", "api": "Fetch", "count": "3"}, "for": "10s"}),
+        ("fail Produce REQUEST_TIMED_OUT", {"fail": {"api": "Produce", "errors": ["REQUEST_TIMED_OUT"]}}),
+        (
+            "fail Produce b1 t-0,t-1 CORRUPT_MESSAGE,INVALID_RECORD 3 after 10s",
+            {
+                "fail": {
+                    "api": "Produce",
+                    "errors": ["CORRUPT_MESSAGE", "INVALID_RECORD"],
+                    "times": "3",
+                    "when": "after",
+                    "broker": ["b1"],
+                    "partitions": ["t-0", "t-1"],
+                },
+                "for": "10s",
+            },
+        ),
+        ("fail api=Fetch delay=2s times=all", {"fail": {"api": "Fetch", "delay": "2s", "times": "all"}}),
         ("partition b1 b2,b3,c1", {"partition": [["b1"], ["b2", "b3", "c1"]]}),
         ("elect orders-0 b1 unclean", {"elect": {"partition": "orders-0", "broker": "b1", "unclean": True}}),
         ("elect", {"elect": "preferred"}),
@@ -72,8 +101,8 @@ def test_for_and_as_are_fields_of_the_step() -> None:
         ("cut b1", "needs two sides", "cut b1-b3"),
         ("cut a-b-c", "more than one way", "cut b1-b3"),
         ("latency b1-b2", "how much", "200ms"),
-        ("resume b1 b2 extra=1", "stands beside fields", "resume"),
-        ("flush b1 t-0 now", "no use for `now`", "flush"),
+        ("resume b1 b2 extra=1", "cannot be combined with fields", "resume"),
+        ("flush b1 t-0 now", "does not take `now`", "flush"),
         ("check x", "no short form", "--yaml"),
     ],
 )

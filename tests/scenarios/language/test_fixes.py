@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from small_scenario import HEAD, caret_text, errors_of, file_of
 
+from scenarios.language.diagnostics import format_text
 from scenarios.language.parse.loading import REQUIRED_FIELDS, load_text
 from scenarios.language.parse.workloads import A_MEMBER
 
@@ -115,6 +116,7 @@ def test_a_list_without_names_hears_that_a_mapping_has_one_key_for_each(items: s
 ONE_BEFORE = "1 space before it, the line above has 2: neighbours begin in one column"
 THREE_BEFORE = "3 spaces before it, the line above has 4: neighbours begin in one column"
 TWO_BEFORE = "2 spaces before it, the line above has none: neighbours begin in one column"
+NO_PAIR = "line {} is no `key: value`: a colon with a space after it is missing, or the `#` of a comment"
 SECOND_COLON = "a second colon in one line: quote the text, or begin a new line for the next key"
 
 
@@ -132,7 +134,11 @@ SECOND_COLON = "a second colon in one line: quote the text, or begin a new line 
         ("timeline:\n  - {at: 1s}\n - {at: 2s}\n", 3, ONE_BEFORE),
         ("cluster:\n  brokers:\n    b1: {}\n   config: {}\n", 4, THREE_BEFORE),
         ("title: East\n  West: x\n", 2, f"{TWO_BEFORE}, and a text with a colon is quoted"),
-        ("schema: 1\nid:x\ntitle: y\n", 3, "line 2 is no `key: value`: a colon with a space after it is missing"),
+        ("schema: 1\nid:x\ntitle: y\n", 3, NO_PAIR.format(2)),
+        ("timeline:\n  - {at: 1s}\n  then b1 dies\n  - {at: 2s}\n", 4, NO_PAIR.format(3)),
+        ("timeline:\n  - {at: 1s}\n    then b1 dies\n  - {at: 2s}\n", 3, NO_PAIR.format(3)),
+        ("My first scenario\nschema: 1\n", 2, NO_PAIR.format(1)),
+        ("# of May\nMy first scenario\n# and last\n\nschema: 1\n", 5, NO_PAIR.format(2)),
         ("topics: {t: {a: 1}\n u: 1\n", 2, "here"),
         ("topics: {t: {a: 1}\nworkloads: {}\n", 2, "here"),
         ('title: "East" outage\n', 1, "here"),
@@ -179,7 +185,8 @@ def test_the_examples_of_missing_keys_make_a_scenario() -> None:
         ("3.7.1", "no era of its own: it lies between `kafka-3.5` and `kafka-3.9`"),
         ("kafka-1.1", "no era of its own: it lies between `kafka-0.11` and `kafka-2.0`"),
         ("kafka-0.9", "no era of its own: it lies between `kafka-0.8` and `kafka-0.10`"),
-        ("kafka-4.2", "the newest era is `kafka-4.1`"),
+        ("kafka-4.5", "the newest era is `kafka-4.4`"),
+        ("kafka-4.0", "no era of its own: it lies between `kafka-3.9` and `kafka-4.1`"),
         ("kafka-0.7", "the oldest era is `kafka-0.8`"),
         ("3.9", "did you mean `kafka-3.9`?"),
         ("kafka-3.9.1", "did you mean `kafka-3.9`?"),
@@ -193,4 +200,197 @@ def test_a_release_without_an_era_hears_its_neighbours(profile: str, label: str)
 
 def test_a_release_between_two_eras_hears_what_changed_between_them() -> None:
     (error,) = errors_of(file_of().replace("title: Small", "title: Small\nprofile: kafka-3.7"))
-    assert "`hw-advance`: KAFKA-15583 (3.7); `transactions`: KIP-98 (0.11), KIP-890" in error.notes[-1]
+    switches = ("`hw-advance`: KAFKA-15583 (3.7)", "`transactions`: KIP-98 (0.11), KIP-890")
+    assert all(switch in error.notes[-1] for switch in switches)
+
+
+# ------------------------------------------------------------------------------------------- racks, sides, and lists
+
+
+@pytest.mark.parametrize(
+    ("step", "caret", "suggestion"),
+    [
+        ("restart: A", "A", "rack(A)"),
+        ("kill: [b1, B]", "B", "rack(B)"),
+        ("kill: b", "b", "rack(B)"),
+        ("kill: rack A", "rack A", "rack(A)"),
+        ("kill: rack 'A'", "rack 'A'", "rack(A)"),
+        ("kill: rack()", "rack()", "rack(A)"),
+        ("kill: Rack=A", "Rack=A", "rack(A)"),
+        ("kill: rack-B", "rack-B", "rack(B)"),
+        ("kill: {rack: A}", "{rack: A}", "rack(A)"),
+        ("kill: leader of t-0", "leader of t-0", "leader(t-0)"),
+        ("stop: isr t-0", "isr t-0", "isr(t-0)"),
+    ],
+)
+def test_a_rack_or_a_role_in_other_words_hears_its_selector(step: str, caret: str, suggestion: str) -> None:
+    (error,) = errors_of(file_of(f"{{at: 1s, {step}}}"))
+    assert (caret_text(error), error.suggestion) == (caret, suggestion)
+    assert error.label == f"did you mean `{suggestion}`?"
+
+
+def test_two_words_that_are_no_selectors_are_not_the_same_node() -> None:
+    """What could not be read has no name that could stand twice."""
+    errors = errors_of(file_of("{at: 1s, cut: {between: [rack A, rack B]}}"))
+    assert [(error.code, error.suggestion) for error in errors] == [("E125", "rack(A)"), ("E125", "rack(B)")]
+    errors = errors_of(file_of("{at: 1s, partition: [[b 1, b 2], [b 3]]}"))
+    assert [error.code for error in errors] == ["E125", "E125", "E125"]
+
+
+@pytest.mark.parametrize(
+    ("step", "label"),
+    [
+        ("cut: [A, B]", "write {between: [rack(A), rack(B)]}"),
+        ("cut: [b1, b2, b3]", "write {between: [b1, [b2, b3]]}"),
+        ("cut: b1-b2", "write {between: [b1, b2]}"),
+        ("cut: b1 from B", "write {between: [b1, rack(B)]}"),
+        ("cut: b1", "write {between: [b1, [b2, b3, c1]]}"),
+        ("reset_peer: [p1, b1]", "write {between: [p1, b1]}"),
+        ("latency: [b1, b2]", "such as {between: [b1, b3], add: 200ms}"),
+        ("loss: 10%", "such as {between: [b1, b3], rate: 10%}"),
+        ("cut: {between: b1}", "write [b1, [b2, b3, c1]]"),
+    ],
+)
+def test_a_link_without_its_keys_is_shown_with_them(step: str, label: str) -> None:
+    (error,) = errors_of(file_of(f"{{at: 1s, {step}}}"))
+    assert (error.code, error.label) == ("E111", label)
+
+
+@pytest.mark.parametrize(
+    ("block", "label"),
+    [
+        (
+            "variants: {slow: {patch: {seed: 3}}}",
+            "write a list, such as `- {id: slow, patch: {...}, expect: {verdict: ok}}`",
+        ),
+        (
+            "variants: {id: slow, patch: {seed: 3}}",
+            "write a list, such as `- {id: contrast, patch: {...}, expect: {verdict: ok}}`",
+        ),
+        ("tags: isr", "write [isr]"),
+    ],
+)
+def test_a_block_that_is_no_list_is_shown_as_one(block: str, label: str) -> None:
+    (error,) = errors_of(file_of(expect=f"expect: {{verdict: ok}}\n{block}\n"))
+    assert (error.code, error.label) == ("E111", label)
+
+
+def test_a_timeline_by_times_is_shown_as_a_list_of_steps() -> None:
+    (error,) = errors_of(file_of().replace("timeline: []", "timeline: {10s: {kill: b1}}"))
+    assert (error.code, error.label) == ("E111", "write a list, such as `- {at: 10.5s, kill: b1}`")
+
+
+@pytest.mark.parametrize(
+    ("steps", "label"),
+    [
+        (["wipe: b1"], "stop, kill or power_off it before"),
+        (["tear: {broker: b1, partition: t-0, bytes: 10}"], "stop, kill or power_off it before"),
+        (["start: b1"], "no step before it takes it down"),
+        (["wipe: b1", "kill: b1"], "steps are ordered by time, not by position"),
+    ],
+)
+def test_a_step_too_early_hears_what_is_missing(steps: list[str], label: str) -> None:
+    (error,) = errors_of(file_of(*(f"{{at: {number}s, {step}}}" for number, step in enumerate(steps, 1))))
+    assert (error.code, error.label) == ("E130", label)
+
+
+def test_help_that_several_errors_share_is_printed_once() -> None:
+    errors = errors_of(file_of(*(f"{{at: 1s, kill: x{number}}}" for number in range(6))))
+    screen = format_text("test.yaml", errors)
+    assert screen.count("help: there are b1, b2, b3, c1, p1, p2, c1r") == 1
+    assert screen.count("more: highwater explain E131") == 1
+    assert screen.count("path: timeline.") == 6
+
+
+# ------------------------------------------------------------------------------------- strangers' units, names, places
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "suggestion"),
+    [
+        ("duration: 60s", "duration: 1 hour", "60m"),
+        ("duration: 60s", "duration: 90 seconds", "90s"),
+        ("duration: 60s", "duration: 1min", "1m"),
+        ("duration: 60s", "duration: 1m30", "90s"),
+        ("duration: 60s", "duration: 1m30s", "90s"),
+        ("duration: 60s", "duration: 2 min 30 sec", "150s"),
+        ("duration: 60s", "duration: 1h0m0.5s", "3600.5s"),
+        ("duration: 60s", "duration: PT1M30S", "90s"),
+        ("duration: 60s", "duration: 00:01:30", "90s"),
+        ("duration: 60s", "duration: 00:90", "90s"),
+        ("duration: 60s", "duration: 1234567 seconds", "1234567s"),
+        ("duration: 60s", "duration: 10 parsecs", None),
+        ("duration: 60s", "duration: 1h30", None),
+        ("duration: 60s", "duration: 1m30x", None),
+        ("p2: {kind: producer", "p2: {rate: 100, kind: producer", "100/s"),
+        ("p2: {kind: producer", "p2: {rate: 10/sec, kind: producer", "10/s"),
+        ("p2: {kind: producer", "p2: {rate: 90 per minute, kind: producer", "90/m"),
+        ("p2: {kind: producer", "p2: {size: 1k, kind: producer", "1kB"),
+        ("p2: {kind: producer", "p2: {throughput: 10/s, kind: producer", "rate"),
+        ("p2: {kind: producer", "p2: {record-size: 1kB, kind: producer", "size"),
+        ("workloads:", "network: {bandwidth: 10MB}\nworkloads:", "10MB/s"),
+        ("b3: {rack: B}", "b3: {zone: B}", "rack"),
+        ("[b1, b2, b3]", "[1, b2, b3]", "b1"),
+        ("expect: {verdict: ok}", "expect: {records: {lost: 5}}", "{count: 5}"),
+        ("expect: {verdict: ok}", "expect: {records: {lost: 0}}", "none"),
+    ],
+)
+def test_a_strangers_word_or_unit_hears_the_right_one(old: str, new: str, suggestion: str | None) -> None:
+    text = file_of()
+    assert text.count(old) == 1
+    (error,) = errors_of(text.replace(old, new))
+    assert error.suggestion == suggestion
+
+
+def test_minutes_and_seconds_without_units_may_be_hours_and_minutes() -> None:
+    (error,) = errors_of(file_of("{at: 01:10, kill: b1}"))
+    assert (error.code, error.label) == ("E122", "did you mean `70s` or `70m`?")
+
+
+@pytest.mark.parametrize(
+    ("step", "suggestion"),
+    [
+        ("stop: broker1", "b1"),
+        ("stop: Broker-2", "b2"),
+        ("stop: 3", "b3"),
+        ("kill: all", "brokers"),
+        ("loss: {between: [b1, b2], rate: 0.1}", "10%"),
+        ("pause: b1, for: 5 s", "5s"),
+    ],
+)
+def test_a_strangers_step_hears_the_right_one(step: str, suggestion: str) -> None:
+    (error,) = errors_of(file_of(f"{{at: 1s, {step}}}"))
+    assert error.suggestion == suggestion
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "label"),
+    [
+        ("duration: 60s", "duration: [60s]", "write 60s"),
+        ("expect: {verdict: ok}", "expect: no loss", "such as {verdict: ok, records: {lost: none}}"),
+        (
+            "expect: {verdict: ok}",
+            "expect: {state: {leader: b2}}",
+            "of which partition? Write {t-0: {leader: b2}}",
+        ),
+        ("timeline: []", "timeline: []\nstart: b1", "belongs to a step: indent it below a `-` of `timeline:`"),
+        (
+            "  t: {partitions",
+            "  partitions: 1\n  t: {partitions",
+            "indent `partitions` below the name that it belongs to",
+        ),
+        ("min.insync.replicas: 2", "cleanup.policy: [compact, delete]", 'write "compact, delete"'),
+        ("  brokers:", "  controllers: c1\n  brokers:", "write [c1]"),
+    ],
+)
+def test_a_value_in_the_wrong_place_or_shape_hears_the_right_one(old: str, new: str, label: str) -> None:
+    text = file_of()
+    assert text.count(old) == 1
+    (error,) = errors_of(text.replace(old, new))
+    assert error.label == label
+
+
+@pytest.mark.parametrize("state", ["isr(t-0) < 2", "[t-0]"])
+def test_a_condition_that_is_no_mapping_hears_an_example(state: str) -> None:
+    (error,) = errors_of(file_of(f"{{when: {state}, kill: b1}}"))
+    assert error.label == "such as {t-0: {leader: b2}} or {b1: {running: false}}"

@@ -19,20 +19,26 @@ from scenarios.language.expect import (
 )
 from scenarios.language.parse.loading import load_text
 from scenarios.language.selectors import NO_NODES, Selector, Term
+from scenarios.language.spec import RecordTime
 from scenarios.language.steps import At, Delay, When
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce, Seek
 from scenarios.language.verbs.clock import BumpClock, StrobeClock
 from scenarios.language.verbs.cluster import (
     CancelReassign,
+    DropVoter,
     Elect,
+    EndHangingTransaction,
+    FenceOff,
     MakeTopic,
+    MakeVoter,
     MorePartitions,
     Reassign,
     RemoveGroup,
     RemoveOffsets,
     RemoveRecords,
     RemoveTopic,
+    ResetGroupOffsets,
     SetConfig,
     SetQuota,
     Throttle,
@@ -52,7 +58,8 @@ from scenarios.language.verbs.network import (
     Release,
     ResetPeer,
 )
-from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, Start, Stop, Wipe
+from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, RollingRestart, Start, Stop, Wipe
+from scenarios.language.verbs.requests import Fail
 from scenarios.language.write.lock import dump
 
 T0 = TopicPartition("t", 0)
@@ -71,6 +78,12 @@ PAYLOADS = [
     ("power_off: [b1, b2]", PowerOff(nodes("b1", "b2"))),
     ("pause: p1", Pause(nodes("p1"))),
     ("resume: controller", Resume(Selector((Term("controller"),)))),
+    ("rolling_restart: [b1, b2]", RollingRestart(nodes("b1", "b2"))),
+    ("rolling_restart: rack(B)", RollingRestart(Selector((Term("rack", ("B",)),)))),
+    (
+        "rolling_restart: {brokers: b1, wait_for: unfenced, down: 10s, pause: 5s, timeout: 2m}",
+        RollingRestart(nodes("b1"), "unfenced", 10_000_000, 5_000_000, 120_000_000),
+    ),
     ("restart: clients", Restart(Selector((Term("clients"),)))),
     ("partition: [[b1], [b2, c1]]", PartitionNetwork((nodes("b1"), nodes("b2", "c1")))),
     ("cut: {between: [b1, [b2, b3]]}", Cut((nodes("b1"), nodes("b2", "b3")), "both")),
@@ -97,6 +110,15 @@ PAYLOADS = [
     ),
     ("hold: {from: b1, to: b2, api: Fetch, part: body}", Hold(nodes("b1"), nodes("b2"), "Fetch", "body")),
     ("hold: {from: b1, to: b2, part: both}", Hold(nodes("b1"), nodes("b2"))),
+    ("hold: {from: b1, to: b2, count: 2}", Hold(nodes("b1"), nodes("b2"), count=2)),
+    ("fail: {api: Produce, errors: NOT_LEADER_OR_FOLLOWER}", Fail("Produce", ("NOT_LEADER_OR_FOLLOWER",))),
+    (
+        "fail: {api: Produce, broker: b1, errors: [CORRUPT_MESSAGE, CORRUPT_MESSAGE], times: 3, when: after,"
+        " partitions: t-0}",
+        Fail("Produce", ("CORRUPT_MESSAGE", "CORRUPT_MESSAGE"), nodes("b1"), (T0,), 3, "after"),
+    ),
+    ("fail: {api: Fetch, delay: 2s, times: all}", Fail("Fetch", times=None, delay_us=2_000_000)),
+    ("fail: {api: OffsetCommit, throttle: 5ms, close: after}", Fail("OffsetCommit", throttle_us=5000, close="after")),
     ("flush: rack(B)", Flush(Selector((Term("rack", ("B",)),)))),
     ("flush: {brokers: b1, partition: t-0}", Flush(nodes("b1"), T0)),
     ("bitflip: {broker: b2, partition: t-0, offset: 5}", Bitflip(nodes("b2"), T0, 5)),
@@ -141,7 +163,15 @@ PAYLOADS = [
     ("delete_records: {partition: t-0, offset: 5}", RemoveRecords(TopicPartition("t", 0), 5)),
     ("delete_group: g", RemoveGroup("g")),
     ("delete_offsets: {group: g, topic: t}", RemoveOffsets("g", "t")),
+    ("reset_offsets: {group: g, topic: t, to: earliest}", ResetGroupOffsets("g", "t", to="earliest")),
+    ("reset_offsets: {group: g, topic: t, partition: 0, to: 0}", ResetGroupOffsets("g", "t", 0, 0)),
+    ("reset_offsets: {group: g, topic: t, shift: -3}", ResetGroupOffsets("g", "t", shift=-3)),
+    ("abort_transaction: t-0", EndHangingTransaction(T0)),
+    ("abort_transaction: {partition: t-0, offset: 5}", EndHangingTransaction(T0, 5)),
+    ("fence_producer: orders", FenceOff("orders")),
     ("unregister_broker: b1", Unregister(nodes("b1"))),
+    ("add_voter: c1", MakeVoter(nodes("c1"))),
+    ("remove_voter: c1", DropVoter(nodes("c1"))),
     ("update_features: {features: {transaction.version: 2}}", UpdateFeatures((("transaction.version", 2),))),
     (
         "update_features: {features: {group.version: 0, share.version: 1}, upgrade_type: safe_downgrade}",
@@ -160,6 +190,11 @@ PAYLOADS = [
         "produce: {from: p1, count: 6, batch: 3, size: 1kB, key: k, partition: 0}",
         Produce("p1", 6, 3, 1000, "k", 0),
     ),
+    (
+        "produce: {from: p1, count: 1, timestamp: -2s, headers: {trace-id: t7, empty: }}",
+        Produce("p1", 1, time=RecordTime(-2_000_000), headers=(("trace-id", "t7"), ("empty", None))),
+    ),
+    ("produce: {from: p1, count: 1, timestamp: 1700000000}", Produce("p1", 1, time=RecordTime(at_ms=1_700_000_000))),
     ("seek: {consumer: c1r, partition: t-0, to: 5}", Seek("c1r", T0, 5)),
     ("seek: {consumer: c1r, partition: t-0, to: end}", Seek("c1r", T0, "end")),
     (
@@ -179,6 +214,7 @@ PAYLOADS = [
 ]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("text", "payload"), PAYLOADS, ids=[text for text, _ in PAYLOADS])
 def test_payload(text: str, payload: object) -> None:
     scenario = load(*TWO_CUTS, f"{{at: 5s, {text}}}")

@@ -6,22 +6,26 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import click
 import jsonschema
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from scenario_schema import schema
 
 from scenarios.cli.catalogue import story
 from scenarios.cli.main import cli
 from scenarios.language.parse import catalogue
 from scenarios.language.parse.catalogue import read_outline
 from scenarios.language.parse.loading import FIELDS, load_text
-from scenarios.language.schema.document import schema
 from scenarios.language.write.lock import as_tree, dump
 from tests.catalogue import bundled_file
+from tests.soak import one_in
 
 IDS = list(catalogue.bundled())
 REQUIRED = {
@@ -44,6 +48,14 @@ SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The same as `yaml.safe_load`, in C where there is one."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _outlines_once() -> Iterator[None]:
+    """Read the outlines of all files once, and not for each command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalogue, "read_outline", cache(read_outline))
+        yield
+
+
 def call(*arguments: str) -> Result:
     return CliRunner().invoke(cli, list(arguments), standalone_mode=False, catch_exceptions=False)
 
@@ -52,7 +64,7 @@ def test_the_library_is_complete() -> None:
     assert set(IDS) >= REQUIRED
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", one_in(12, IDS))
 def test_a_bundled_scenario(name: str) -> None:
     """It loads, opens with events to watch, cites sources, expects something, has a contrast, and survives the lock."""
     file = bundled_file(name)
@@ -68,7 +80,7 @@ def test_a_bundled_scenario(name: str) -> None:
         assert dump(again) == dump(scenario)
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", one_in(12, IDS))
 def test_the_json_schema_accepts_what_we_accept(name: str) -> None:
     file = bundled_file(name)
     for document in (yaml.load(file.text, SAFE_LOADER), *(as_tree(scenario) for scenario in file.all)):
@@ -110,11 +122,14 @@ def test_find_by_id_path_and_wrong_name(tmp_path: Path) -> None:
     assert catalogue.find_scenario(str(mine)) == mine
     with pytest.raises(catalogue.UnknownScenario, match="did you mean `acks1-leader-kill`"):
         catalogue.find_scenario("ack1-leader-kil")
+    with pytest.raises(catalogue.UnknownScenario, match="`highwater list unclean leader` names"):
+        catalogue.find_scenario("unclean leader")
 
 
 # ----------------------------------------------------------------------------------------------------------- commands
 
 
+@pytest.mark.soak
 def test_list_groups_by_lesson() -> None:
     screen = call("list", "--plain").output
     assert screen.index("LESSON 1") < screen.index("\n  acks1-leader-kill") < screen.index("LESSON 2")
@@ -128,7 +143,62 @@ def test_list_groups_by_lesson() -> None:
     assert found == {name for name in IDS if "disk" in bundled_file(name).scenario.tags}
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize(
+    ("words", "found", "line"),
+    [
+        (["power strip"], {"rack-failure"}, "title"),
+        (["ISR-BY-messages"], {"burst-isr-by-messages"}, "name"),
+        (["fsync matter"], {"acks1-leader-power-off"}, "question"),
+        (["rack=C"], {"rack-failure"}, "setting rack=C"),
+        (["bitflip"], {"bitflip-mid-log", "bitflip-on-last-leader"}, "name, verb bitflip"),
+        (["KIP-853"], {"kraft-voter-replaced"}, "source KIP-853: KRaft Controller Membership Changes"),
+        (["duplicated"], {"retry-duplicates-lost-ack"}, "verdict duplicated"),
+        (["bitflip", "mid log"], {"bitflip-mid-log"}, "bitflip: name, verb bitflip"),
+        (["KIP 101"], {"kip101-replica-divergence"}, "name"),
+        (["delivery.timeout"], {"elr-switched-on"}, "setting delivery.timeout.ms"),
+    ],
+)
+def test_list_finds_words_and_says_where(words: list[str], found: set[str], line: str) -> None:
+    screen = call("list", "--plain", *words).output
+    assert line in screen
+    document = json.loads(call("list", "--format", "json", *words).output)
+    assert {entry["id"] for entry in document["scenarios"]} >= found
+    assert all(entry["matches"][word] for entry in document["scenarios"] for word in " ".join(words).split())
+    assert "BEGIN WITH" not in screen
+
+
+@pytest.mark.soak
+def test_list_finds_each_verb_that_a_scenario_or_a_variant_has() -> None:
+    for outline in (read_outline(path) for path in catalogue.bundled().values()):
+        file = bundled_file(outline.id)
+        assert set(outline.verbs) == {step.verb for one in file.all for step in one.timeline}, outline.id
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["zebra"], "has `zebra` in a title, a question, a setting, a verb or a source. `highwater site"),
+        (["lso"], "Here it is called `read_committed`."),
+        (
+            ["messages appear twice"],
+            "has `appear` in a title, a question, a setting, a verb or a source. Try only `messages` or `twice`",
+        ),
+        (["throtle"], "Did you mean `throttle`?"),
+        (["wipes"], "Here it is called `wipe`."),
+        (["sigstop"], "Here it is called `pause`."),
+        (["records", "vanished"], "Here it is called `lost`."),
+        (
+            ["bitflip", "transform"],
+            "No scenario has all of these words: bitflip, transform. Try fewer; `highwater site",
+        ),
+    ],
+)
+def test_list_says_which_word_it_does_not_find(words: list[str], hint: str) -> None:
+    with pytest.raises(click.UsageError, match=re.escape(hint)):
+        call("list", *words)
+
+
+@pytest.mark.parametrize("name", one_in(12, IDS))
 def test_show_tells_the_story(name: str) -> None:
     file = bundled_file(name)
     screen = call("show", name, "--plain").output
@@ -165,7 +235,7 @@ def test_list_and_check_load_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", one_in(12, IDS))
 def test_the_table_of_contents_says_what_the_loaded_file_says(name):
     path = catalogue.find_scenario(name)
     outline, file = read_outline(path), bundled_file(name)

@@ -38,6 +38,13 @@ NEEDLESS = [
     ),
     ((VICTIM, '{at: 2s, start: "@v"}', '{at: 9s, start: "@v"}'), None, ""),
     ((VICTIM, '{at: 11s, kill: "leader(t-0)"}'), None, ""),
+    ((VICTIM, "{at: 2s, rolling_restart: b1}", '{at: 4s, kill: "leader(t-0)"}'), None, ""),
+    (
+        ("{at: 1s, kill: b2}", "{at: 2s, rolling_restart: [b1, b2]}"),
+        "W205",
+        "step 2 would restart nothing: b2 is down since step 1",
+    ),
+    (("{at: 1s, rolling_restart: [b1, b2]}", "{at: 5s, start: b1}", "{at: 9s, kill: b1}"), None, ""),
     ((VICTIM, "{at: 2s, elect: {partition: t-0, unclean: true}}", '{at: 4s, kill: "leader(t-0)"}'), None, ""),
 ]
 
@@ -128,6 +135,35 @@ def test_records_for_a_deleted_topic_are_a_mistake_unless_it_is_made_again(
 ) -> None:
     warnings = load_text(file_of(*steps), "test.yaml").warnings
     assert [one.title for one in warnings if one.code == "W209"] == titles
+
+
+RESTARTS = [
+    (("{at: 1s, restart: b1}", "{at: 9s, restart: b2}"), 2),
+    (("{at: 9s, restart: b2}", "{at: 1s, restart: b1}"), 1),
+    (("{at: 1s, restart: [b1, b2]}",), 1),
+    (("{at: 1s, restart: brokers}",), 1),
+    (("{at: 1s, restart: others(b1)}",), 1),
+    (('{at: 1s, restart: "followers(t-0)"}',), 1),
+    (('{at: 1s, restart: "leader(t-0)"}', '{at: 9s, restart: "follower(t-0,1)"}'), 2),
+    (('{at: 1s, restart: "leader(t-0)", every: 9s, times: 3}',), 1),
+    (("{at: 1s, restart: b1}",), None),
+    (("{at: 1s, restart: b1}", "{at: 9s, restart: b1}"), None),
+    (("{at: 1s, restart: b1, every: 9s, times: 3}",), None),
+    (("{at: 1s, restart: p1}", "{at: 9s, restart: c1r}"), None),
+    (("{at: 1s, restart: clients}",), None),
+    (("{at: 1s, restart: [b1, p1]}",), None),
+    (("{at: 1s, rolling_restart: brokers}",), None),
+    (("{at: 1s, kill: [b1, b2]}", "{at: 2s, start: [b1, b2]}"), None),
+]
+
+
+@pytest.mark.parametrize(("steps", "number"), RESTARTS)
+def test_brokers_that_are_killed_one_after_another_by_restart_are_a_mistake(
+    steps: tuple[str, ...], number: int | None
+) -> None:
+    warnings = [one for one in load_text(file_of(*steps), "test.yaml").warnings if one.code == "W213"]
+    assert [one.path for one in warnings] == ([f"timeline.{number}.restart"] if number else [])
+    assert all("rolling_restart: [b1, b2, b3]" in render(one) for one in warnings)
 
 
 ONE_ID = """\
@@ -249,7 +285,7 @@ def test_a_cropped_line_has_dots_where_it_goes_on() -> None:
     ("old", "new", "title"),
     [
         ("{b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}", "[b1, b2, b3]", "`brokers` must be a mapping, not a list"),
-        ("b3", "all", "`all` is a word of the language, not a name"),
+        ("b3", "all", "`all` is a reserved word and cannot be a name"),
     ],
 )
 def test_who_uses_what_could_not_be_read_is_not_to_blame(old: str, new: str, title: str) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from scenario_schema import schema
 from small_scenario import HEAD, errors_of, file_of
 
 from scenarios.language.diagnostics import Problems, SourceText
 from scenarios.language.parse.steps import read_timeline
-from scenarios.language.schema.document import schema
 from scenarios.language.values.reading import Reader
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Sequence, parse
@@ -24,13 +24,15 @@ from scenarios.language.verbs.declaration import Declaration, Lasts
 from scenarios.language.verbs.every import VERBS
 from scenarios.run.disk_faults import DiskFaults
 from scenarios.run.faults import Faults
+from scenarios.run.request_faults import RequestFaultSteps
 
 HEAD_OF_EXAMPLES = HEAD.replace("b1: {rack: A}", "b1: {rack: A, config: {log.dirs: 'd1,d2'}}").replace(
-    "b3: {rack: B}}", "b3: {rack: B}, b4: {}}"
+    "b3: {rack: B}}",
+    "b3: {rack: B}, b4: {}}\n  controllers: [c1, c2, c3, c4, c5]\n  initial_controllers: [c1, c2, c3]",
 )
 EARLIER = ("{at: 1s, cut: {between: [b1, b2]}, as: isolation}", "{at: 2s, hold: {from: b1, to: b2}, as: freeze}")
 
-OF_MEANING = ("E112", "E120", "E125", "E126", "E130", "E131", "E132", "E133", "E134", "E135")
+OF_MEANING = ("E112", "E120", "E125", "E126", "E130", "E131", "E132", "E133", "E134", "E135", "W214")
 """Rules that the schema cannot express: bounds of values with a unit, names, fields that exclude each other."""
 
 VALUES: tuple[Any, ...] = (
@@ -81,6 +83,7 @@ def codes_of(step: str) -> list[str]:
     return [found.code for found in problems.found]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("verb", VERBS.values(), ids=lambda verb: verb.name)
 def test_parser_and_schema_agree_on_what_a_verb_may_say(verb: Declaration) -> None:
     differences = []
@@ -107,10 +110,12 @@ def test_every_example_is_a_step(verb: Declaration) -> None:
 
 
 def test_every_verb_is_performed() -> None:
-    methods = (*vars(Faults).values(), *vars(DiskFaults).values())
+    methods = (*vars(Faults).values(), *vars(DiskFaults).values(), *vars(RequestFaultSteps).values())
     performed = {method.performs for method in methods if hasattr(method, "performs")}
     assert performed | {Check, Produce} == {verb.made for verb in VERBS.values()}
 
 
 def test_what_lasts_until_it_is_ended_can_be_undone() -> None:
-    assert [verb.name for verb in VERBS.values() if verb.lasts is Lasts.UNTIL_ENDED and not verb.undoable] == []
+    assert [
+        verb.name for verb in VERBS.values() if verb.effect.lasts is Lasts.UNTIL_ENDED and not verb.effect.undoable
+    ] == []
