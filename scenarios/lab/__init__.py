@@ -1,7 +1,8 @@
-"""The lab: six exercises for a lesson, what a student gets, and how a file that a student hands in is judged.
+"""Six exercises for a lesson, the files that students start from, and the judging of the files that they hand in.
 
-exercises/ has a module and a text for each exercise: a new one is these two files.
+exercises/ has a Python module and a YAML file for each exercise; to add an exercise, add these two files.
+
 May import: scenarios.language, scenarios.language.parse, scenarios.language.values, scenarios.language.verbs,
-scenarios.language.write, scenarios.run.
+scenarios.language.write, scenarios.process, scenarios.run.
 Open first: exercise.py.
 """

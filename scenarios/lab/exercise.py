@@ -1,7 +1,7 @@
-"""What every exercise is: the files that a student starts from, and the criteria for the file that comes back.
+"""Base classes of the exercises: the files that a student starts from, and the criteria for the file handed in.
 
-The part of the file that is given is drawn from the student's name. So an answer of another student, a bundled scenario
-or a file of another exercise is no answer, whatever its name is.
+The values in an exercise are drawn from the student's name. Therefore the file of another student, a bundled
+scenario or a file of another exercise does not pass.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent
-from scenarios.lab.hand_in import HandIn, read_answers
+from scenarios.lab.hand_in import AnswerForm, HandIn, is_same, meaning, read_answers, read_hand_in
 from scenarios.lab.sandbox import CannotBePlayed, Sandbox, TooMuch
-from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
+from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid, printable
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
 from scenarios.language.write.lock import as_tree
@@ -31,15 +32,21 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=TraceEvent)
 
 SEEDS = 3
-"""Under so many seeds must an answer hold: one that is lucky under the file's own is none."""
+"""Number of seeds under which an answer must hold, so that it does not pass by luck under one of them."""
 
 _FREE = ("id", "title", "question", "questions", "sources", "lesson", "tags", "seed", "expect")
-"""Keys that a student may change in every exercise: no judgement depends on them."""
+"""Top-level keys that a student may change in every exercise, because no criterion depends on them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One thing that a check looks for. sentence: what must hold     hint: where to look, if it does not"""
+    """One criterion for a file, and whether the file meets it.
+
+    Attributes:
+        name: short name for lists of failed criteria.
+        sentence: what must be true.
+        hint: advice if it is not.
+    """
 
     name: str
     holds: bool
@@ -49,7 +56,12 @@ class Criterion:
 
 @dataclass(slots=True)
 class Judgement:
-    """diagnostics: errors of a file that cannot be read"""
+    """The result of judging a file.
+
+    Attributes:
+        criteria: the criteria judged so far, in order.
+        diagnostics: errors of a file that cannot be read.
+    """
 
     criteria: list[Criterion] = field(default_factory=list)
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -60,7 +72,12 @@ class Judgement:
 
 
 class Exercise(ABC):
-    """One exercise. place: in the lesson     minutes: that the lesson has for it"""
+    """An exercise of the lesson.
+
+    Attributes:
+        place: number of the exercise in the lesson, from 1.
+        minutes: time that the lesson allows for it.
+    """
 
     name: ClassVar[str]
     place: ClassVar[int]
@@ -68,7 +85,11 @@ class Exercise(ABC):
     minutes: ClassVar[int]
 
     def text(self, student: str, suffix: str = "") -> str:
-        """The text beside the exercise's module, with the values of this student."""
+        """Return the YAML file beside the exercise's module, filled in with the values of this student.
+
+        Args:
+            suffix: appended to the module's name to find another file, such as `_run`.
+        """
         module = files("scenarios.lab.exercises")
         template = module.joinpath(f"{type(self).__module__.rpartition('.')[2]}{suffix}.yaml").read_text("utf-8")
         draw = Draw(self.name, student)
@@ -77,15 +98,15 @@ class Exercise(ABC):
         return Template(template).substitute({**values, **self.values(draw)})
 
     def values(self, draw: Draw) -> Mapping[str, object]:
-        """For the places `$name` of the text, besides those that every exercise has."""
+        """Return values for the placeholders `$name` that only this exercise has."""
         return {}
 
     def files(self, student: str) -> dict[str, str]:
-        """By name, the files that `start` writes; the first one is handed in."""
+        """Return the files that `start` writes, by name; the student hands in the first file."""
         return {f"{self.name}.yaml": self.text(student)}
 
     def given_run(self, student: str) -> Scenario | None:
-        """The scenario whose run `start` writes as a folder `NAME-run`; None without one."""
+        """Return the scenario whose run `start` writes into the folder `NAME-run`; None if the exercise has no run."""
         return None
 
     def seeds(self, student: str) -> tuple[int, ...]:
@@ -93,7 +114,7 @@ class Exercise(ABC):
         return tuple(range(first, first + SEEDS))
 
     def judge(self, hand_in: HandIn) -> Judgement:
-        """By criteria in the order in which a student meets them; those that cannot be judged yet are left out."""
+        """Judge a file by the criteria of the exercise, in order; leave out criteria that depend on failed criteria."""
         judgement = Judgement()
         try:
             for criterion in self._criteria(hand_in):
@@ -115,7 +136,11 @@ class Exercise(ABC):
 
 
 class ScenarioExercise(Exercise):
-    """The student hands in a scenario. may_change: paths of the given scenario, each with what is below it"""
+    """An exercise in which the student hands in a scenario.
+
+    Attributes:
+        may_change: paths in the given scenario that the student may change, with everything below them.
+    """
 
     may_change: ClassVar[tuple[str, ...]]
 
@@ -132,41 +157,63 @@ class ScenarioExercise(Exercise):
             yield from self.judge_scenario(hand_in, scenario, changed)
 
     def allowed(self, given: Scenario) -> tuple[str, ...]:
-        """`may_change` with the topic's own name."""
+        """Return `may_change` with TOPIC replaced by the name of the student's topic."""
         return tuple(path.replace("TOPIC", next(iter(given.topics))) for path in self.may_change)
 
     @abstractmethod
     def judge_scenario(self, hand_in: HandIn, scenario: Scenario, changed: Sequence[str]) -> Iterator[Criterion]:
-        """changed: paths that differ from the given scenario, all of them allowed"""
+        """Judge a scenario in which the student changed only what is allowed.
+
+        Args:
+            changed: paths that differ from the given scenario.
+        """
 
 
 class SheetExercise(Exercise):
-    """The student hands in answers about a given run."""
+    """An exercise in which the student hands in a sheet of answers about a given run."""
 
-    asks: ClassVar[Mapping[str, str]]
-    """By the name of an answer, what holds when it is right."""
+    asks: ClassVar[Mapping[str, tuple[AnswerForm, str]]]
+    """The questions by name: the form of the answer, and a sentence that describes the right answer."""
 
     def given(self, student: str) -> Scenario:
         return load_text(self.text(student, "_run"), "given").scenario
 
     def seeds(self, student: str) -> tuple[int, ...]:
-        """The answers are about one run."""
+        """Return the one seed of the given run."""
         return (self.given(student).seed,)
 
     def _criteria(self, hand_in: HandIn) -> Iterator[Criterion]:
         answers = read_answers(hand_in, tuple(self.asks))
         yield Criterion("valid", True, "the sheet can be read")
         right = self.right_answers(hand_in.student, Sandbox()) if answers else {}
-        for name, sentence in self.asks.items():
+        run = Path(hand_in.file).with_name(f"{self.name}-run.yaml")
+        is_of_another = self._is_of_another(run, hand_in.student)
+        wrong = f"{run.name} was drawn for another name" if is_of_another else "not what the run shows"
+        for name, (kind, sentence) in self.asks.items():
             said = answers.get(name)
-            hint = "no answer yet" if said is None else "not what the run shows"
-            yield Criterion(name, said is not None and self.is_right(name, said, right[name]), sentence, hint)
+            if said is None:
+                yield Criterion(name, False, sentence, "no answer yet")
+            elif meaning(kind, said) is None:
+                hint = f"cannot be read: write {kind.value}"
+                if kind is AnswerForm.OFFSET and meaning(AnswerForm.RECORDS, said):
+                    hint = "is a record; the offset is a number"
+                yield Criterion(name, False, sentence, f"`{printable(said[:40])}` {hint}")
+            else:
+                yield Criterion(name, is_same(kind, said, right[name]), sentence, wrong)
+
+    def _is_of_another(self, run: Path, student: str) -> bool:
+        """Return True if the run beside a sheet can be read and has other topics or replicas than the student's."""
+        try:
+            theirs = load_text(read_hand_in(run).text, run.name).scenario.topics
+        except ScenarioInvalid:
+            return False
+        given = self.given(student).topics
+        return {name: one.assignment for name, one in theirs.items()} != {
+            name: one.assignment for name, one in given.items()
+        }
 
     @abstractmethod
     def right_answers(self, student: str, sandbox: Sandbox) -> Mapping[str, str]: ...
-
-    def is_right(self, name: str, said: str, right: str) -> bool:
-        return said == right
 
 
 # ------------------------------------------------------------------------------------------------ what was changed
@@ -177,7 +224,7 @@ def within(path: str, allowed: str) -> bool:
 
 
 def changed_paths(given: Scenario, scenario: Scenario) -> list[str]:
-    """Paths of the values that differ, those that no judgement depends on left out."""
+    """Return the paths of the values that differ between two scenarios, except those that may always be changed."""
     before, after = (dict(_leaves(as_tree(one), "")) for one in (given, scenario))
     paths = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     return [path for path in paths if path.split(".")[0] not in _FREE]
@@ -198,7 +245,7 @@ def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def last_event(result: RunResult, kind: type[E]) -> E:
-    """The last event of that kind; the run has one."""
+    """Return the last event of a class; the run must have such an event."""
     return [row.event for row in result.rows if isinstance(row.event, kind)][-1]
 
 
@@ -207,18 +254,18 @@ def lost(result: RunResult) -> Sequence[str]:
 
 
 def all_told_and_kept(result: RunResult) -> bool:
-    """Every record was acked, is in the log that counts, once and in order."""
+    """Return True if every record was acked, and is stored once and in order."""
     records = result.verdict.records
     return bool(records["acked"]) and len(records["acked"]) == result.summary["records"]["sent"] and result.verdict.ok
 
 
 def acked_since(result: RunResult, at_us: int) -> int:
-    """Records that were sent and acked from that time on."""
+    """Count the acked records that were sent at `at_us` or later."""
     return sum(entry.acked and entry.sent_us >= at_us for entry in result.ledger)
 
 
 def waited_us(result: RunResult, partition: TopicPartition) -> int:
-    """The longest stretch in which records waited for an ack and none came."""
+    """Return the longest time in which records of a partition waited and no write succeeded, in microseconds."""
     return max((until - since for since, until in result.summary["unavailable"].get(str(partition), ())), default=0)
 
 
@@ -228,11 +275,11 @@ def first_partition(scenario: Scenario) -> TopicPartition:
 
 # -------------------------------------------------------------------------------------------------------- all exercises
 #
-# All exercises, in the order of the lesson: one for each module of exercises/.
+# The list of all exercises, one for each module of exercises/, in the order of the lesson.
 
 
 def exercises() -> dict[str, Exercise]:
-    """By name."""
+    """Return all exercises by name, in the order of the lesson."""
     room = files("scenarios.lab.exercises")
     modules = sorted(path.name.removesuffix(".py") for path in room.iterdir() if path.name.endswith(".py"))
     made = [_exercise_of(name) for name in modules if name != "__init__"]
@@ -249,7 +296,7 @@ def _exercise_of(name: str) -> Exercise:
 
 # -------------------------------------------------------------------------------------------------------------- drawing
 #
-# Numbers and names drawn from a student's name: each student has a scenario of their own, the same on every day.
+# Values derived from a hash of the student's name: different for different students, and always equal for one student.
 
 T = TypeVar("T")
 
@@ -259,7 +306,12 @@ TOPICS = ("orders", "payments", "clicks", "views", "parcels", "tickets", "sensor
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """exercise: students get different values in each"""
+    """The random choices for a student in one exercise, each a hash of exercise, student and purpose.
+
+    Attributes:
+        exercise: name of the exercise; a student gets different values in each.
+        student: name of the student; case and spaces do not matter.
+    """
 
     exercise: str
     student: str
@@ -276,6 +328,6 @@ class Draw:
         return self.one_of(TOPICS, "topic")
 
     def brokers(self) -> tuple[str, ...]:
-        """The replicas in an order that is not always b1, b2, b3: the first one leads."""
+        """Return the replicas in the student's order, which begins with the preferred leader."""
         first = self.number(0, len(BROKERS) - 1, "leader")
         return BROKERS[first:] + BROKERS[:first]

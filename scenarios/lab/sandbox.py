@@ -1,6 +1,6 @@
-"""Plays a student's scenario: within bounds, under seeds of the checker's choice, without the file's expectations.
+"""Playing a student's scenario within bounds, under seeds chosen by the checker, and without the file's expectations.
 
-The bounds are counted, not timed, so that a file is judged alike on every machine.
+The bounds are counts of records, steps and events instead of times, so that the result is the same on every machine.
 """
 
 from __future__ import annotations
@@ -30,23 +30,27 @@ STEPS_MAX = 20
 FIRINGS_MAX = 40
 DURATION_MAX_US = 120_000_000
 EVENTS_MAX = 60_000
-"""of virtual time, in all runs of one check: its measure of processor time"""
+"""Events allowed in all runs of one check together, to limit its processor time."""
 MEMORY_MAX_BYTES = 1 << 30
 
 
 class TooMuch(Exception):
-    """The scenario asks for more than an exercise needs; the text says of what."""
+    """A scenario asks for more than an exercise needs; the message says what is too much."""
 
 
 class CannotBePlayed(Exception):
-    """A step asks for something that cannot be done at its moment; the text says what."""
+    """A step of a scenario cannot be carried out at its time; the message says why."""
 
 
 @contextmanager
 def bounded_memory() -> Iterator[None]:
-    """This process may grow by MEMORY_MAX_BYTES within the block: a file's bounds are the first line, this is the last.
+    """Let this process grow by at most MEMORY_MAX_BYTES in the block.
 
-    raises: MemoryError in the block     where the system has no such limit, nothing is bounded
+    This is the last resort for a scenario that needs much memory within all other bounds. Without /proc nothing is
+    limited.
+
+    Raises:
+        MemoryError: if the block needs more memory.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     try:
@@ -65,13 +69,23 @@ def bounded_memory() -> Iterator[None]:
 
 @dataclass(slots=True)
 class Sandbox:
-    """The runs of one check share its bound. spent: events of virtual time so far"""
+    """A player for the runs of one check, which share a limit on events.
+
+    Attributes:
+        spent: events of all runs so far.
+    """
 
     spent: int = 0
 
     def play(self, scenario: Scenario, seed: int) -> RunResult:
-        """raises: TooMuch, CannotBePlayed"""
-        from scenarios.run.cluster_under_test import NotPossibleNow  # only here: handing out plays nothing
+        """Play a scenario under a seed, without its expectations and checks.
+
+        Raises:
+            TooMuch: if the scenario or its runs exceed the bounds.
+            CannotBePlayed: if a step cannot be carried out.
+        """
+        # Imported here, because handing out exercises plays nothing.
+        from scenarios.run.cluster_under_test import NotPossibleNow
         from scenarios.run.runner import EVENTS_PER_PROGRESS, run_scenario
 
         judged = replace(
@@ -86,7 +100,7 @@ class Sandbox:
         def count(now_us: int, until_us: int, events: int) -> None:
             self.spent += EVENTS_PER_PROGRESS
             if self.spent > EVENTS_MAX:
-                raise TooMuch(f"its runs have more than {EVENTS_MAX:,} events")
+                raise TooMuch(f"the scenario's runs have more than {EVENTS_MAX:,} events")
 
         try:
             result = run_scenario(judged, runs_dir=None, keep_rows=True, traced=False, progress=count)
@@ -97,7 +111,11 @@ class Sandbox:
 
 
 def refuse_too_much(scenario: Scenario) -> None:
-    """raises: TooMuch, before anything is built"""
+    """Check the size of a scenario before it is played.
+
+    Raises:
+        TooMuch: if the scenario exceeds a bound, or names directories.
+    """
     partitions = sum(topic.partitions for topic in scenario.topics.values())
     largest = max((workload.size_bytes for workload in scenario.workloads.values()), default=0)
     counted = (
@@ -112,10 +130,10 @@ def refuse_too_much(scenario: Scenario) -> None:
     )
     for count, most, what in counted:
         if count > most:
-            raise TooMuch(f"it has {count:,} {what}; allowed are {most:,}")
+            raise TooMuch(f"the scenario has {count:,} {what}; at most {most:,} are allowed")
     configs = [scenario.cluster.config, *(broker.config for broker in scenario.cluster.brokers.values())]
     if any(key in config for config in configs for key in ("log.dirs", "log.dir", "metadata.log.dir")):
-        raise TooMuch("it names directories")
+        raise TooMuch("the scenario sets log.dirs, log.dir or metadata.log.dir, which exercises do not allow")
 
 
 def _records(scenario: Scenario) -> int:

@@ -1,4 +1,4 @@
-"""Exercise 2: make an acked record disappear, with faults alone."""
+"""Exercise 2: make a cluster lose an acked record by injecting faults, without changing a setting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS_MAX = 4
 
 
 class MakeLoss(ScenarioExercise):
-    """acks=1 and three replicas: what has to fail, and when?"""
+    """The exercise to make a cluster of three replicas lose a record that was acked with acks=1."""
 
     name = "loss"
     place = 2
@@ -46,5 +46,5 @@ class MakeLoss(ScenarioExercise):
 
 
 def is_fault(payload: object) -> bool:
-    """Of a process or of the network."""
+    """Return True if a step is a fault of a process or of the network, and does not wipe a disk."""
     return type(payload).__module__ in (network.__name__, process.__name__) and not isinstance(payload, Wipe)

@@ -1,4 +1,4 @@
-"""Exercise 3: the same faults, one setting changed, nothing lost."""
+"""Exercise 3: prevent a loss under given faults by changing one setting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scenarios.language.steps import At
 
 
 class OneSetting(ScenarioExercise):
-    """Which of Kafka's settings stops the loss, and does not only hide it?"""
+    """The exercise to find the Kafka setting that prevents a loss instead of only hiding it."""
 
     name = "one-setting"
     place = 3
@@ -24,7 +24,8 @@ class OneSetting(ScenarioExercise):
         return {"slow_s": draw.number(9, 12, "slow"), "killed_ms": draw.number(140, 170, "killed") * 100 + 50}
 
     def judge_scenario(self, hand_in: HandIn, scenario: Scenario, changed: Sequence[str]) -> Iterator[Criterion]:
-        yield Criterion("one", len(changed) == 1, "exactly one setting is changed", f"changed are {len(changed)}")
+        hint = f"changed: {', '.join(changed)}" if changed else "nothing is changed yet"
+        yield Criterion("one", len(changed) == 1, "exactly one setting is changed", hint)
         if len(changed) != 1:
             return
         sandbox, seeds = Sandbox(), self.seeds(hand_in.student)
