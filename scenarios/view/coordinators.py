@@ -1,4 +1,4 @@
-"""What the coordinators of transactions and groups have said, as the page plays it; of a run without them, nothing."""
+"""The events of transaction and group coordinators, as changes for the page. Runs without coordinators have none."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from scenarios.view.places import NOTHING, PlacesOfNames
 STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead",
 )  # fmt: skip
-"""Kafka's, of a transactional.id; the page knows them by their places."""
+"""Kafka's states of a transactional.id. The page refers to them by index."""
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 NO_MEMBERS, REBALANCING, STABLE = range(3)
 
 TAKEN_OVER_MAX = 500
-"""Open transactions, and groups, that a tape takes over from the one before."""
+"""Number of open transactions, and of groups, that a new tape copies from the previous one."""
 
 
 @dataclass(slots=True)
 class CoordinatorNames:
-    """Of one tape, each a list that changes refer to by place."""
+    """The lists of names in the page's data about coordinators. Changes refer to a name by its index."""
 
     transactional_ids: PlacesOfNames = field(default_factory=PlacesOfNames)
     groups: PlacesOfNames = field(default_factory=PlacesOfNames)
     assigned: PlacesOfNames = field(default_factory=PlacesOfNames)
-    """partitions that members have had, as clients have named them"""
+    """Partitions that were assigned to members, by the names that clients use."""
     members: PlacesOfNames = field(default_factory=PlacesOfNames)
-    """ids of members"""
+    """Ids of group members."""
     clients: dict[str, str] = field(default_factory=dict)
-    """by member id, the client.id"""
+    """The client.id of each member id."""
 
     def as_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -51,7 +51,11 @@ class CoordinatorNames:
 
 
 class CoordinatorChanges(Listener):
-    """Makes the changes of each event. nodes, partitions: the tape's"""
+    """Listener that turns the events of coordinators into changes for the page.
+
+    Args:
+        nodes, partitions: the tape's lists of names.
+    """
 
     def __init__(self, names: CoordinatorNames, nodes: PlacesOfNames, partitions: PlacesOfNames) -> None:
         self._names = names
@@ -147,7 +151,7 @@ class CoordinatorChanges(Listener):
             who = names.members.place(owner)
             if owner is not None:
                 names.clients[owner] = group.members[owner].client_id
-            # Without members a partition is not unread: the group has no reader for it.
+            # A group without members has no reader for any partition, so its partitions do not count as unread.
             found.append(["own", place, names.assigned.place(partition), who, int(partition in owners)])
         self._owners[group.name] = owners
         return found

@@ -1,4 +1,4 @@
-"""A run for other tools: Perfetto, ShiViz, Mermaid, or a table; from the tape, with the sentences of the page."""
+"""Exports of a run's tape to Perfetto, ShiViz, Mermaid and CSV, with the sentences of the page."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from scenarios.view.places import NOTHING
 from scenarios.view.tape import Tape
 
 _CLUSTER = 1
-"""Perfetto's number of the process that stands for the cluster; nodes follow."""
+"""Process id for the cluster in Perfetto. Nodes have the ids after it."""
 
 
 def perfetto(tape: Tape) -> str:
-    """Chrome's trace event format in JSON, which ui.perfetto.dev opens: a process for each node, LEO and HW as
-    counters, messages as flows, faults as slices. source: Trace Event Format, Google 2016"""
+    """Return the tape in Chrome's trace event format (JSON), which ui.perfetto.dev opens.
+
+    Each node is a process, LEO and HW are counters, messages are flows, and faults are slices.
+
+    Source: Trace Event Format, Google 2016
+    """
     nodes, kinds, texts, partitions = map(list, (tape.nodes, tape.kinds, tape.texts, tape.partitions))
     events: list[dict[str, Any]] = [_process(_CLUSTER, "cluster")]
     events += [_process(_of(place), f"{name} ({tape.roles.get(name, 'client')})") for place, name in enumerate(nodes)]
@@ -27,7 +31,7 @@ def perfetto(tape: Tape) -> str:
         process = _of(tape.node[place])
         common = {"pid": process, "tid": 1, "ts": at_us}
         kind, sentence = kinds[tape.kind[place]], texts[tape.text[place]]
-        # A flow hangs on a slice, so every event is one, of a microsecond.
+        # A flow must be attached to a slice, so every event is a slice of one microsecond.
         events.append(
             {**common, "ph": "X", "dur": 1, "name": kind, "cat": tape.key[place] or "event", "args": {"text": sentence}}
         )
@@ -71,13 +75,16 @@ def _receivers(tape: Tape) -> dict[int, list[int]]:
 
 
 SHIVIZ_PATTERN = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
-"""ShiViz needs this description of the format; it is the first line of the file."""
+"""The log format for ShiViz, which must be the first line of the file."""
 
 
 def shiviz(tape: Tape) -> str:
-    """A log with vector clocks: an event knows what its node knew, and what the message it follows from knew.
+    """Return a log with vector clocks.
 
-    source: ShiViz, log format (bestchai.bitbucket.io/shiviz)"""
+    An event's clock merges the clock of its node and that of the event that sent the message before it.
+
+    Source: ShiViz, log format (bestchai.bitbucket.io/shiviz)
+    """
     nodes, texts = list(tape.nodes), list(tape.texts)
     clocks: dict[int, dict[str, int]] = {}
     latest: dict[int, Mapping[str, int]] = {}
@@ -97,11 +104,11 @@ def shiviz(tape: Tape) -> str:
 
 
 MERMAID_LINES_MAX = 450
-"""Mermaid refuses a diagram of more than 500 arrows or 50,000 letters."""
+"""Largest number of lines of a diagram. Mermaid refuses more than 500 arrows or 50,000 characters."""
 
 
 def mermaid(tape: Tape) -> str:
-    """A sequence diagram of messages and key moments; the middle of a long run is left out, and the diagram says so."""
+    """Return a sequence diagram of messages and key events; of a long run the middle is left out, with a note."""
     nodes, kinds, texts = map(list, (tape.nodes, tape.kinds, tape.texts))
     steps = []
     for place, at_us in enumerate(tape.at_us):
@@ -125,12 +132,12 @@ def _alias(node: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what Mermaid reads as its own: a semicolon ends a statement, a number sign begins an entity."""
+    """Replace characters that Mermaid interprets: a semicolon ends a statement, a number sign begins an entity."""
     return text.replace(";", ",").replace("#", "no. ").replace("\n", " ")[:100]
 
 
 def table(tape: Tape) -> str:
-    """Comma-separated values (RFC 4180): one event a line, with its sentence."""
+    """Return the tape as comma-separated values (RFC 4180), one event per line with its sentence."""
     nodes, kinds, texts, partitions = map(list, (tape.nodes, tape.kinds, tape.texts, tape.partitions))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
@@ -144,7 +151,7 @@ def table(tape: Tape) -> str:
 
 
 def _harmless(cell: str) -> str:
-    """A spreadsheet runs what begins like a formula; a name in a trace may."""
+    """Escape a cell that a spreadsheet would run as a formula. Names in a trace may look like formulas."""
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") else cell
 
 
@@ -154,4 +161,4 @@ EXPORTS: Mapping[str, tuple[str, Callable[[Tape], str]]] = {
     "mermaid": ("mermaid.mmd", mermaid),
     "csv": ("events.csv", table),
 }
-"""By format: the file's name in the run's folder, and what makes its text."""
+"""For each format, the name of the file in the run's folder and the function that returns its text."""

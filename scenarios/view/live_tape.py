@@ -1,33 +1,42 @@
-"""The tape of a cluster that is running, in parts: each page reads on from where it is.
+"""The page data of a running cluster (its tape), sent in parts. Each page receives what it does not have yet.
 
-Bounded: of events that say little none are on the tape, and while much is happening no single record either; what they
-change comes with the next event that is. A tape that is full gives way to a new one, which begins with the state of the
-cluster, without the records that are in its logs. The trace has all of it.
+The tape is bounded. Unimportant events are left out, and in busy seconds also events of single records; their changes
+are applied with the next event on the tape. When the tape is full, a new one begins with the state of the cluster, but
+without the records in its logs. The trace is complete.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent, TraceRow
 from replica.trace.listening import Listener, on
 from scenarios.observe.view import ClusterView
 from scenarios.view.tape import FREQUENT, QUIET, TapeRecorder
 
 EVENTS_MAX = 20_000
-"""A page redraws its charts from the whole tape several times a second."""
+"""Largest number of events of a tape. A page redraws its charts from the whole tape several times a second."""
 CHANGES_MAX = 60_000
 PART_EVENTS_MAX = 2_000
 BUSY_EVENTS = 300
-"""So many events in a second of the run, and single records are left out."""
+"""Number of events in a second from which single records are left out."""
+GONE_NAMED_MAX = 1_000
+"""Largest number of lost records of a partition that a page marks, the latest ones."""
 AT_LEAST_EVERY_US = 100_000
-"""However little the events say, one of them is on the tape."""
+"""Longest time between two events on the tape, after which even an unimportant event is kept."""
 
 
 @dataclass(slots=True)
 class PageProgress:
-    """How much of which tape one page has. tape: number of the tape, 0 before the first part"""
+    """The part of the tape that one page has received, as the number of items of each list.
+
+    Attributes:
+        tape: number of the page's tape, 0 before the first part.
+        gone: records that the page marks as lost; None before the first part.
+    """
 
     tape: int = 0
     events: int = 0
@@ -35,13 +44,21 @@ class PageProgress:
     records: int = 0
     texts: int = 0
     kinds: int = 0
+    gone: Sequence[str] | None = None
 
 
 class LiveTape(Listener):
-    """Listener; `part` is what a page has not yet."""
+    """Listener that records events on a tape, which pages read in parts."""
 
-    def __init__(self, events_max: int = EVENTS_MAX) -> None:
+    def __init__(self, gone: Mapping[TopicPartition, Collection[str]], events_max: int = EVENTS_MAX) -> None:
+        """Start an empty tape.
+
+        Args:
+            gone: for each partition, the acked records that the cluster has lost. The caller updates it.
+            events_max: number of events after which a new tape begins.
+        """
         self._events_max = events_max
+        self._gone = gone
         self._view = ClusterView((), ())
         self._recorder = TapeRecorder(self._view, QUIET)
         self._number = 1
@@ -64,8 +81,11 @@ class LiveTape(Listener):
             self._put_us = row.at_us
             self._changes += 1 + len(tape.changes[-1])
 
+    def begin(self) -> PageProgress:
+        return PageProgress()
+
     def part(self, progress: PageProgress) -> dict[str, Any]:
-        """The next events for this page, at most PART_EVENTS_MAX, and every name they use; perhaps none."""
+        """Return the next events for a page, at most PART_EVENTS_MAX and perhaps none, with all names that they use."""
         tape = self._recorder.tape
         begins = progress.tape != self._number
         if begins:
@@ -89,10 +109,15 @@ class LiveTape(Listener):
             "text": tape.text[first:last],
             "sender": tape.sender[first:last],
             "key": tape.key[first:last],
+            "short": tape.short[first:last],
             "changes": tape.changes[first:last],
             "left_out": tape.left_out,
             "end_us": self._now_us,
+            "gone": sum(map(len, self._gone.values())),
         }
+        gone = [record for records in self._gone.values() for record in list(records)[-GONE_NAMED_MAX:]]
+        if gone != progress.gone:
+            found["lost"] = progress.gone = gone
         progress.events = last
         progress.partitions, progress.records = len(tape.partitions), len(tape.records)
         progress.texts, progress.kinds = len(tape.texts), len(tape.kinds)

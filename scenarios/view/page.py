@@ -1,4 +1,4 @@
-"""The one file: the built player with the runs of the page inside."""
+"""Writes the page: one HTML file with the built player and the data of its runs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from scenarios.explain.explanation import Explanation
 from scenarios.explain.kept_outcomes import KeptOutcome
 from scenarios.explain.record import RecordUnknown, explain_record
 from scenarios.language.spec import Scenario
-from scenarios.language.steps import ScenarioQuestion
+from scenarios.observe.availability import PATIENCE_US
 from scenarios.observe.differences import first_difference
-from scenarios.observe.wording import acked_of, lost_words, played_by, settings_of, sizes_of
+from scenarios.observe.wording import acked_of, lost_words, played_by, seconds, settings_of, sizes_of
+from scenarios.view.labels import NamedRun, labels_of
 from scenarios.view.questions import questions_of
 from scenarios.view.tape import Tape, record_tape
 
 PLAYER = "player.html"
-"""Built from page/ by `make page`."""
+"""File of the player, which `make page` builds from page/."""
 
 _TITLE_PLACE = "HIGHWATER_TITLE"
 _CONNECT_PLACE = "HIGHWATER_CONNECT"
@@ -35,55 +36,73 @@ _DATA_PLACE = "HIGHWATER_DATA"
 
 @dataclass(frozen=True, slots=True)
 class RunOfPage:
-    """document: the run as the page reads it"""
+    """A run on a page. `document` is the JSON that the page reads."""
 
-    tape: Tape
+    rows: Sequence[TraceRow]
     document: dict[str, Any]
+    named: NamedRun
 
 
 def run_of_page(
     rows: Sequence[TraceRow],
     summary: Mapping[str, Any],
-    question: str = "",
-    questions: Sequence[ScenarioQuestion] = (),
+    scenario: Scenario | None = None,
     what_if: Mapping[str, Sequence[KeptOutcome]] | None = None,
 ) -> RunOfPage:
-    """question: the one that the scenario answers; questions: its own of predict mode
+    """Prepare a run for a page.
 
-    what_if: by record, what became of it in runs with one thing changed
+    Args:
+        scenario: the scenario of the run; None if its lock file cannot be read.
+        what_if: for each record, its outcomes in runs with one change.
     """
+    question = scenario.question if scenario else None
+    named = NamedRun(summary, scenario)
     tape = record_tape(rows)
     stories = stories_of(rows, summary) or slowest_story(rows, tape)
     document = {
-        "head": {**head(summary), "question": question},
+        "head": {
+            **head(summary),
+            "label": labels_of([named])[0],
+            "question": question or "",
+            "racks": _racks(scenario),
+        },
         "tape": tape.as_json(),
         "opens_at": decisive_place(tape, stories, summary),
         "stories": [story_json(story, tape) for story in stories],
-        "questions": [question.as_json() for question in questions_of(rows, tape, summary, questions)],
+        "questions": [question.as_json() for question in questions_of(rows, tape, summary, scenario)],
         "what_if": {
             record: [[one.change, int(one.saved), one.sentence] for one in outcomes]
             for record, outcomes in (what_if or {}).items()
         },
     }
-    return RunOfPage(tape, document)
+    return RunOfPage(rows, document, named)
 
 
 def page_of(runs: Sequence[RunOfPage], *, predicts: bool = False) -> str:
-    """The page of one run, or of several side by side. predicts: it begins by asking"""
-    first = runs[0].document["head"]
-    # The title of a scenario often names its end.
-    title = first["scenario" if predicts else "title"]
-    documents = [{**run.document, "differs": _difference(runs[0], run)} for run in runs]
-    return _filled(title, {"runs": documents, "predicts": predicts}, "'none'")
+    """Return the page of one run, or of several side by side; with `predicts` it begins with its questions."""
+    # The title of a scenario often reveals the answers.
+    titles = dict.fromkeys(run.document["head"]["scenario" if predicts else "title"] for run in runs)
+    labels = labels_of([run.named for run in runs])
+    documents = [
+        {**run.document, "head": {**run.document["head"], "label": label}, "differs": difference(runs[0], run)}
+        for run, label in zip(runs, labels, strict=True)
+    ]
+    return _filled(" / ".join(titles), {"runs": documents, "predicts": predicts}, "'none'")
+
+
+def play_page(run: RunOfPage, play: Mapping[str, Any]) -> str:
+    """Return the page of `highwater play`, which requests further runs from its server."""
+    document = {**run.document, "differs": None}
+    return _filled(run.document["head"]["title"], {"runs": [document], "play": play}, "'self'")
 
 
 def live_page(head: Mapping[str, Any]) -> str:
-    """The page of a cluster that is running: it reads its tape from where it came from, below `events`."""
+    """Return the page of a running cluster, which reads its tape from the server's feed."""
     return _filled(head["title"], {"runs": [], "live": head}, "'self'")
 
 
 def policy_of(page: str) -> str:
-    """The page's own content security policy."""
+    """Return the content security policy that a page declares."""
     found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     assert found is not None
     return found[1]
@@ -91,25 +110,28 @@ def policy_of(page: str) -> str:
 
 def _filled(title: str, data: Mapping[str, Any], connects_to: str) -> str:
     text = json.dumps({"brokers": _marks(), **data}, separators=(",", ":"), ensure_ascii=True).encode()
-    # No name of a file and no time in the gzip header: the same runs make the same page.
+    # The gzip header has neither a file name nor a time, so that the same runs give the same page.
     packed = base64.b64encode(gzip.compress(text, mtime=0)).decode()
     player = files("scenarios.view").joinpath(PLAYER).read_text(encoding="utf-8")
     before, between, after = _cut(player.replace(_CONNECT_PLACE, connects_to, 1))
     return f"{before}{html.escape(title)} - Highwater{between}{packed}{after}"
 
 
-def _difference(first: RunOfPage, run: RunOfPage) -> list[Any] | None:
-    """When the run parts from the first run of the page, and what happens then in each."""
+def difference(first: RunOfPage, run: RunOfPage) -> list[Any] | None:
+    """Return when a run diverges from the first one, and what each does then, this run first; None if it never does."""
     is_real, was_real = (bool(one.document["head"]["sampled"]) for one in (run, first))
     if is_real != was_real:
-        # Seen in other ways and by the wall clock, no two events are the same.
+        # Real Kafka is observed by samples and by its wall clock, so no two events can be equal.
         nodes = {True: "the nodes are Apache Kafka's own", False: "the nodes are Highwater's"}
         return [0, nodes[is_real], nodes[was_real]]
-    found = None if run is first else first_difference(first.tape.told(), run.tape.told())
+    found = None if run is first else first_difference(first.rows, run.rows)
     if found is None:
         return None
     there, here = (sentence or "the run has ended" for sentence in found.sentences)
-    return [min(at_us for at_us in found.at_us if at_us is not None), here, there]
+    times = [at_us for at_us in found.at_us if at_us is not None]
+    if there == here and len(set(times)) > 1:
+        there, here = (f"at {seconds(at_us)}, {there}" for at_us in times)
+    return [min(times), here, there]
 
 
 def _marks() -> list[list[str]]:
@@ -124,21 +146,24 @@ def _cut(player: str) -> tuple[str, str, str]:
 
 # -------------------------------------------------------------------------------------------------- moments and stories
 #
-# The decisive moment of a run, and the stories of the records that met a bad end.
+# The decisive moment of a run, and explanations of lost and missing records.
 
 ROWS_READ_MAX = 60_000
-"""Each story goes through the whole trace once: after so many events in all, no further stories."""
+"""Largest number of rows that all stories together may read. Each story reads the whole trace once."""
 STORIES_MAX = 24
+WAITS_MAX = 10
 
 _TELLING_SIGNS = ("lost", "truncated", "bad", "elected", "offline", "refused", "isr", "fault", "down", "ended")
-"""Signs of key moments: without a finding, the page opens on the first moment of the first sign that there is, since
-clients have sent something. Before that a live cluster elects its leaders, one broker after the other."""
+"""Signs of key events. A page without findings opens at the first event with the first of these signs that occurs.
+
+The search begins with the first record sent, because a live cluster elects the leaders of all partitions before.
+"""
 _OF_STEPS = ("fault", "down", "ended")
-"""Signs that tell of a step even before."""
+"""Signs of steps, which may also come before the first record."""
 
 
 def stories_of(rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> list[Explanation]:
-    """Why the records of the findings met their end, one story for each record, as many as there is time for."""
+    """Explain the records in the findings of a run, one story per record, up to a limit for all stories."""
     wanted: dict[str, None] = {}
     for anomaly in summary["anomalies"]:
         wanted.update(dict.fromkeys(anomaly["records"]))
@@ -149,16 +174,16 @@ def stories_of(rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> list[Exp
         try:
             stories.append(explain_record(rows, name))
         except RecordUnknown:
-            continue  # a finding about a name that no producer of this run has sent
+            continue  # No producer of this run has sent a record of this name.
     return stories
 
 
 SLOW_US = 1_000_000
-"""An ack that takes as long is a story, where a run has no other."""
+"""Microseconds without an ack from which a record has a story even if the run has no key event."""
 
 
 def slowest_story(rows: Sequence[TraceRow], tape: Tape) -> list[Explanation]:
-    """Of a run in which nothing happened but load: the record that waited longest for its ack. rows: all of the run"""
+    """Return the story of the slowest ack of a run without key events, or nothing if all acks were fast."""
     if any(sign and at_us > 0 for sign, at_us in zip(tape.key, tape.at_us, strict=True)):
         return []
     acks = [row.event for row in rows if isinstance(row.event, RecordAcked)]
@@ -169,7 +194,7 @@ def slowest_story(rows: Sequence[TraceRow], tape: Tape) -> list[Explanation]:
 
 
 def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[str, Any]) -> int:
-    """The place on the tape at which the page opens."""
+    """Return the index on the tape of the event at which the page opens."""
     for story in stories:
         places = [tape.places[one.seq] for one in story.moments if one.decisive and one.seq in tape.places]
         if places:
@@ -179,10 +204,11 @@ def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[
         if places:
             return places[-1]
     begun = _first(tape, RecordSent) or 0
+    partitions = tape.partitions_with_records()
     wanted = [*((sign, begun) for sign in _TELLING_SIGNS), *((sign, 0) for sign in _OF_STEPS)]
     for sign, since in wanted:
         for place in range(since, len(tape)):
-            if tape.key[place] == sign and tape.at_us[place] > 0:
+            if tape.key[place] == sign and tape.at_us[place] > 0 and tape.partition[place] in partitions:
                 return place
     for story in stories:
         places = [tape.places[one.seq] for one in story.moments if one.seq in tape.places]
@@ -198,7 +224,7 @@ def _first(tape: Tape, kind: type[TraceEvent]) -> int | None:
 
 
 def story_json(story: Explanation, tape: Tape) -> dict[str, Any]:
-    """A story with places on the tape instead of seqs."""
+    """Return a story as JSON, with indexes on the tape in place of sequence numbers."""
     document = story.as_json()
     return {
         "record": document["record"],
@@ -216,23 +242,16 @@ def story_json(story: Explanation, tape: Tape) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------------------------- the head
 #
-# The page's summary of a run: the cluster, the rules, and the verdict; and of a cluster that is running.
-
-
-def _label(summary: Mapping[str, Any]) -> str:
-    name = summary["variant"] or "as written"
-    if "cut_short" in summary:
-        name += f", cut short at {summary['cut_short']['at_s']:g} s"
-    return f"{name}, Kafka {summary['real_kafka']}" if "real_kafka" in summary else str(name)
+# The summary at the top of the page: the cluster, the rules, and the verdict if the run is over.
 
 
 def head(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The page's summary of a run before it plays: the cluster, the rules, and the verdict."""
+    """Return the page's summary of a finished run: the cluster, the rules, and the verdict."""
     return {
         "scenario": summary["scenario"],
-        "label": _label(summary),
         "title": summary["title"],
         "seed": summary["seed"],
+        "trace_sha256": summary.get("trace_sha256", ""),
         "era": played_by(summary),
         "live": bool(summary.get("live")),
         "sampled": f"sampled every {SAMPLE_MS} ms" if "real_kafka" in summary else "",
@@ -242,6 +261,7 @@ def head(summary: Mapping[str, Any]) -> dict[str, Any]:
             {key: anomaly[key] for key in ("kind", "sentence", "records", "partition")}
             for anomaly in summary["anomalies"]
         ],
+        "waits": _waits(summary),
         "lost": list(summary["records"]["lost"]),
         "lost_in_words": lost_words(summary["records"]["lost"], summary["records"]),
         "acked_and_lost": len(acked_of(summary["records"]["lost"], summary["records"])),
@@ -249,24 +269,66 @@ def head(summary: Mapping[str, Any]) -> dict[str, Any]:
         "acked": len(summary["records"]["acked"]),
         "sent": summary["records"]["sent"],
         "duplicated": list(summary["records"]["duplicated"]),
+        **_alerts(summary.get("dashboard")),
     }
 
 
+def _alerts(dashboard: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return when each usual alert would have fired, its longest true time, its `for`; and the first loss."""
+    if dashboard is None:
+        return {"alerts": [], "lost_us": None}
+    alerts = [
+        [
+            one["alert"],
+            one["fired_us"],
+            max((until - since for _, since, until in one["true"]), default=0),
+            one["for_us"],
+        ]
+        for one in dashboard["alerts"]
+    ]
+    return {"alerts": alerts, "lost_us": dashboard["lost_us"]}
+
+
+def _racks(scenario: Scenario | None) -> dict[str, str]:
+    return dict(scenario.cluster.racks) if scenario else {}
+
+
+def _waits(summary: Mapping[str, Any]) -> list[list[Any]]:
+    """Return the start and a text of the parts of the longest waits, in which clients wrote or read nothing.
+
+    A wait has one part for each cause. Parts shorter than 1 s are left out.
+    """
+    longest = sorted(summary.get("waits", ()), key=lambda wait: wait["from_us"] - wait["to_us"])[:WAITS_MAX]
+    return [
+        [
+            part["from_us"],
+            f"{wait['what'].capitalize()} of {wait['client']}, {wait['partition']}, {part['from_us'] / 1e6:.1f} s to "
+            f"{part['to_us'] / 1e6:.1f} s: {'; '.join(filter(None, (part['sentence'], part['advice'])))}.",
+        ]
+        for wait in sorted(longest, key=lambda wait: int(wait["from_us"]))
+        for part in wait["stretches"]
+        if part["to_us"] - part["from_us"] >= PATIENCE_US
+    ]
+
+
 def live_head(scenario: Scenario) -> dict[str, Any]:
-    """The same of a cluster that is running."""
+    """Return the page's summary of a running cluster, which has no verdict yet."""
     nothing: list[str] = []
     return {
         "scenario": scenario.id,
         "label": "running",
+        "racks": _racks(scenario),
         "title": scenario.title,
         "question": "",
         "seed": scenario.seed,
+        "trace_sha256": "",
         "era": scenario.profile,
         "live": True,
         "sampled": "",
         "built": settings_of({"setting": {**sizes_of(scenario), "acks": {}}}),
         "verdict": ["running"],
         "findings": nothing,
+        "waits": nothing,
         "lost": nothing,
         "lost_in_words": "",
         "acked_and_lost": 0,

@@ -1,4 +1,4 @@
-"""Names in a list, to which everything else refers by their places."""
+"""A list of names to which other data refers by index."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 NOTHING = -1
-"""Instead of a place."""
+"""The index that means "no name"."""
 
 
 class PlacesOfNames:
-    """Places of names in a list, in the order of their first use."""
+    """A list of names in the order of their first use, with the index of each."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -22,7 +22,7 @@ class PlacesOfNames:
         return NOTHING if name is None else self._places.get(name, NOTHING)
 
     def after(self, count: int) -> list[str]:
-        """All but the first `count`."""
+        """Return the names from index `count` on."""
         return list(islice(self._places, count, None))
 
     def __len__(self) -> int:

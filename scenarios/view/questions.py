@@ -1,155 +1,399 @@
-"""The page's questions before a decisive moment. Every answer is read from the trace."""
+"""The questions that the page asks before decisive moments. All answers are read from the trace.
+
+1. A question lists all steps between its moment and that of its answer, and is not asked if these are too many. It
+   mentions nothing else that the reader has not seen.
+2. An answer is shown only if it does not answer another question. `known` is the index on the tape at which the run
+   itself shows the answer.
+3. Options that earlier events have refuted are left out.
+4. No two questions have the same subject: of what is lost, only one asks.
+5. Steps, elections and cut logs are asked about first. A run with few of them also asks about what every cluster does:
+   how an ISR changes, when followers learn a high watermark, what becomes of a record.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
+from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.listening import Listener, on
 from replica.trace.ranges import format_record_names
 from replica.wording import duration
+from scenarios.language.spec import Scenario
 from scenarios.language.steps import AnswerFromTrace, ScenarioQuestion
+from scenarios.language.write.describe import unlabelled_sentence
 from scenarios.observe.view import ClusterView, PartitionView
 from scenarios.view.places import NOTHING
-from scenarios.view.tape import Tape
+from scenarios.view.tape import Tape, partition_name
+
+Answered = tuple[Sequence[str], str, str]
+"""The options, the correct option, and the reason."""
 
 QUESTIONS_MAX = 8
+FEW = 2
+"""Number of questions below which a run also asks about everyday events."""
+NO_BROKER = "no broker"
+_ENDS = {"kill": "be killed", "power_off": "lose its power", "died": "be killed from outside"}
+"""What will happen to a node, as text in a question, by the way in which it stopped."""
+STEPS_TOLD_MAX = 3
+"""Largest number of future steps with which a question is asked. A scenario's own questions have no such limit."""
+OF_STEPS = (trace.FaultBegan, trace.FaultEnded, trace.NodeStopped, trace.NodeStarted)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """before: the place on the tape that the page stops in front of; answer: place in options"""
+    """A question about a run.
+
+    Attributes:
+        before: index on the tape of the event before which the page asks.
+        answer: index of the correct option.
+        known: index on the tape of the event that shows the answer.
+        partition: index on the tape of the partition that it is about, NOTHING if it is about none.
+    """
 
     before: int
     ask: str
     options: tuple[str, ...]
     answer: int
     because: str
+    known: int
+    partition: int
 
     def as_json(self) -> list[Any]:
-        return [self.before, self.ask, list(self.options), self.answer, self.because]
+        return [self.before, self.ask, list(self.options), self.answer, self.because, self.known, self.partition]
 
 
 def questions_of(
-    rows: Sequence[TraceRow], tape: Tape, summary: Mapping[str, Any], own: Sequence[ScenarioQuestion] = ()
+    rows: Sequence[TraceRow], tape: Tape, summary: Mapping[str, Any], scenario: Scenario | None = None
 ) -> list[Question]:
-    """In the order of the run, at most QUESTIONS_MAX. own: those of the scenario, which come before the others"""
-    asker = _Asker(tape, tuple(summary["records"]["lost"]))
-    for question in own:
+    """Return the questions of a run in order, at most QUESTIONS_MAX. The scenario's own questions take precedence."""
+    asker = _Asker(tape, tuple(summary["records"]["lost"]), _Plan(rows, tape, scenario))
+    for question in scenario.questions if scenario else ():
         place, found = place_of(question, tape), answered(question, rows, summary)
         if place is not None and found is not None:
-            asker.ask_at(place, question.ask, *found)
+            asker.ask_of_scenario(place, question, found, rows)
     room = QUESTIONS_MAX - len(asker.found)
     asker.found, chosen = [], asker.found
     for row in rows:
         asker(row)
     chosen += sorted(asker.found, key=lambda question: question.before)[:room]
+    if len(chosen) < FEW:
+        everyday = _Everyday(tape, asker.plan, summary)
+        for row in rows:
+            everyday(row)
+        chosen += everyday.found
     return sorted(chosen, key=lambda question: question.before)
 
 
-class _Asker(Listener):
-    """Follows the run and asks before what a reader can work out."""
+class _Plan:
+    """The steps of the timeline, and the times at which they happened in this run."""
 
-    def __init__(self, tape: Tape, lost: tuple[str, ...]) -> None:
+    def __init__(self, rows: Sequence[TraceRow], tape: Tape, scenario: Scenario | None) -> None:
+        self._began = [
+            (row.at_us, tape.places.get(row.seq, NOTHING), row.event)
+            for row in rows
+            if isinstance(row.event, trace.FaultBegan)
+        ]
+        self._steps = {step.name: step for step in (scenario.timeline if scenario else ())}
+
+    def still_to_come(self, place: int, after_us: int, until_us: int) -> list[str] | None:
+        """Return the sentences of future steps, without the nodes that a selector will match.
+
+        Args:
+            place: index on the tape of an event. The reader has seen all events before it.
+
+        Returns:
+            None if there are such steps and the scenario cannot be read.
+        """
+        found: list[str] = []
+        targets = {event.fault: ", ".join(event.targets) for _, at, event in self._began if at < place}
+        timeline = list(self._steps.values())
+        for at_us, at, event in self._began:
+            if after_us <= at_us <= until_us and at >= place:
+                if event.fault not in self._steps:
+                    return None
+                sentence = unlabelled_sentence(self._steps[event.fault], timeline, targets)
+                found.append(f"{sentence} at {duration(at_us)}")
+        return found
+
+
+class _Questions(Listener):
+    """Base of the listeners that follow a run and ask about its events."""
+
+    def __init__(self, tape: Tape, plan: _Plan) -> None:
         self.tape = tape
-        self.lost = lost
+        self.plan = plan
         self.found: list[Question] = []
-        self.view = ClusterView((), ())
-        self._acked: dict[TopicPartition, dict[str, int]] = {}
-        self._has_asked_of_survival = False
+        self._of_steps = [tape.kinds.known(EVENT_NAMES[kind]) for kind in OF_STEPS]
+        self._partitions = tape.partitions_with_records()
 
     def __call__(self, row: TraceRow) -> None:
-        if getattr(row.event, "topic", None) not in INTERNAL_TOPICS:
+        if getattr(row.event, "topic", None) not in INTERNAL_TOPICS and self._place_of(row) in self._partitions:
             super().__call__(row)
+
+    def _place_of(self, row: TraceRow) -> int:
+        return self.tape.partitions.known(partition_name(row.event))
+
+    def _ask(self, row: TraceRow, ask: str, options: Sequence[str], answer: str, because: str) -> None:
+        """Add a question that the event of this row answers."""
+        place = self.tape.places.get(row.seq)
+        if place is not None:
+            self._put(self._before(place), ask, (options, answer, because), place, self._place_of(row))
+
+    def _put(self, place: int, ask: str, found: Answered, known: int, partition: int = NOTHING) -> None:
+        options, answer, because = found
+        distinct = tuple(dict.fromkeys(options))
+        if len(distinct) > 1:
+            self.found.append(Question(place, ask, distinct, distinct.index(answer), because, known, partition))
+
+    def _before(self, place: int) -> int:
+        """Return the index before which to ask: events of the same time would give the answer away, unlike a step."""
+        tape = self.tape
+        while place > 0 and tape.at_us[place - 1] == tape.at_us[place] and tape.kind[place - 1] not in self._of_steps:
+            place -= 1
+        return place
+
+
+class _Asker(_Questions):
+    """Listener that asks about steps, elections and cut logs."""
+
+    def __init__(self, tape: Tape, lost: tuple[str, ...], plan: _Plan) -> None:
+        super().__init__(tape, plan)
+        self.lost = lost
+        self.view = ClusterView((), ())
+        self.seen = ClusterView((), ())
+        """The state without the events of the current instant, which the reader has not seen when the page asks."""
+        self._instant: list[TraceRow] = []
+        self._acked: dict[TopicPartition, dict[str, int]] = {}
+        self._has_asked_of_survival = False
+        self._has_asked_of_keeping = False
+        self._following: dict[tuple[str, TopicPartition], trace.FollowingBegan] = {}
+        """How each follower began to follow, until its log changes."""
+
+    def __call__(self, row: TraceRow) -> None:
+        if self._instant and self._instant[-1].at_us != row.at_us:
+            for earlier in self._instant:
+                self.seen(earlier)
+            self._instant = []
+        super().__call__(row)
         self.view(row)
+        self._instant.append(row)
 
     @on(trace.RecordAcked)
     def _record_acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         self._acked.setdefault(TopicPartition(event.topic, event.partition), {})[event.record] = event.offset
 
-    def _ask(self, row: TraceRow, ask: str, options: Sequence[str], answer: str, because: str) -> None:
-        place = self.tape.places.get(row.seq)
-        if place is not None:
-            self.ask_at(place, ask, options, answer, because)
-
-    def ask_at(self, place: int, ask: str, options: Sequence[str], answer: str, because: str) -> None:
-        if len(set(options)) < 2:
+    def ask_of_scenario(
+        self, place: int, question: ScenarioQuestion, found: Answered, rows: Sequence[TraceRow]
+    ) -> None:
+        """Add a question that the scenario asks before the event at index `place`."""
+        options, answer, because = found
+        asked, before = question.answer_from, self._before(place)
+        until_us = self.tape.end_us if asked is None or asked.by_us is None else asked.by_us
+        to_come = self.plan.still_to_come(before, self.tape.at_us[place], until_us)
+        if to_come is None:
             return
-        while place > 0 and self.tape.at_us[place - 1] == self.tape.at_us[place]:
-            place -= 1  # Events of the same instant would give the answer away.
-        distinct = tuple(dict.fromkeys(options))
-        self.found.append(Question(place, ask, distinct, distinct.index(answer), because))
+        if asked is not None:
+            seen_us = self.tape.at_us[before - 1] if before else NOTHING
+            options = _not_refuted(asked, options, answer, [row for row in rows if row.at_us <= seen_us], bool(to_come))
+        known = bisect_right(self.tape.at_us, until_us) - 1
+        self._has_asked_of_survival |= asked is not None and asked.kind in ("fate", "number_of")
+        partition = self.tape.partitions.known(asked.of if asked else None)
+        self._put(before, _with_steps(question.ask, to_come), (options, answer, because), known, partition)
 
     @on(trace.NodeStopped)
     def _leader_dies(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        """Once a run: which of the acked records survive?"""
+        """Ask once per run which of the acked records will survive, when a leader dies."""
         for name, partition in self.view.partitions.items() if event.how != "stop" else ():
             replica = partition.replicas.get(event.node)
             acked = self._acked.get(name)
             if partition.leader != event.node or replica is None or not acked or self._has_asked_of_survival:
                 continue
             self._has_asked_of_survival = True
+            place = self.tape.places.get(row.seq)
+            to_come = self.plan.still_to_come(0, row.at_us + 1, self.tape.end_us)
+            if place is None or to_come is None or len(to_come) > STEPS_TOLD_MAX:
+                continue
             at_risk = [record for record, offset in acked.items() if offset >= replica.high_watermark]
             gone = [record for record in acked if record in self.lost]
-            options = ["all of them", "none of them"]
-            if at_risk and len(at_risk) < len(acked):
-                options.insert(1, f"all but {format_record_names(at_risk)}")
-            answer = "all of them"
-            if gone:
-                answer = "none of them" if len(gone) == len(acked) else f"all but {format_record_names(gone)}"
-            if answer not in options:
-                options.insert(1, answer)
+            # If no record is at risk, pretend that the latest one is.
+            thinkable = [[], at_risk or list(acked)[-1:], gone, list(acked)]
+            if any(end > min(acked.values()) for end in self._ends_of_followers(name, event.node)):
+                thinkable.pop()  # The reader has seen a follower copy some of them.
+            options = [_all_but(names, len(acked)) for names in sorted(thinkable, key=len)]
+            ends = _ENDS.get(event.how, "end")
             ask = (
-                f"{event.node}, the leader of {name}, is about to go down. Its LEO is {replica.log_end_offset}, its HW"
+                f"{event.node}, the leader of {name}, is about to {ends}. Its LEO is {replica.log_end_offset}, its HW"
                 f" {replica.high_watermark}. Which of the {len(acked)} acked records are in the log at the end?"
             )
             lasting = f"Lost at the end: {format_record_names(gone)}" if gone else "Every acked record is in the log"
-            self._ask(row, ask, options, answer, lasting)
+            asked, end = _with_steps(ask, to_come), len(self.tape) - 1
+            found = options, _all_but(gone, len(acked)), lasting
+            self._put(self._before(place), asked, found, end, self.tape.partitions.known(str(name)))
+
+    def _ends_of_followers(self, name: TopicPartition, leader: str) -> list[int]:
+        partition = self.seen.partitions.get(name)
+        replicas = partition.replicas if partition else {}
+        return [replica.log_end_offset for node, replica in replicas.items() if node != leader]
 
     @on(trace.LeaderElected)
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
-        partition = self.view.partitions.get(TopicPartition(event.topic, event.partition))
-        if partition is None:
-            return
-        ends = ", ".join(
-            f"{node} {replica.log_end_offset}" for node, replica in partition.replicas.items() if replica.open
-        )
-        ask = f"Who leads {event.topic}-{event.partition} next? ISR {{{', '.join(partition.isr)}}}" + (
-            f"; LEO: {ends}" if ends else ""
-        )
-        self._ask(row, ask, [*partition.assigned, "no broker"], event.broker or "no broker", event.sentence())
+        self._ask_who_leads(row, TopicPartition(event.topic, event.partition), event.broker)
 
     @on(trace.PartitionWentOffline)
     def _offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
-        partition = self.view.partitions.get(TopicPartition(event.topic, event.partition))
-        if partition is not None:
-            ask = f"Who leads {event.topic}-{event.partition} next? ISR {{{', '.join(partition.isr)}}}"
-            self._ask(row, ask, [*partition.assigned, "no broker"], "no broker", event.sentence())
+        self._ask_who_leads(row, TopicPartition(event.topic, event.partition), None)
+
+    def _ask_who_leads(self, row: TraceRow, name: TopicPartition, leader: str | None) -> None:
+        partition = self.seen.partitions.get(name)
+        if partition is None:
+            return
+        ends = [f"{node} {replica.log_end_offset}" for node, replica in partition.replicas.items() if replica.open]
+        ask = f"Who leads {name} next? ISR {{{', '.join(partition.isr)}}}" + (
+            f"; LEO: {', '.join(ends)}" if ends else ""
+        )
+        possible = [node for node in partition.assigned if node == leader or self.view.running(node)]
+        self._ask(row, ask, [*possible, NO_BROKER], leader or NO_BROKER, row.event.sentence())
+
+    @on(trace.FollowingBegan)
+    def _follows(self, row: TraceRow, event: trace.FollowingBegan) -> None:
+        self._following[event.node, TopicPartition(event.topic, event.partition)] = event
 
     @on(trace.LogTruncated)
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         before, after = event.previous_log_end_offset, event.log_end_offset
-        if before == after:
+        self._following.pop((event.node, TopicPartition(event.topic, event.partition)), None)
+        if before != after:
+            self._ask_of_log(row, event.leader_epoch, before, {after, event.previous_high_watermark, 0}, after)
+
+    @on(trace.BatchAppended)
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        """Ask once per run what happens to a log that is not cut. If only cuts were asked about, the reader would know.
+
+        Until KIP-101 a follower cut its log back to its high watermark, so it is asked about a log that is longer.
+        """
+        began = self._following.pop((event.node, TopicPartition(event.topic, event.partition)), None)
+        if began is None or self._has_asked_of_keeping or not 0 < began.high_watermark < began.log_end_offset:
             return
+        if began.log_end_offset == event.base_offset and began.leader_epoch > 0:
+            self._has_asked_of_keeping = True
+            end = began.log_end_offset
+            self._ask_of_log(row, began.leader_epoch, end, {began.high_watermark, 0}, end)
+
+    def _ask_of_log(self, row: TraceRow, epoch: int, before: int, cuts: set[int], after: int) -> None:
+        """Ask what happens to the log of a follower. `after` is where it ends then, one of `cuts` or `before`."""
+        event = row.event
+        assert isinstance(event, trace.LogTruncated | trace.BatchAppended)
+        words = {end: f"it cuts its log back to {end}" for end in sorted(cuts - {before})} | {
+            before: f"it keeps all {before}"
+        }
         name = f"{event.topic}-{event.partition}"
-        ends = sorted({after, event.previous_high_watermark, 0} - {before})
-        options = [f"it keeps all {before}", *(f"it cuts its log back to {end}" for end in ends)]
+        ask = f"{event.node} follows in epoch {epoch}, with LEO {before}. What happens to its log of {name}?"
+        self._ask(row, ask, list(words.values()), words[after], event.sentence())
+
+
+LAGS = ((10_000, "within 10 ms"), (100_000, "within 100 ms"), (1_000_000, "within a second"))
+LATER = "later than that"
+
+
+class _Everyday(_Questions):
+    """Listener that asks about events of any run, each kind once."""
+
+    def __init__(self, tape: Tape, plan: _Plan, summary: Mapping[str, Any]) -> None:
+        super().__init__(tape, plan)
+        self._view = ClusterView((), ())
+        self._summary = summary
+        records = summary["records"]
+        self._wanted = next((name for kind in ("lost", "missing", "failed") for name in records.get(kind, ())), None)
+        self._advanced: dict[TopicPartition, TraceRow] = {}
+        self._kinds: set[str] = set()
+
+    def __call__(self, row: TraceRow) -> None:
+        super().__call__(row)
+        self._view(row)
+
+    def _is_first(self, kind: str) -> bool:
+        is_first = kind not in self._kinds
+        self._kinds.add(kind)
+        return is_first
+
+    @on(trace.RecordSent)
+    def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
+        """Ask what becomes of the first record that is lost, missing or failed."""
+        place = self.tape.places.get(row.seq)
+        if event.record != self._wanted or place is None or not self._is_first("fate"):
+            return
+        to_come = self.plan.still_to_come(place, row.at_us, self.tape.end_us)
+        if to_come is not None and len(to_come) <= STEPS_TOLD_MAX:
+            found = _fate(AnswerFromTrace("fate", event.record), (), self._summary)
+            ask = f"{event.client} is about to send {event.record} with acks={_acks(event.acks)}. What becomes of it?"
+            self._put(place, _with_steps(ask, to_come), found, len(self.tape) - 1, self._place_of(row))
+
+    @on(trace.IsrCommitted)
+    def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        name = TopicPartition(event.topic, event.partition)
+        before, after = event.previous_isr, event.isr
+        if set(before) == set(after) or not row.at_us or not self._is_first("isr"):
+            return
+        partition = self._view.partitions.get(name)
+        assigned, leader = (partition.assigned, partition.leader) if partition else ((), None)
+        fewer = [tuple(node for node in before if node != one) for one in before if one != leader]
+        more = [(*before, one) for one in assigned if one not in before]
+        options = sorted(", ".join(sorted(isr)) for isr in (after, *fewer, *more))
+        ask = f"The ISR of {name} is {{{', '.join(before)}}}. It is about to change. Which brokers are in it then?"
+        self._ask(row, ask, options, ", ".join(sorted(after)), row.event.sentence())
+
+    @on(trace.HighWatermarkAdvanced)
+    def _advanced_on_leader(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
+        self._advanced.setdefault(TopicPartition(event.topic, event.partition), row)
+
+    @on(trace.HighWatermarkLearned)
+    def _learned(self, row: TraceRow, event: trace.HighWatermarkLearned) -> None:
+        """Ask how long a follower takes to learn a high watermark that its leader has shown."""
+        began = self._advanced.get(TopicPartition(event.topic, event.partition))
+        known = self.tape.places.get(row.seq)
+        if began is None or known is None or row.at_us == began.at_us:
+            return
+        leads = began.event
+        assert isinstance(leads, trace.HighWatermarkAdvanced)
+        if event.high_watermark < leads.high_watermark or not self._is_first("hw"):
+            return
+        place, lag_us = bisect_right(self.tape.at_us, began.at_us), row.at_us - began.at_us
+        to_come = self.plan.still_to_come(place, began.at_us + 1, row.at_us)
+        if to_come is None or len(to_come) > STEPS_TOLD_MAX:
+            return
         ask = (
-            f"{event.node} follows in epoch {event.leader_epoch}, with LEO {before}. What happens to its log of {name}?"
+            f"{leads.node}, the leader of {leads.name}, has moved its HW to {leads.high_watermark}. How soon does its"
+            f" follower {event.node} have this HW?"
         )
-        self._ask(row, ask, options, f"it cuts its log back to {after}", event.sentence())
+        answer = next((words for limit_us, words in LAGS if lag_us <= limit_us), LATER)
+        because = f"{event.sentence()}, {duration(lag_us)} later"
+        found = [*(words for _, words in LAGS), LATER], answer, because
+        self._put(place, _with_steps(ask, to_come), found, known, self._place_of(row))
+
+
+def _acks(acks: int) -> str:
+    return "all" if acks < 0 else str(acks)
+
+
+def _all_but(gone: Sequence[str], count: int) -> str:
+    """Return a text on how many of `count` acked records survive; `gone` has the names of the others."""
+    if not gone:
+        return "all of them"
+    return "none of them" if len(gone) == count else f"all but {format_record_names(gone)}"
+
+
+def _with_steps(ask: str, to_come: Sequence[str]) -> str:
+    return f"{ask} Still to come: {'; '.join(to_come)}." if to_come else ask
 
 
 # -------------------------------------------------------------------------------------------- questions of the scenario
 #
-# The scenario's own questions on the page of its run.
-
-Answered = tuple[list[str], str, str]
-"""(options, the right one, why)"""
+# The questions that a scenario file asks about its run.
 
 NONE = "none"
 _FATES = {
@@ -158,11 +402,11 @@ _FATES = {
     (False, True): "it is not acked, and in the log all the same",
     (False, False): "it is not acked, and not in the log",
 }
-"""By (acked, in the log)."""
+"""Sentences about a record, by (acked, in the log at the end)."""
 
 
 def place_of(question: ScenarioQuestion, tape: Tape) -> int | None:
-    """The place on the tape that the page stops in front of; None if the run has no such moment."""
+    """Return the index on the tape before which the page asks a question, or None if the run has no such moment."""
     kind = tape.kinds.known(question.before)
     for place, at_us in enumerate(tape.at_us):
         if question.at_us is not None and at_us >= question.at_us:
@@ -173,9 +417,9 @@ def place_of(question: ScenarioQuestion, tape: Tape) -> int | None:
 
 
 def answered(question: ScenarioQuestion, rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> Answered | None:
-    """None if the run does not answer it.
+    """Return the options and the answer of a question, or None if the run does not answer it.
 
-    A written answer is about the run that the file describes, so it counts only where the file's expectations held.
+    An answer in the file is about the described run, so it is used only if the file's expectations were met.
     """
     asked = question.answer_from
     found: Answered | None = None
@@ -194,7 +438,7 @@ def _moment(asked: AnswerFromTrace) -> str:
 
 
 def _states(asked: AnswerFromTrace, rows: Sequence[TraceRow]) -> Iterator[tuple[PartitionView, bool]]:
-    """The partition after each event, and whether that is at or before the moment of the answer."""
+    """Yield the partition after each event, and whether the event is early enough to count for the answer."""
     view = ClusterView((), ())
     for row in rows:
         view(row)
@@ -235,11 +479,11 @@ def _hw(asked: AnswerFromTrace, rows: Sequence[TraceRow], summary: Mapping[str, 
             found, end = replica.high_watermark, max(end, replica.log_end_offset)
     if found is None:
         return None
-    # The shortest and the longest log are the answers of a reader who guesses.
+    # A reader who guesses would choose the shortest or the longest log.
     return _numbers(found, end, found // 2), str(found), f"{_moment(asked)} the high watermark of {asked.of} is {found}"
 
 
-def _fate(asked: AnswerFromTrace, rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> Answered | None:
+def _fate(asked: AnswerFromTrace, rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> Answered:
     is_acked = asked.of in summary["records"]["acked"]
     is_there = any(asked.of in log for log in summary["logs"].values())
     answer = _FATES[is_acked, is_there]
@@ -247,9 +491,62 @@ def _fate(asked: AnswerFromTrace, rows: Sequence[TraceRow], summary: Mapping[str
 
 
 def _number_of(asked: AnswerFromTrace, rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> Answered | None:
-    count = len(summary["records"].get(asked.of, ()))  # Of expired ones a run says something only if it has some.
+    count = len(summary["records"].get(asked.of, ()))  # A summary has expired records only if there are any.
     sent = int(summary["records"]["sent"])
     return _numbers(count, sent, max(1, count // 2)), str(count), f"{count} of {sent} records are {asked.of}"
+
+
+def _not_refuted(
+    asked: AnswerFromTrace, options: Sequence[str], answer: str, seen: Sequence[TraceRow], more_is_to_come: bool
+) -> list[str]:
+    """Return the options that are still possible after the events that the reader has seen.
+
+    Args:
+        more_is_to_come: True if steps follow, which may start a broker.
+    """
+    refuted: set[str] = set()
+    if asked.kind == "fate":
+        told = {type(row.event) for row in seen if getattr(row.event, "record", None) == asked.of}
+        is_acked = trace.RecordAcked in told
+        refuted = {
+            text
+            for (acked, _), text in _FATES.items()
+            if (is_acked or trace.RecordFailed in told) and acked != is_acked
+        }
+    elif asked.kind == "number_of" and asked.of in _COUNTED:
+        least = len({row.event.record for row in seen if isinstance(row.event, _COUNTED[asked.of])})
+        options = _at_least(least, options, answer)
+    elif asked.kind in ("leader", "isr") and not more_is_to_come:
+        view = ClusterView((), ())
+        for row in seen:
+            view(row)
+        down = {node for node in view.brokers if not view.running(node)}
+        current = next((one for name, one in view.partitions.items() if str(name) == asked.of), None)
+        stays = set(current.isr) if current is not None and asked.kind == "isr" else set()
+        refuted = {option for option in options if down & ({*option.split(", ")} - stays)}
+    elif asked.kind == "hw":
+        least = max((row.event.high_watermark for row in seen if _advances(row.event, asked.of)), default=0)
+        options = _at_least(least, options, answer)
+    return [option for option in options if option == answer or option not in refuted]
+
+
+def _at_least(least: int, options: Sequence[str], answer: str) -> list[str]:
+    """Raise numbers below `least`, which the reader has seen to be too small, to `least`, except for the answer."""
+    return list(dict.fromkeys(option if option == answer else str(max(int(option), least)) for option in options))
+
+
+def _advances(event: trace.TraceEvent, partition: str) -> TypeGuard[trace.HighWatermarkAdvanced]:
+    return (
+        isinstance(event, trace.HighWatermarkAdvanced)
+        and str(TopicPartition(event.topic, event.partition)) == partition
+    )
+
+
+_COUNTED: Mapping[str, type[trace.RecordAcked] | type[trace.RecordFailed]] = {
+    "acked": trace.RecordAcked,
+    "failed": trace.RecordFailed,
+}
+"""The event of each outcome. The number of records with such an event can only grow during a run."""
 
 
 def _numbers(*values: int) -> list[str]:

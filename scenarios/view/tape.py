@@ -1,7 +1,7 @@
-"""A trace as the page plays it: the events, one sentence each, and the state of the cluster after each.
+"""The data of a page, called the tape: the events of a trace with a sentence each, and their changes of the state.
 
-The page computes no rule of Kafka: after each event it sets what the event has changed. All changes come from
-`ClusterView`, which the runner's checker reads too.
+The page implements no rule of Kafka: after each event it applies the changes of that event. They are computed from
+`ClusterView`, which the invariant checker uses too.
 """
 
 from __future__ import annotations
@@ -15,24 +15,27 @@ from replica.trace import events as trace
 from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.listening import Listener, on
 from replica.trace.signs import mark_places
+from replica.wording import set_of
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
-from scenarios.observe.differences import ToldEvent
+from scenarios.observe.differences import AT_THE_END
 from scenarios.observe.story import Story, is_internal
 from scenarios.observe.view import ClusterView, PartitionView
 from scenarios.view.coordinators import CoordinatorChanges, CoordinatorNames
 from scenarios.view.places import NOTHING, PlacesOfNames
-from scenarios.view.sentences import sentence_of
 
 EVENTS_MAX = 60_000
-"""A page with more events opens too slowly: those that change nothing are left out first, and the page says so."""
+"""Largest number of events of a page, so that it opens fast.
+
+Events that change nothing are left out first, and the page says so.
+"""
 EVERY_EVENT = 1 << 60
-"""Instead of `EVENTS_MAX`, where nothing may be left out."""
+"""Value for `EVENTS_MAX` with which no event is left out."""
 
 BATCHES_IN_FLIGHT_MAX = 2_000
-"""Batches whose records' names a tape takes over from the one before."""
+"""Number of batches in flight whose record names a new tape copies from the previous one."""
 
 QUIET = (trace.FollowerFetched, trace.RecordsSent, trace.RequestCompleted, trace.HighWatermarkLearned)
-"""Left out first; their changes come with the next event that stays."""
+"""Events that are left out first. Their changes are applied with the next event that is kept."""
 FREQUENT = (
     trace.RecordSent,
     trace.BatchSent,
@@ -46,18 +49,11 @@ FREQUENT = (
     trace.TransactionMarkerWritten,
     trace.LastStableOffsetMoved,
     trace.OffsetCommitted,
+    trace.ShareRecordRead,
+    trace.ShareRecordsAcquired,
+    trace.ShareRecordsSettled,
 )
-"""Left out next."""
-_AT_THE_END = (
-    trace.LogEntryFound,
-    trace.AbortedBatchFound,
-    trace.OpenBatchFound,
-    trace.ReplicaFound,
-    trace.OutputPromised,
-    trace.EventsLeftOut,
-)
-"""Look-ups after the end of the run, which are not part of it."""
-
+"""Events that are left out if there are still too many."""
 _MESSAGE_ARRIVES = (
     trace.BatchAppended,
     trace.ProduceRefused,
@@ -72,10 +68,13 @@ _MESSAGE_ARRIVES = (
     trace.FollowingBegan,
     trace.LogTruncated,
 )
-"""Events at the end of a message: a cause at another node is where it left."""
+"""Events that the arrival of a message can cause.
+
+If such an event has a cause at another node, the message left there.
+"""
 
 FETCH_FLIGHT_MAX_US = 500_000
-"""A fetch that follows from something older is a new one, sent when the one before had waited in vain."""
+"""Longest flight of a fetch. An older cause belongs to an earlier request that got no answer."""
 
 _TOUCH_ALL = (
     trace.NodeStarted,
@@ -86,10 +85,10 @@ _TOUCH_ALL = (
     trace.FaultBegan,
     trace.FaultEnded,
 )
-"""Events that can change what is known of every partition, or of nodes they do not name."""
+"""Events that can change the state of all partitions, or of nodes that they do not name."""
 
 SENT, ACKED, HANDED_OVER, FAILED, RETRIED = range(5)
-"""A producer's knowledge of a record, as the page shows it."""
+"""The states of a record at its producer, as the page shows them."""
 _KNOWN_BY_PRODUCER: dict[type[trace.TraceEvent], int] = {
     trace.RecordSent: SENT,
     trace.RecordAcked: ACKED,
@@ -102,7 +101,7 @@ DOWN, RUNNING, PAUSED = range(3)
 
 @dataclass(slots=True)
 class FaultSpan:
-    """A fault while it is in force. until_us None: it is never undone"""
+    """A fault and the time in which it is in force. `until_us` is None if it never ends."""
 
     verb: str
     text: str
@@ -116,13 +115,17 @@ class FaultSpan:
 
 @dataclass(slots=True)
 class Tape:
-    """The page's data, in lists with one item for each event. places: the seq of an event -> its place in the lists"""
+    """The page's data, as lists with one item per event.
+
+    Attributes:
+        places: index in the lists by the sequence number of an event.
+    """
 
     nodes: PlacesOfNames = field(default_factory=PlacesOfNames)
     roles: dict[str, str] = field(default_factory=dict)
-    """of the nodes that have started"""
+    """The roles of the nodes that have started."""
     brokers: dict[str, None] = field(default_factory=dict)
-    """those that have started, and those with a replica"""
+    """Brokers that have started or have a replica."""
     partitions: PlacesOfNames = field(default_factory=PlacesOfNames)
     records: PlacesOfNames = field(default_factory=PlacesOfNames)
     texts: PlacesOfNames = field(default_factory=PlacesOfNames)
@@ -134,9 +137,11 @@ class Tape:
     partition: list[int] = field(default_factory=list)
     text: list[int] = field(default_factory=list)
     sender: list[int] = field(default_factory=list)
-    """place of the event at another node that this one follows from: a message went between them"""
+    """Index of the event at another node that sent the message that caused this event, else NOTHING."""
     key: list[str] = field(default_factory=list)
-    """name of the sign of a key moment, else empty"""
+    """Name of the sign of a key event, else ""."""
+    short: list[int] = field(default_factory=list)
+    """Index in `texts` of the short description of a key event, else NOTHING."""
     changes: list[list[list[Any]]] = field(default_factory=list)
     coordinators: CoordinatorNames = field(default_factory=CoordinatorNames)
     places: dict[int, int] = field(default_factory=dict)
@@ -146,17 +151,14 @@ class Tape:
     def __len__(self) -> int:
         return len(self.at_us)
 
-    def told(self) -> list[ToldEvent]:
-        """The events of the story, without what names the run or begins every run."""
-        nodes, kinds, texts = map(list, (self.nodes, self.kinds, self.texts))
-        return [
-            ToldEvent(at_us, nodes[node] if node != NOTHING else "", texts[text])
-            for at_us, kind, node, text in zip(self.at_us, self.kind, self.node, self.text, strict=True)
-            if kinds[kind] not in ("run_started", "node_started")
-        ]
+    def partitions_with_records(self) -> set[int]:
+        """Return the indexes of the partitions that records were sent to, or of all if there are none; and NOTHING."""
+        at = {"append": 1, "record": 4}
+        found = {change[at[change[0]]] for changes in self.changes for change in changes if change[0] in at}
+        return {NOTHING, *(found - {NOTHING} or range(len(self.partitions)))}
 
     def nodes_as_json(self) -> dict[str, Any]:
-        """brokers: in their order, the node of each and the place of its mark"""
+        """Return the nodes and, for each broker, the index of its node and of its mark."""
         return {
             "nodes": [[name, self.roles.get(name, "")] for name in self.nodes],
             "brokers": [[self.nodes.place(name), mark] for name, mark in mark_places(self.brokers).items()],
@@ -178,6 +180,7 @@ class Tape:
             "text": self.text,
             "sender": self.sender,
             "key": self.key,
+            "short": self.short,
             "changes": self.changes,
             "left_out": self.left_out,
             "end_us": self.end_us,
@@ -189,8 +192,8 @@ def _differences(values: Sequence[int]) -> list[int]:
 
 
 def record_tape(rows: Sequence[TraceRow], events_max: int = EVENTS_MAX) -> Tape:
-    """The tape of a whole trace in seq order."""
-    shown = [row for row in rows if not isinstance(row.event, _AT_THE_END)]
+    """Return the tape of a whole trace. `rows` are in the order of their sequence numbers."""
+    shown = [row for row in rows if not isinstance(row.event, AT_THE_END)]
     dropped: tuple[type[trace.TraceEvent], ...] = ()
     for more in (QUIET, FREQUENT):
         if sum(not isinstance(row.event, dropped) for row in shown) > events_max:
@@ -202,7 +205,12 @@ def record_tape(rows: Sequence[TraceRow], events_max: int = EVENTS_MAX) -> Tape:
 
 
 class TapeRecorder(Listener):
-    """Puts one event after the other on the tape. view: before the first of them; dropped: kinds to leave out"""
+    """Listener that records events on a tape.
+
+    Args:
+        view: the state of the cluster before the first event.
+        dropped: types of events to leave out.
+    """
 
     def __init__(self, view: ClusterView, dropped: tuple[type[trace.TraceEvent], ...]) -> None:
         self.tape = Tape()
@@ -212,7 +220,7 @@ class TapeRecorder(Listener):
         self._names_by_crc: dict[tuple[str, int, int], tuple[str, ...]] = {}
         self._actors: dict[int, str] = {}
         self._held: dict[int, int] = {}
-        """events of messages that a fault has held back, or let go on -> the event that sent them"""
+        """The `seq` of an event of a message that a fault held back or released, to that of the sending event."""
         self._faults: dict[str, FaultSpan] = {}
         self._replicas: dict[tuple[TopicPartition, str], list[Any]] = {}
         self._standings: dict[TopicPartition, list[Any]] = {}
@@ -220,7 +228,7 @@ class TapeRecorder(Listener):
         tape = self.tape
         self._coordinators = CoordinatorChanges(tape.coordinators, tape.nodes, tape.partitions)
         self._waiting: list[list[Any]] = []
-        """changes of events that were left out"""
+        """Changes of events that were left out."""
 
     def __call__(self, row: TraceRow) -> None:
         event = row.event
@@ -236,14 +244,16 @@ class TapeRecorder(Listener):
         if isinstance(event, self.dropped) and line is None:
             self.tape.left_out += 1
             return
-        text = line.text if line else sentence_of(event, self._records(event))
+        text = line.text if line else self._sentence(event)
         if line is None and isinstance(event, trace.FaultBegan | trace.FaultEnded) and self._is_told(row, event):
             return
         self._put(row, line.sign if line else "", text)
 
     def _is_told(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded) -> bool:
-        """Whether another event has said it at this moment: a node that is killed, or the step that ended the fault.
-        What the step has changed goes there, too."""
+        """Return True if another event at this time describes the fault, such as a node's stop or the ending step.
+
+        The changes of this event are then added to those of the other event.
+        """
         place = self._told_at(row, event)
         if place == NOTHING:
             return False
@@ -266,14 +276,14 @@ class TapeRecorder(Listener):
         return NOTHING
 
     def take_over(self, before: TapeRecorder) -> None:
-        """Begin where another has stopped: with the state of the cluster, its nodes, and the faults in force."""
+        """Start with the state at the end of another tape: the cluster, its nodes, and the faults in force."""
         for name in before.tape.roles:
             self.tape.nodes.place(name)
         self.tape.roles, self.tape.brokers = before.tape.roles, before.tape.brokers
         self._faults = before._faults
         self.tape.faults = list(before._faults.values())
         self._names_by_crc = dict(list(before._names_by_crc.items())[-BATCHES_IN_FLIGHT_MAX:])
-        # A node that is not running has stopped, if it ever started: the page shows the two apart.
+        # The page distinguishes nodes that have stopped from nodes that have never started.
         self._waiting += [["node", self.tape.nodes.place(name), DOWN] for name in before.tape.roles]
         self._look_at_all(self._waiting)
         self._waiting += self._coordinators.take_over(before._coordinators)
@@ -295,15 +305,16 @@ class TapeRecorder(Listener):
         tape.at_us.append(row.at_us)
         tape.kind.append(tape.kinds.place(EVENT_NAMES[type(event)]))
         tape.node.append(tape.nodes.place(actor))
-        tape.partition.append(tape.partitions.known(_partition_name(event)))
+        tape.partition.append(tape.partitions.known(partition_name(event)))
         tape.text.append(tape.texts.place(text))
         tape.sender.append(self._sender(row, actor))
         tape.key.append(sign)
+        tape.short.append(tape.texts.place(_few_words(event, sign)) if sign else NOTHING)
         tape.changes.append(self._waiting)
         self._waiting = []
 
     def _sender(self, row: TraceRow, actor: str | None) -> int:
-        """The latest cause that is an event of another node, if a message leads from there to this event."""
+        """Return the index of the event at another node whose message caused this event, else NOTHING."""
         if not isinstance(row.event, _MESSAGE_ARRIVES):
             return NOTHING
         for cause in (self._held.get(cause, cause) for cause in reversed(row.causes)):
@@ -317,7 +328,7 @@ class TapeRecorder(Listener):
             return place if flight_us > 0 else NOTHING
         return NOTHING
 
-    # ------------------------------------------------ what sentences need: names of batches, roles, faults in force
+    # ----------------------------------------------------- state for the sentences: batch names, roles, faults in force
 
     @on(trace.BatchSent)
     def _batch_sent(self, row: TraceRow, event: trace.BatchSent) -> None:
@@ -337,7 +348,7 @@ class TapeRecorder(Listener):
 
     @on(trace.PartitionCreated)
     def _partition_created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
-        self.tape.partitions.place(_partition_name(event))
+        self.tape.partitions.place(partition_name(event))
 
     @on(trace.FaultBegan)
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
@@ -350,16 +361,15 @@ class TapeRecorder(Listener):
         if event.fault in self._faults:
             self._faults.pop(event.fault).until_us = row.at_us
 
-    def _records(self, event: trace.TraceEvent) -> tuple[str, ...]:
-        if isinstance(event, trace.BatchSent | trace.BatchRefused):
-            return event.records
-        if isinstance(event, trace.BatchAppended):
-            return self._names_by_crc.get((event.topic, event.partition, event.crc), ())
-        return ()
+    def _sentence(self, event: trace.TraceEvent) -> str:
+        return event.sentence(self._records(event)) if isinstance(event, trace.BatchAppended) else event.sentence()
+
+    def _records(self, event: trace.BatchAppended) -> tuple[str, ...]:
+        return self._names_by_crc.get((event.topic, event.partition, event.crc), ())
 
     # ---------------------------------------------------------------------------------------------------- changes
     #
-    # Each is a list that begins with the name of its kind. They come behind the notes above.
+    # Each change is a list that begins with the name of its kind. These handlers run after the handlers above.
 
     @on(trace.TraceEvent)
     def _look(self, row: TraceRow, event: trace.TraceEvent) -> None:
@@ -420,12 +430,12 @@ class TapeRecorder(Listener):
 
     @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        place = self.tape.partitions.place(_partition_name(event))
+        place = self.tape.partitions.place(partition_name(event))
         count = event.last_offset - event.base_offset + 1
         names = self._records(event)
         records = [self.tape.records.place(name) for name in names] if len(names) == count else [NOTHING] * count
         change = ["append", place, self.tape.nodes.place(event.node), event.base_offset, event.leader_epoch, records]
-        # Of a producer with a transactional.id, all batches are in transactions; the page shows how these end.
+        # All batches of a producer with a transactional.id are in transactions. The page shows how these end.
         if self._coordinators.is_transactional(event.producer_id):
             change.append(event.producer_id)
         self._waiting.append(change)
@@ -440,29 +450,73 @@ class TapeRecorder(Listener):
             self._record_stands(event, name, RETRIED)
 
     def _record_stands(self, event: Any, name: str, known: int) -> None:
-        place = self.tape.partitions.place(_partition_name(event))
+        place = self.tape.partitions.place(partition_name(event))
         record, client = self.tape.records.place(name), self.tape.nodes.place(event.client)
         self._waiting.append(["record", record, known, client, place])
 
     @on(trace.RecordRead)
     def _record_read(self, row: TraceRow, event: trace.RecordRead) -> None:
-        place, client = self.tape.partitions.place(_partition_name(event)), self.tape.nodes.place(event.client)
+        place, client = self.tape.partitions.place(partition_name(event)), self.tape.nodes.place(event.client)
         self._waiting.append(["read", client, place, event.offset + 1, self.tape.records.place(event.record)])
 
     @on(trace.PositionReset)
     def _position_reset(self, row: TraceRow, event: trace.PositionReset) -> None:
-        place, client = self.tape.partitions.place(_partition_name(event)), self.tape.nodes.place(event.client)
+        place, client = self.tape.partitions.place(partition_name(event)), self.tape.nodes.place(event.client)
         self._waiting.append(["read", client, place, event.offset, NOTHING])
 
 
+_FEW_WORDS: dict[type[trace.TraceEvent], str] = {
+    trace.ResponseInjected: "on demand",
+    trace.NodeStopped: "{0.node} down",
+    trace.NodeStarted: "{0.node} starts",
+    trace.LeaderElected: "{0.broker} elected",
+    trace.LogTruncated: "{0.node} truncates",
+    trace.BrokerFenced: "{0.broker} fenced",
+    trace.PartitionWentOffline: "no leader",
+    trace.FaultEnded: "undone",
+    trace.TransactionsLoaded: "{0.node} coordinates",
+    trace.TransactionMarkerWritten: "marker",
+    trace.BatchAppended: "late batch",
+    trace.TransactionFailed: "{0.client} fails",
+    trace.TransactionStateChanged: "{0.transactional_id} {0.state}",
+    trace.GroupRebalanced: "rebalanced",
+    trace.GroupMemberLeft: "member gone",
+    trace.ShareMemberLeft: "member gone",
+    trace.ShareStatesLoaded: "{0.node} coordinates",
+    trace.SharePartitionLoaded: "{0.node} serves {0.group}",
+    trace.ShareRecordsAcquired: "delivery {0.delivery_count}",
+    trace.ShareRecordsSettled: "{0.state}",
+    trace.ShareAcknowledgementFailed: "not acknowledged",
+    trace.GroupsLoaded: "{0.node} coordinates",
+    trace.LastStableOffsetMoved: "LSO",
+    trace.ProduceRefused: "refused",
+    trace.DataLost: "{0.node} loses data",
+    trace.ElectionRefused: "no election",
+    trace.IsrRejected: "ISR refused",
+}
+
+
+def _few_words(event: trace.TraceEvent, sign: str) -> str:
+    """Return a description of a key event in two or three words."""
+    match event:
+        case trace.IsrCommitted():
+            return f"ISR {set_of(event.isr)}"
+        case trace.ElrCommitted():
+            return f"ELR {set_of(event.elr)}"
+        case trace.FaultBegan():
+            return "undone" if sign == "undone" else "fault"
+        case trace.LeaderElected(broker=None):
+            return "no leader"
+    return _FEW_WORDS.get(type(event), EVENT_NAMES[type(event)].replace("_", " ")).format(event)
+
+
 def _actor(event: trace.TraceEvent) -> str | None:
-    """The node or the client that states the event."""
     found: str | None = getattr(event, "node", None) or getattr(event, "client", None)
     return found
 
 
-def _partition_name(event: trace.TraceEvent) -> str | None:
-    """None also for a record whose producer has no metadata yet to choose its partition by."""
+def partition_name(event: trace.TraceEvent) -> str | None:
+    """Return the name of the event's partition; None if it has none, or if a producer has not chosen one yet."""
     topic: str | None = getattr(event, "topic", None)
     number: int | None = getattr(event, "partition", None)
     return None if topic is None or number is None or number < 0 else f"{topic}-{number}"

@@ -46,6 +46,7 @@ def changes_of(document: dict[str, Any], kind: str) -> list[list[Any]]:
     return [change[1:] for changes in document["changes"] for change in changes if change[0] == kind]
 
 
+@pytest.mark.soak
 def test_the_tape_has_every_state_marker_and_step_of_the_last_stable_offset(held_up: Path) -> None:
     rows = list(read_rows(held_up / "trace"))
     document = record_tape(rows).as_json()
@@ -144,7 +145,7 @@ def test_a_tape_of_a_running_cluster_goes_on_with_open_transactions_and_groups(h
     script = GroupScript()
     script.joined("m1")
     script.rebalanced(1, "range", m1=("t-0",))
-    live = LiveTape(events_max=100)
+    live = LiveTape({}, events_max=100)
     for row in [*script.rows, *rows]:
         live(row)
     part = live.part(PageProgress())
@@ -168,6 +169,7 @@ def count(shown: Driven, selector: str) -> int:
     return shown.page.locator(selector).count()
 
 
+@pytest.mark.soak
 @needs_chromium
 def test_a_reader_sees_why_committed_records_wait(browser: Browser, held_up: Path, tmp_path: Path) -> None:
     page = write_page([held_up], tmp_path / "page.html")
@@ -195,6 +197,7 @@ def describe(shown: Driven) -> str:
     return drawn(shown, "p[role=status]")
 
 
+@pytest.mark.soak
 @needs_chromium
 def test_a_page_without_transactions_has_nothing_of_them(browser: Browser, tmp_path: Path) -> None:
     page = write_page([play("acks1-leader-kill", tmp_path)], tmp_path / "page.html")
@@ -205,6 +208,7 @@ def test_a_page_without_transactions_has_nothing_of_them(browser: Browser, tmp_p
         assert "coordinators" not in shown.text("dialog")
 
 
+@pytest.mark.soak
 @needs_chromium
 def test_a_member_that_is_frozen_is_drawn_as_one_that_does_not_read(browser: Browser, tmp_path: Path) -> None:
     scenario = load_file(find_scenario("group-one-stalls")).variants["consumer"]
@@ -218,6 +222,7 @@ def test_a_member_that_is_frozen_is_drawn_as_one_that_does_not_read(browser: Bro
         assert "t-0: m1 is to read it, and is frozen, for 8.537 s, 20.000 to 28.537 s" in spans
 
 
+@pytest.mark.soak
 @needs_chromium
 def test_a_producer_that_is_frozen_or_dead_is_drawn_as_a_broker_is(browser: Browser, tmp_path: Path) -> None:
     page = write_page([play("txn-zombie", tmp_path)], tmp_path / "page.html")
@@ -258,6 +263,7 @@ def hostile_run(held_up: Path, runs_dir: Path) -> Path:
     return run_dir
 
 
+@pytest.mark.soak
 @needs_chromium
 def test_names_of_transactions_and_groups_are_text(browser: Browser, held_up: Path, tmp_path: Path) -> None:
     page = write_page([hostile_run(held_up, tmp_path)], tmp_path / "page.html")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from test_tape import play, replicas_at_the_end
 
+from replica.ids import TopicPartition
 from scenarios.view.live_tape import PART_EVENTS_MAX, LiveTape, PageProgress
 from scenarios.view.tape import Tape, record_tape
 
@@ -35,7 +36,7 @@ def as_tape(found: dict[str, Any]) -> Tape:
 @pytest.mark.parametrize("events_max", [10_000, 60])
 def test_parts_lead_to_the_state_of_the_cluster(events_max: int, tmp_path: Path) -> None:
     rows, _ = play("elr-exhausted", tmp_path)
-    live = LiveTape(events_max)
+    live = LiveTape({}, events_max)
     found: dict[str, Any] = {}
     early, late = PageProgress(), PageProgress()
     longest = tapes = 0
@@ -54,3 +55,15 @@ def test_parts_lead_to_the_state_of_the_cluster(events_max: int, tmp_path: Path)
     expected = replicas_at_the_end(record_tape(rows))
     assert replicas_at_the_end(as_tape(found)) == expected
     assert all(len(found[name]) == len(found["at"]) for name in LISTS) and len(found["at"]) < PART_EVENTS_MAX
+
+
+def test_a_part_names_what_is_gone_when_that_has_changed() -> None:
+    gone: dict[TopicPartition, list[str]] = {}
+    live, page = LiveTape(gone), PageProgress()
+    assert live.part(page)["lost"] == [], "a page that was connected before may have others"
+    gone[TopicPartition("t", 0)] = ["r1", "r2"]
+    part = live.part(page)
+    assert (part["gone"], part["lost"]) == (2, ["r1", "r2"])
+    assert "lost" not in live.part(page)
+    gone.clear()
+    assert live.part(page)["lost"] == []

@@ -20,6 +20,7 @@ from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
 from tests.browser import needs_chromium
 from tests.driven import driven
+from tests.soak import one_in
 
 ROOM = Path(__file__).parents[3] / "scenarios" / "view"
 PLAYER = (ROOM / "player.html").read_text(encoding="utf-8")
@@ -47,6 +48,7 @@ def three_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [run_of("acks1-leader-kill", folder, variant) for variant in (None, "acks-all", "acks-0")]
 
 
+@pytest.mark.soak
 def test_the_same_runs_make_the_same_page(three_runs: list[Path], tmp_path: Path) -> None:
     first = write_page(three_runs, tmp_path / "1.html").read_bytes()
     assert write_page(three_runs, tmp_path / "2.html").read_bytes() == first
@@ -69,7 +71,7 @@ def check_in_browser(browser: Browser, page: Path, run_dir: Path) -> None:
     for node in shown.assigned:
         replica = shown.replicas[node]
         ends = f"LEO {replica.log_end_offset}, HW {replica.high_watermark}."
-        assert re.search(rf"\b{re.escape(node)} is [^.]*{re.escape(ends)}", said), (node, ends, said)
+        assert re.search(rf"\b{re.escape(node)}(, rack \S+)? is [^.]*{re.escape(ends)}", said), (node, ends, said)
 
 
 @needs_chromium
@@ -79,7 +81,7 @@ def test_the_page_draws_the_run(browser: Browser, three_runs: list[Path], tmp_pa
 
 @needs_chromium
 @pytest.mark.soak
-@pytest.mark.parametrize("name", list(bundled()))
+@pytest.mark.parametrize("name", one_in(8, bundled(), pytest.mark.night))
 def test_the_page_draws_every_bundled_run(browser: Browser, name: str, tmp_path: Path) -> None:
     run_dir = run_of(name, tmp_path)
     check_in_browser(browser, write_page([run_dir], tmp_path / "page.html"), run_dir)
@@ -89,7 +91,7 @@ def test_the_page_holds_its_runs_and_nothing_to_run_but_its_own_script(three_run
     page = write_page(three_runs, tmp_path / "page.html").read_text(encoding="utf-8")
     (packed,) = re.findall(r'<script type="application/octet-stream" id="data">([A-Za-z0-9+/=]+)</script>', page)
     runs = json.loads(gzip.decompress(b64decode(packed)))["runs"]
-    assert [run["head"]["label"] for run in runs] == ["as written", "acks-all", "acks-0"]
+    assert [run["head"]["label"] for run in runs] == ["acks=1", "acks=all", "acks=0"]
     assert len(re.findall("<script", page)) == 2
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ from replica.trace.events import BatchAppended, RecordSent, TraceRow
 from scenarios.explain.kept_outcomes import KeptOutcome
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
+from scenarios.language.steps import At
+from scenarios.language.verbs.process import Kill
 from scenarios.observe.trace_writer import read_rows
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
-from scenarios.view.page import decisive_place, run_of_page
+from scenarios.view.page import decisive_place, difference, run_of_page
+from scenarios.view.places import NOTHING
 from scenarios.view.tape import Tape, record_tape
 
 Played = tuple[list[TraceRow], dict[str, Any]]
@@ -45,6 +49,7 @@ def replicas_at_the_end(tape: Tape) -> dict[tuple[str, str], list[Any]]:
     return found
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "name", ["acks1-leader-kill", "reassign-target-dies", "kip101-replica-divergence", "elr-exhausted"]
 )
@@ -102,13 +107,21 @@ def test_a_message_goes_from_another_node_and_takes_time(killed: Played) -> None
     )
 
 
+def test_key_moments_are_named_in_a_few_words(tmp_path: Path) -> None:
+    tape = record_tape(play("acks1-leader-kill", tmp_path)[0])
+    texts = list(tape.texts)
+    named = [texts[short] for short, sign in zip(tape.short, tape.key, strict=True) if sign]
+    assert [one for one in named if one != "b1 fenced"][:4] == ["fault", "b1 down", "b2 elected", "ISR {b2, b3}"]
+    assert all(short == NOTHING for short, sign in zip(tape.short, tape.key, strict=True) if not sign)
+
+
 def test_a_message_that_was_held_back_comes_from_where_it_was_sent(tmp_path: Path) -> None:
     rows, _ = play("txn-hanging", tmp_path)
     tape = record_tape(rows)
     appended = [row for row in rows if isinstance(row.event, BatchAppended) and row.at_us >= 20_000_000]
     late = tape.places[appended[0].seq]
     assert tape.key[late] == "refused"
-    assert list(tape.texts)[tape.text[tape.sender[late]]].startswith("p1 sends r5 to b1")
+    assert list(tape.texts)[tape.text[tape.sender[late]]].startswith("p1 sent r5 to b1")
 
 
 def test_a_page_opens_on_what_clients_have_seen_and_not_on_the_start_of_a_live_cluster() -> None:
@@ -121,6 +134,7 @@ def test_a_page_opens_on_what_clients_have_seen_and_not_on_the_start_of_a_live_c
         tape.at_us.append(at_us)
         tape.kind.append(tape.kinds.place(kind))
         tape.key.append(sign)
+        tape.partition.append(NOTHING)
         tape.changes.append([["node", 0, 1]])
     assert decisive_place(tape, [], {"anomalies": []}) == 4
     tape.key[4] = ""
@@ -131,7 +145,7 @@ def test_a_page_opens_on_what_clients_have_seen_and_not_on_the_start_of_a_live_c
 
 def test_a_kill_stands_on_the_tape_once(killed: Played) -> None:
     tape = record_tape(killed[0])
-    told = [text for text in (list(tape.texts)[place] for place in tape.text) if "b1 is killed" in text]
+    told = [text for text in (list(tape.texts)[place] for place in tape.text) if "b1 was killed" in text]
     assert len(told) == 1
     assert any(span.verb == "kill" for span in tape.faults)
 
@@ -152,7 +166,7 @@ expect: {verdict: ok}
 
 
 @pytest.mark.parametrize(
-    ("card", "opens_on"), [("5kB/s", "till gets the ack of r3 from north after 13.3 s"), ("5MB/s", "")]
+    ("card", "opens_on"), [("5kB/s", "till got the ack of r3 from north after 13.3 s"), ("5MB/s", "")]
 )
 def test_a_page_of_nothing_but_load_opens_on_the_slowest_ack(card: str, opens_on: str) -> None:
     run = run_scenario(load_text(QUIET.replace("CARD", card), "quiet.yaml").scenario, runs_dir=None, keep_rows=True)
@@ -162,11 +176,14 @@ def test_a_page_of_nothing_but_load_opens_on_the_slowest_ack(card: str, opens_on
 
 
 def test_the_page_opens_on_what_decided_and_asks_before_it(killed: Played) -> None:
-    document = run_of_page(*killed).document
+    scenario = replace(load_file(find_scenario("acks1-leader-kill")).scenario, questions=())
+    document = run_of_page(*killed, scenario).document
     tape = document["tape"]
     opens_at = document["opens_at"]
-    assert tape["texts"][tape["text"][opens_at]].startswith("b2 is the first live member of the ISR {b1, b2, b3}")
-    asked = [(before, options[answer]) for before, _, options, answer, _ in document["questions"]]
+    assert tape["texts"][tape["text"][opens_at]].startswith(
+        "b2 leads t-0 in epoch 1 as the first member of the ISR {b1, b2, b3} that counts as live"
+    )
+    asked = [(before, options[answer]) for before, _, options, answer, *_ in document["questions"]]
     assert [answer for _, answer in asked] == ["all but r10..r14", "b2", "it cuts its log back to 10"]
     assert [story["record"] for story in document["stories"]] == ["r10", "r11", "r12", "r13", "r14"]
     for before, _ in asked:
@@ -174,10 +191,47 @@ def test_the_page_opens_on_what_decided_and_asks_before_it(killed: Played) -> No
         assert last_seen < first_hidden, "what happens in the same instant gives the answer away"
 
 
+PARTITIONS = """
+schema: 1
+id: partitions
+title: Three partitions, of which one is written to
+duration: 30s
+cluster: {controllers: [c1], brokers: {b1: {}, b2: {}, b3: {}}}
+topics: {orders: {partitions: {0: [b1, b2, b3], 1: [b2, b3, b1], 2: [b1, b3, b2]}}}
+workloads:
+  p1: {kind: producer, topic: orders, partition: 2, rate: 5/s, stop: 20s, config: {acks: 1}}
+timeline: [{at: 5s, kill: b1}, {at: 20s, start: b1}]
+"""
+
+
+def test_the_page_opens_on_and_asks_about_a_partition_with_records() -> None:
+    """The leader of orders-0 is elected in the same instant, just before."""
+    result = run_scenario(load_text(PARTITIONS, "partitions.yaml").scenario, runs_dir=None, keep_rows=True)
+    document = run_of_page(result.rows, result.summary, result.scenario).document
+    tape, questions = document["tape"], document["questions"]
+    names = tape["partitions"]
+    elected = [tape["part"][place] for place, sign in enumerate(tape["key"]) if sign == "elected"]
+    assert "orders-0" in {names[place] for place in elected}
+    assert names[tape["part"][document["opens_at"]]] == "orders-2"
+    assert questions and {names[about] for *_, about in questions} == {"orders-2"}
+
+
+def test_a_page_says_when_the_same_event_happens_in_two_runs() -> None:
+    file = load_file(find_scenario("acks1-leader-kill"))
+    kill = next(step for step in file.scenario.timeline if isinstance(step.payload, Kill))
+    runs = []
+    for at_us in (10_500_000, 10_400_000):
+        timeline = tuple(replace(step, trigger=At(at_us)) if step is kill else step for step in file.scenario.timeline)
+        result = run_scenario(replace(file.scenario, timeline=timeline), runs_dir=None, keep_rows=True)
+        runs.append(run_of_page(result.rows, result.summary))
+    killed = "b1 was killed (kill -9); its page cache survived"
+    assert difference(*runs) == [10_400_000, f"at 10.400 s, {killed}", f"at 10.500 s, {killed}"]
+
+
 def test_nothing_is_asked_where_there_is_one_answer_only(tmp_path: Path) -> None:
     rows, summary = play("acks1-leader-kill", tmp_path, "acks-all")
     questions = run_of_page(rows, summary).document["questions"]
-    assert questions and all(len(set(options)) == len(options) > 1 for _, _, options, _, _ in questions)
+    assert questions and all(len(set(options)) == len(options) > 1 for _, _, options, *_ in questions)
 
 
 def test_a_record_sent_before_its_partition_is_known_makes_no_partition() -> None:

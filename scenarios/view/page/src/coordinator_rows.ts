@@ -3,6 +3,7 @@ import { type Tape, nameOf, NOTHING, seconds } from "./contract";
 import { type CoordinatorSeries, GONE, type GroupSeries, type StateSpan, idleWord, inOrder, memberName, phaseWord, readings, stateLook } from "./coordinators";
 import { fitted, s } from "./dom";
 import { NO_MEMBERS, REBALANCING } from "./fold";
+import { lettersIn, nameText, toldApart } from "./names";
 import type { Step } from "./series";
 
 /** The coordinator has ended the transaction by itself. */
@@ -11,8 +12,8 @@ export const FENCED_SIGN = "\u25b2";
 const ROW = 17, TRANSACTIONS_MAX = 6, PARTITIONS_MAX = 6, GROUPS_MAX = 3, LETTER = 6.4;
 
 interface Row { name: string; kind: "txn" | "group" | "own"; spans: Span[] }
-/** mark: a sign at its begin */
-interface Span { from: number; to: number; kind: string; label: string; title: string; isThin: boolean; mark?: string }
+/** mark: a sign at its begin     who: a name with which the label begins */
+interface Span { from: number; to: number; kind: string; label: string; title: string; isThin: boolean; mark?: string; who?: string }
 
 /** clip: between which times     xAt: of a time on the strip */
 export interface RowsScene { tape: Tape; series: CoordinatorSeries; partition: string; from: number; to: number; end: number; xAt: (at: number) => number }
@@ -44,17 +45,24 @@ const phases = ({ phases }: GroupSeries, end: number): Span[] => phases.map(({ f
 const owned = (tape: Tape, series: CoordinatorSeries, steps: readonly Step[], end: number): Span[] => readings(tape, series, steps).flatMap(({ from, owner, state }, place, all) => {
   if (owner === GONE) return [];
   const to = all[place + 1]?.from ?? end, isRead = owner !== NOTHING, who = isRead ? memberName(tape, owner) : "no member", idle = isRead ? idleWord(state) : "";
-  if (idle) return [{ from, to, isThin: false, label: `${who}, ${idle}`, kind: "unread", title: `${who} is to read it, and is ${idle}, for ${seconds(to - from)} s` }];
-  return [{ from, to, isThin: false, label: who, kind: isRead ? `member member-${owner % 4}` : "unread", title: isRead ? `${who} is to read it` : `no member is to read it, for ${seconds(to - from)} s` }];
+  if (idle) return [{ from, to, isThin: false, who, label: `${who}, ${idle}`, kind: "unread", title: `${who} is to read it, and is ${idle}, for ${seconds(to - from)} s` }];
+  return [{ from, to, isThin: false, who: isRead ? who : undefined, label: who, kind: isRead ? `member member-${owner % 4}` : "unread", title: isRead ? `${who} is to read it` : `no member is to read it, for ${seconds(to - from)} s` }];
 });
 
 export const heightOf = (rows: readonly Row[]): number => rows.length * ROW + (rows.length ? 4 : 0);
 
 /** labelX: where names of rows may end */
-export function drawRows(root: SVGSVGElement, rows: readonly Row[], { from, to, xAt }: RowsScene, top: number, labelX: number): void {
+export function drawRows(root: SVGSVGElement, rows: readonly Row[], { tape, from, to, xAt }: RowsScene, top: number, labelX: number): void {
+  const members = (tape.members ?? []).map((_, member) => memberName(tape, member));
+  const labelOf = ({ label, who }: Span, room: number): string => {
+    if (who === undefined || label.length <= lettersIn(room, LETTER)) return fitted(label, room, LETTER);
+    const short = toldApart([who], Math.max(2, lettersIn(room, LETTER) - 2), members).get(who)!;
+    return fitted(label.replace(who, short), room, LETTER * 0.8);
+  };
+  const letters = lettersIn(labelX - 12, LETTER) - "group ".length, written = toldApart(rows.map(({ name }) => name), letters);
   rows.forEach(({ name, kind, spans }, row) => {
     const y = top + row * ROW, prefix = kind === "own" ? "  " : `${kind} `;
-    root.append(s("text", { class: "small row-name", x: 8, y: y + 12 }, fitted(`${prefix}${name}`, labelX - 12, LETTER)));
+    root.append(nameText({ class: "small row-name", x: 8, y: y + 12 }, `${prefix}${written.get(name)}`, labelX - 12, LETTER));
     // Of the spans that fall on one pixel, the first is drawn: a run has tens of thousands of transactions.
     let drawn = NOTHING;
     for (const span of spans) {
@@ -66,7 +74,7 @@ export function drawRows(root: SVGSVGElement, rows: readonly Row[], { from, to, 
       root.append(s("rect", { class: `span ${span.kind}`, x, y: y + 7 - tall / 2, width: Math.max(1, until - x), height: tall }, s("title", {}, title)));
       if (span.mark && span.from >= from) root.append(s("text", { class: `span-mark ${span.kind}`, x: x + 1, y: y + (span.isThin ? 5 : 11) }, span.mark));
       const room = until - x - (span.mark ? 14 : 6);
-      if (span.label && room > 3 * LETTER) root.append(s("text", { class: `span-text ${span.kind}`, x: x + (span.mark ? 14 : 4), y: y + 11 }, fitted(span.label, room, LETTER)));
+      if (span.label && room > 3 * LETTER) root.append(s("text", { class: `span-text ${span.kind}`, x: x + (span.mark ? 14 : 4), y: y + 11 }, labelOf(span, room)));
     }
   });
 }

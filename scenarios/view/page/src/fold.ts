@@ -6,6 +6,8 @@ export const DOWN = 0, RUNNING = 1, PAUSED = 2, NOT_STARTED = 3;
 export const isUp = (state: number | undefined): boolean => state === RUNNING || state === PAUSED;
 export const UNSENT = -1, SENT = 0, ACKED = 1, HANDED_OVER = 2, FAILED = 3, RETRIED = 4;
 export const NO_ROLE = 0, LEADS = 2;
+/** After a start, a broker leads and follows nothing until the metadata says so, whatever the controller still calls it. Who has never had a role is not known to have none. */
+export const hasNoRole = (replica: Pick<Replica, "role" | "epoch"> | undefined): boolean => replica?.role === NO_ROLE && replica.epoch !== NOTHING;
 export const NO_MEMBERS = 0, REBALANCING = 1, STABLE = 2;
 
 /** producer: its id, of a batch in a transaction */

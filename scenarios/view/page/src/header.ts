@@ -8,19 +8,19 @@ export interface Action { text: string; key: string; isThere: boolean; act: () =
 export class Header {
   readonly element: HTMLElement;
   private readonly title = h("h1");
+  private readonly about = h("p", { class: "small muted" });
   private readonly runs = h("div", { class: "runs", role: "group", "aria-label": "Runs" });
   private readonly buttons: [HTMLElement, () => boolean][] = [];
 
-  constructor(private readonly watching: Watching, actions: Action[]) {
-    const { head } = watching.run;
+  /** isPlayed: its runs are shown elsewhere */
+  constructor(private readonly watching: Watching, actions: Action[], private readonly isPlayed: boolean) {
     const buttons = actions.filter(({ isThere }) => isThere).map(({ text, key, act, isOn }) => {
       const made = h("button", { click: act, "aria-pressed": isOn && "false" }, text, h("kbd", {}, key));
       if (isOn) this.buttons.push([made, isOn]);
       return made;
     });
-    const about = [head.question, ...head.built, head.era, `seed ${head.seed}`].filter(Boolean).join("  \u00b7  ");
     this.element = h("header", { class: "top" }, h("strong", { class: "brand" }, "highwater"),
-      h("div", { class: "titles" }, this.title, h("p", { class: "small muted" }, about)), this.runs, h("div", { class: "actions" }, ...buttons));
+      h("div", { class: "titles" }, this.title, this.about), this.runs, h("div", { class: "actions" }, ...buttons));
   }
 
   lost(isGone: boolean): void {
@@ -28,14 +28,15 @@ export class Header {
   }
 
   draw(): void {
-    const { hides, run, runs } = this.watching;
+    const { hides, run, runs } = this.watching, { head } = run;
     // The title of a scenario often names its end.
-    this.title.textContent = visible(hides ? run.head.scenario : run.head.title);
+    this.title.textContent = visible(hides ? head.scenario : head.title);
+    this.about.textContent = visible([head.question, ...head.built, head.era, `seed ${head.seed}`].filter(Boolean).join("  \u00b7  "));
     document.title = `${this.title.textContent} - Highwater`;
     for (const [button, isOn] of this.buttons) button.setAttribute("aria-pressed", String(isOn()));
-    if (runs.length > 1) return this.drawRuns();
-    const { good, text } = verdictOf(run.head);
-    this.runs.replaceChildren(h("span", { class: `pill ${hides ? "" : good ? "good" : "bad"}` }, hides ? "?" : `${good ? "\u2713" : "\u2715"} ${text}`));
+    if (runs.length > 1 && !this.isPlayed) return this.drawRuns();
+    const { kind, text } = verdictOf(head);
+    this.runs.replaceChildren(h("span", { class: `pill ${hides ? "" : kind}` }, hides ? "?" : text));
   }
 
   /** Written anew into the same buttons, so that the one with the focus keeps it. */
@@ -43,9 +44,9 @@ export class Header {
     const { watching } = this, { hides, runs, shown } = watching;
     if (!this.runs.childElementCount) this.runs.replaceChildren(...runs.map((_, place) => h("button", { class: "run", click: () => watching.chooseRun(place) })));
     runs.forEach((run, place) => {
-      const { good, text } = verdictOf(run.head), button = this.runs.children[place]!;
+      const { kind, text } = verdictOf(run.head), button = this.runs.children[place]!;
       button.setAttribute("aria-pressed", String(place === shown));
-      button.replaceChildren(h("strong", {}, run.head.label), h("span", { class: hides ? "muted" : good ? "good" : "bad" }, hides ? "?" : `${good ? "\u2713" : "\u2715"} ${text}`));
+      button.replaceChildren(h("strong", {}, run.head.label), h("span", { class: hides ? "muted" : kind }, hides ? "?" : text));
     });
   }
 }

@@ -12,7 +12,7 @@ export function listenToKeys(keys: (openList: () => void) => Key[]): { list: HTM
     h("p", { class: "small" }, "Drag on the time strip to look closer, double-click to see the whole run; the wheel zooms, with shift it moves. Click a record to follow it."),
     h("button", { class: "primary", click: () => list.close() }, "Close"));
   addEventListener("keydown", (event) => {
-    if (list.open || isForTheControl(event)) return;
+    if (document.querySelector("dialog[open]") || isForTheControl(event)) return;
     const act = Object.hasOwn(acts, event.key) ? acts[event.key] : undefined;
     if (!act) return;
     event.preventDefault();
@@ -24,6 +24,6 @@ export function listenToKeys(keys: (openList: () => void) => Key[]): { list: HTM
 /** What has the focus makes use of the key itself. */
 function isForTheControl(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement;
-  if (event.ctrlKey || event.metaKey || event.altKey || target.matches("select, input:not([type=radio])")) return true;
+  if (event.ctrlKey || event.metaKey || event.altKey || target.matches("select, textarea, input:not([type=radio])")) return true;
   return event.key === " " && target.matches("button, input") || event.key.startsWith("Arrow") && target.matches("input");
 }

@@ -17,9 +17,9 @@ function follow(head: Head): void {
 
 const app = document.getElementById("app")!;
 readData(document.getElementById("data")!.textContent ?? "").then(
-  ({ brokers, runs, live, predicts }) => {
+  ({ brokers, runs, live, predicts, play }) => {
     setMarks(brokers);
-    if (live) follow(live); else new Player(runs, app, predicts);
+    if (live) follow(live); else new Player(runs, app, predicts, play);
   },
   (error: unknown) => app.replaceChildren(h("p", { class: "loading" }, `This page could not be opened: ${String(error)}. Make it again with \`highwater view\`.`)),
 );

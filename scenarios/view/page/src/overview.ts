@@ -1,12 +1,13 @@
 // Many partitions: a row each, and in it for every broker how it stands now and, as on the time strip, over the run.
 import { type Place, type Run, brokersOf, nameOf, seconds } from "./contract";
-import { fitted, h, s } from "./dom";
+import { h, s } from "./dom";
 import { type Cluster, NOT_STARTED } from "./fold";
 import type { StandingsBy, Step } from "./series";
 import { LEADING, LOOKS, type Look, isSeen, lookOf, standingOf } from "./standings";
 import { brokerClass } from "./marks";
+import { lettersIn, toldApart } from "./names";
 
-const NAME = 150, STEPS_SAID = 8;
+const NAME = 150, LETTER = 7.2, STEPS_SAID = 8;
 /** Of a bar, in its own units: it is drawn as wide as its column. */
 const WIDTH = 1000, HEIGHT = 12, LEAST = 6;
 const topOf = ({ standing, isThin }: Look): number => (standing === LEADING ? 0 : isThin ? 4.5 : 2);
@@ -17,7 +18,7 @@ export interface Overview { key: string; element: HTMLElement; show(cluster: Clu
 export function overviewPane(key: string, run: Run, standings: StandingsBy, limit: number, choose: (partition: Place) => void): Overview {
   const { tape } = run, brokers = brokersOf(tape), end = Math.max(1, tape.end_us);
   const lost = new Set(limit >= end ? run.head.findings.map((finding) => finding.partition) : []);
-  const updates: ((cluster: Cluster) => void)[] = [];
+  const updates: ((cluster: Cluster) => void)[] = [], written = toldApart(tape.partitions, lettersIn(NAME, LETTER));
   const rows = tape.partitions.map((name, partition) => {
     const isr = h("td", {}), cells = brokers.map((node) => {
       const steps = standings.get(partition)?.get(node)?.filter(([at]) => at <= limit) ?? [];
@@ -30,7 +31,7 @@ export function overviewPane(key: string, run: Run, standings: StandingsBy, limi
       const part = cluster.partitions[partition]!;
       put(isr, part.exists ? `${part.isr.length} of ${part.assigned.length}` : "-", "");
     });
-    return h("tr", {}, h("th", { scope: "row" }, h("button", { class: "plain mono", title: name, click: () => choose(partition) }, fitted(name, NAME)), lost.has(name) && h("span", { class: "bad" }, " \u2715")), ...cells, isr);
+    return h("tr", {}, h("th", { scope: "row" }, h("button", { class: "plain mono", title: name, click: () => choose(partition) }, written.get(name)), lost.has(name) && h("span", { class: "bad" }, " \u2715")), ...cells, isr);
   });
   const head = h("tr", {}, h("th", { scope: "col" }, "partition"), ...brokers.map((node) => h("th", { scope: "col", class: `of-broker ${brokerClass(run, node)}` }, nameOf(tape, node))), h("th", { scope: "col" }, "ISR"));
   const element = h("div", { class: "overview-pane", tabindex: 0, role: "region", "aria-label": "Partitions" }, legend(), h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));

@@ -1,9 +1,10 @@
 // The player: one moment, one run, one partition, and everything on the page drawn from these, at most once a frame.
-import { type Part, type Run, NOTHING, seconds, sentence } from "./contract";
+import { type Part, type Play, type Run, NOTHING, seconds, sentence } from "./contract";
 import { hasCoordinators } from "./coordinators";
 import { h, visible } from "./dom";
 import { Header, modeAction } from "./header";
 import { type Key, listenToKeys } from "./keys";
+import { PlayBox } from "./play";
 import { Playback } from "./playback";
 import { QuestionBox } from "./question_box";
 import { SideBox } from "./side_box";
@@ -25,6 +26,7 @@ export class Player {
   private readonly question: QuestionBox;
   private readonly transport: Transport;
   private readonly strip: StripBox;
+  private readonly play: PlayBox | undefined;
   private theme = matchMedia("(prefers-color-scheme: dark)").matches ? 1 : 0;
   private isDrawing = false;
   private drawnWidth = 0;
@@ -34,34 +36,37 @@ export class Player {
   private readonly live = h("p", { class: "unseen", role: "status" });
   private readonly columns = h("div", { class: "columns" });
 
-  /** predicts: it begins by asking */
-  constructor(runs: Run[], private readonly app: HTMLElement, predicts = false) {
+  /** predicts: it begins by asking     play: the scenario can be broken here */
+  constructor(runs: Run[], private readonly app: HTMLElement, predicts = false, play?: Play) {
     const watching = this.watching = new Watching(runs, { changed: () => this.draw(), moved: () => this.playback.isOn || this.say() });
     this.playback = new Playback(watching, () => {
       this.draw();
       if (!this.playback.isOn) this.say();
     });
+    this.play = play && new PlayBox(watching, play, () => this.playback.isOn || watching.isAtEnd || this.playback.toggle());
     const { list, open } = listenToKeys((openList) => this.keys(openList)), { head, tape } = watching.run;
     this.header = new Header(watching, [
-      modeAction(watching, "compare", "Compare", "c", runs.length > 1),
+      { text: "Break it", key: "b", isThere: this.breaks, act: () => this.break() },
+      modeAction(watching, "compare", "Compare", "c", runs.length > 1 || play !== undefined),
       modeAction(watching, "partitions", "Partitions", "o", head.live || tape.partitions.length > 1),
-      { text: "Predict", key: "h", isThere: runs.some((run) => run.questions.length), act: () => this.predict(), isOn: () => watching.prediction.isOn },
+      { text: "Predict", key: "h", isThere: !play && runs.some((run) => run.questions.length), act: () => this.predict(), isOn: () => watching.prediction.isOn },
       { text: "Link", key: "l", isThere: true, act: () => this.copyLink() },
       { text: "Theme", key: "t", isThere: true, act: () => this.nextTheme() },
       { text: "Keys", key: "?", isThere: true, act: open },
-    ]);
-    this.stage = new StageBox(watching);
+    ], play !== undefined);
+    this.stage = new StageBox(watching, this.breaks ? (name) => this.break(name) : undefined);
     this.side = new SideBox(watching, (place) => {
       this.playback.pause();
       watching.seek(place);
     });
     this.question = new QuestionBox(watching, this.playback);
     this.transport = new Transport(watching, this.playback);
-    this.strip = new StripBox(watching);
-    this.columns.append(this.stage.element, this.side.element);
+    const { play: box } = this;
+    this.strip = new StripBox(watching, box && (() => box.marks), box?.breaks ? (index, at) => box.moveStep(index, at) : undefined);
+    this.columns.append(this.stage.element, h("div", { class: "aside" }, this.question.element, this.side.element));
     app.replaceChildren(this.header.element, h("main", {}, h("div", { class: "now-bar" }, this.clock, this.sentence), this.live, this.columns,
-      this.question.element, this.transport.element, this.strip.element), list);
-    if (predicts && runs.some((run) => run.questions.length)) watching.predict(); else watching.follow(location.hash);
+      this.question.sheet, this.transport.element, this.strip.element, this.play?.element ?? ""), list, this.play?.dialog ?? "");
+    if ((predicts || location.hash === "#predict") && runs.some((run) => run.questions.length)) watching.predict(); else watching.follow(location.hash);
     addEventListener("hashchange", () => watching.follow(location.hash));
     new ResizeObserver(() => {
       if (app.clientWidth !== this.drawnWidth) this.draw();
@@ -83,7 +88,7 @@ export class Player {
   private keys(openList: () => void): Key[] {
     const { watching, playback } = this, { head } = watching.run;
     const key = (shown: string, does: string, acts: Record<string, () => void>): Key => ({ shown, does, acts });
-    const toggle = (): void => playback.toggle(), runs = Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((number) => [String(number), () => watching.chooseRun(number - 1)]));
+    const toggle = (): void => playback.toggle(), runs = Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((number) => [String(number), () => watching.chooseRun(watching.numbers[number - 1] ?? NOTHING)]));
     return [
       key("space, k", "play or pause", { " ": toggle, k: toggle }),
       key("\u2190 \u2192", "event before, next event", { ArrowLeft: () => playback.step(-1), ArrowRight: () => playback.step(1) }),
@@ -92,6 +97,7 @@ export class Player {
       key("w s", "zoom in, zoom out", { w: () => watching.zoom(0.6), s: () => watching.zoom(1.6) }),
       key("a d", "earlier, later stretch", { a: () => watching.pan(-0.25), d: () => watching.pan(0.25) }),
       key("1 to 9", "another run at the same moment", runs),
+      ...(this.breaks ? [key("b", "break something now", { b: () => this.break() }), key("u", "back to the future before", { u: () => this.play?.undo() })] : []),
       key("c", "compare the runs", { c: () => watching.switchMode("compare") }),
       key("o", "all partitions", { o: () => watching.switchMode("partitions") }),
       key("h", "predict", { h: () => this.predict() }),
@@ -102,6 +108,13 @@ export class Player {
       key("t", "light, dark, projector", { t: () => this.nextTheme() }),
       key("?", "this list", { "?": openList }),
     ];
+  }
+
+  private get breaks(): boolean { return this.play?.breaks ?? false; }
+
+  private break(name?: string): void {
+    this.playback.pause();
+    void this.play?.open(name);
   }
 
   private predict(): void {
@@ -148,6 +161,7 @@ export class Player {
     this.columns.classList.toggle("of-partitions", mode === "partitions");
     this.clock.textContent = `${seconds(now)} s`;
     this.sentence.replaceChildren(h("span", { class: `sign ${tape.key[place] ?? ""}`, "aria-hidden": "true" }, place < 0 ? "\u25b6" : signOf(run, place)), visible(sentence(tape, place)));
-    for (const part of [this.header, this.stage, this.transport, this.side, this.strip, this.question]) part.draw();
+    // First, since it says what is compared.
+    for (const part of [this.play, this.header, this.stage, this.transport, this.side, this.strip, this.question]) part?.draw();
   }
 }

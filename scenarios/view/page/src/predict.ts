@@ -1,6 +1,9 @@
-// Predict: the page stops before a decisive moment, asks, takes the answer, then shows what happened.
-import type { Place, Question, Run } from "./contract";
-import { h } from "./dom";
+// Predict: the page stops before a decisive moment, asks, takes the answer, and tells what was right as soon as that
+// gives no other answer away.
+import { type Place, type Question, type Run, NOTHING } from "./contract";
+
+/** An answer that was given. isTold: the page may say by now what was right */
+export interface Answered { run: Run; number: number; question: Question; chosen: number; isTold: boolean }
 
 export class Prediction {
   isOn = false;
@@ -20,47 +23,38 @@ export class Prediction {
 
   /** How far one may go now: to the next question without an answer. */
   barrier(run: Run): Place {
-    const next = this.isOn ? run.questions.find((_, at) => !this.answers.has(this.key(run, at))) : undefined;
+    const next = this.isOn ? this.next(run) : undefined;
     return next ? next[0] - 1 : run.tape.at.length - 1;
   }
 
-  isOver(run: Run): boolean { return run.questions.every((_, at) => this.answers.has(this.key(run, at))); }
+  private next(run: Run): Question | undefined { return run.questions.find((_, at) => !this.answers.has(this.key(run, at))); }
+
+  isOver(run: Run): boolean { return this.next(run) === undefined; }
 
   start(): void {
     this.isOn = true;
     this.answers.clear();
   }
 
-  score(): { right: number; of: number } {
-    let right = 0, of = 0;
-    this.runs.forEach((run) => run.questions.forEach((question, at) => {
-      const answer = this.answers.get(this.key(run, at));
-      if (answer === undefined) return;
-      of += 1;
-      if (answer === question[3]) right += 1;
-    }));
-    return { right, of };
+  answer(run: Run, number: number, chosen: number): void { this.answers.set(this.key(run, number), chosen); }
+
+  /** Whether no question that is still to be asked stands before the moment at which the run shows this answer. */
+  isTold(run: Run, number: number): boolean {
+    const next = this.next(run);
+    return next === undefined || next[0] > run.questions[number]![5];
   }
 
-  /** The question as a form. done: called when the reader goes on */
-  form(run: Run, number: number, done: () => void): HTMLElement {
-    const [, ask, options, answer, because] = run.questions[number]!;
-    const result = h("div", { class: "result", role: "status" });
-    const send = h("button", { type: "submit", class: "primary" }, "Answer");
-    const form = h("form", { class: "question", submit: (event: Event) => {
-      event.preventDefault();
-      const chosen = new FormData(form).get("answer");
-      if (chosen === null) return void result.replaceChildren("Choose one.");
-      this.answers.set(this.key(run, number), Number(chosen));
-      const right = Number(chosen) === answer;
-      for (const input of form.querySelectorAll("input")) input.disabled = true;
-      send.remove();
-      const next = h("button", { type: "button", class: "primary", click: done }, "See it happen");
-      result.replaceChildren(h("p", { class: right ? "good strong" : "bad strong" }, right ? "\u2713 Right." : `\u2715 No: ${options[answer]}.`), h("p", {}, `${because}.`), next);
-      next.focus();
-      form.scrollIntoView({ block: "nearest" });
-    } },
-      h("fieldset", {}, h("legend", {}, ask), ...options.map((option, place) => h("label", { class: "option" }, h("input", { type: "radio", name: "answer", value: place }), ` ${option}`))), send, result);
-    return form;
+  /** All answers, in the order of runs and questions. */
+  answered(): Answered[] {
+    return this.runs.flatMap((run) => run.questions.flatMap((question, number): Answered[] => {
+      const chosen = this.answers.get(this.key(run, number)) ?? NOTHING;
+      return chosen === NOTHING ? [] : [{ run, number, question, chosen, isTold: this.isTold(run, number) }];
+    }));
+  }
+
+  /** Of what was told. */
+  score(): { right: number; of: number } {
+    const told = this.answered().filter(({ isTold }) => isTold);
+    return { right: told.filter(({ question, chosen }) => chosen === question[3]).length, of: told.length };
   }
 }

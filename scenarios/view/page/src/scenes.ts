@@ -27,6 +27,9 @@ export class Scenes {
     this.coordinatorsBy.clear();
   }
 
+  /** After a run was added. */
+  add(): void { this.clusters.push(new Cluster(this.runs.at(-1)!.tape)); }
+
   /** The other runs stand at the time of the one that is shown, and show the partition of the same name. */
   scene(number: number, moment: Moment): Scene {
     const run = this.runs[number]!, cluster = this.clusters[number]!, isShown = number === moment.run;

@@ -1,7 +1,7 @@
 // One partition over the whole run, computed once: who led, who was in the ISR, how far logs and high watermarks were.
 import { type Place, type Tape, NOTHING, lastUpTo } from "./contract";
 import { Cluster, NOT_STARTED, isUp, replicasOf } from "./fold";
-import { NO_REPLICA, type Standings, standingOf } from "./standings";
+import { NO_REPLICA, standingOf } from "./standings";
 
 /** A value from a time on. */
 export type Step = [from: number, value: number];
@@ -64,7 +64,8 @@ export type StandingsBy = Map<Place, Map<Place, Step[]>>;
 
 /** How every broker stood to every partition over the run, in one pass that leaves out logs and records. */
 export function standingsOf(tape: Tape): StandingsBy {
-  const nodes = tape.nodes.map(() => NOT_STARTED), partitions = tape.partitions.map((): Standings["partitions"][number] => ({ leader: NOTHING, isr: [], assigned: [] }));
+  const none = () => ({ leader: NOTHING, isr: [] as Place[], assigned: [] as Place[], replicas: new Map<Place, { role: number; epoch: number }>() });
+  const nodes = tape.nodes.map(() => NOT_STARTED), partitions = tape.partitions.map(none);
   const found: StandingsBy = new Map(tape.partitions.map((_, partition) => [partition, new Map()]));
   const note = (partition: Place, at: number): void => {
     const by = found.get(partition)!;
@@ -78,10 +79,14 @@ export function standingsOf(tape: Tape): StandingsBy {
         nodes[change[1]] = change[2];
         for (const [partition, by] of found) if (by.has(change[1])) touched.add(partition);
       } else if (change[0] === "part") {
-        partitions[change[1]] = { leader: change[2], isr: change[4], assigned: change[7] };
+        Object.assign(partitions[change[1]]!, { leader: change[2], isr: change[4], assigned: change[7] });
         touched.add(change[1]);
+      } else if (change[0] === "replica") {
+        const [, partition, node, role, epoch] = change, { replicas } = partitions[partition]!;
+        if (replicas.get(node)?.role !== role) touched.add(partition);
+        replicas.set(node, { role, epoch });
       } else if (change[0] === "gone") {
-        partitions[change[1]] = { leader: NOTHING, isr: [], assigned: [] };
+        partitions[change[1]] = none();
         touched.add(change[1]);
       }
     }

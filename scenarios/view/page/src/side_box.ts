@@ -61,7 +61,7 @@ export class SideBox {
     }
     body.setAttribute("aria-labelledby", `tab-${tab}`);
     if (tab === "events") return this.drawEvents();
-    const key = `${tab}/${shown}/${picked}${tab === "coordinators" ? `/${place}/${watching.now}` : ""}`;
+    const key = [tab, shown, picked, ...(tab === "coordinators" ? [place, watching.now] : tab === "verdict" ? watching.numbers : [])].join("/");
     if (this.pane?.key !== key) this.pane = { key, element: this.paneOf(tab) };
     if (!this.pane.element.isConnected) body.replaceChildren(this.pane.element);
   }
@@ -70,7 +70,7 @@ export class SideBox {
     const { watching } = this, { run, shown, now, picked } = watching;
     if (tab === "why") return whyPane(run, picked, this.seek, (record) => watching.pick(record));
     if (tab === "coordinators") return coordinatorPane(run, watching.scene(shown).cluster, watching.scenes.coordinators(shown), now);
-    return verdictPane(watching.runs, shown);
+    return verdictPane(run, watching.numbers.map((number) => watching.runs[number]!), (at) => watching.seekTime(at));
   }
 
   private drawEvents(): void {

@@ -3,7 +3,7 @@ import { comparePane } from "./compare";
 import { hasTransactions } from "./coordinators";
 import { h } from "./dom";
 import { type Overview, overviewPane } from "./overview";
-import { drawStage, legend } from "./stage";
+import { drawStage, fitWords, legend } from "./stage";
 import type { Watching } from "./watching";
 
 export class StageBox {
@@ -12,11 +12,14 @@ export class StageBox {
   private overview: Overview | undefined;
   private legend: HTMLElement | undefined;
 
-  constructor(private readonly watching: Watching) {
-    this.element = h("div", { class: "stage-column" }, this.stage);
+  /** choose: a node, a link or the partition was clicked */
+  constructor(private readonly watching: Watching, choose?: (name: string) => void) {
+    this.element = h("div", { class: choose ? "stage-column played" : "stage-column" }, this.stage);
     this.stage.addEventListener("click", (event) => {
       const record = Number((event.target as Element).closest("[data-record]")?.getAttribute("data-record") ?? -1);
-      if (record >= 0) watching.pick(record);
+      if (record >= 0) return watching.pick(record);
+      const clicked = (event.target as Element).closest("[data-target], [data-node]"), name = clicked?.getAttribute("data-target") ?? clicked?.getAttribute("data-node");
+      if (name) choose?.(name);
     });
   }
 
@@ -25,8 +28,9 @@ export class StageBox {
     this.drawLegend(runs.some(({ tape }) => hasTransactions(tape)));
     if (mode === "partitions") return this.drawPartitions();
     const drawn = mode === "one" ? drawStage(watching.scene(shown), width)
-      : comparePane(runs.map((run, place) => ({ run, scene: watching.scene(place) })), shown, width, hides, (place) => watching.chooseRun(place), (at) => watching.seekTime(at));
+      : comparePane(watching.compared.map((place, seat) => ({ place, run: runs[place]!, label: watching.labels[seat] ?? runs[place]!.head.label, scene: watching.scene(place), differs: watching.differs === undefined ? runs[place]!.differs : watching.differs })), shown, width, hides, (place) => watching.chooseRun(place), (at) => watching.seekTime(at));
     stage.replaceChildren(drawn);
+    fitWords(drawn);
   }
 
   /** A cluster that is running may begin without transactions. */

@@ -6,11 +6,15 @@ import { fitted, s } from "./dom";
 import { type Series, type Step, valueAt } from "./series";
 import { LEADING, isSeen, lookOf } from "./standings";
 import { brokerClass } from "./marks";
+import { lettersIn, nameText, toldApart } from "./names";
 
 export interface Window { from: number; to: number }
-export interface StripScene { run: Run; series: Series; coordinators: CoordinatorSeries; partition: string; window: Window; now: number; hidesAfter: number; end: number }
+/** A step of the timeline that happens at a time. */
+export interface StepMark { index: number; at: number; sentence: string; lasts: string | null; needless: string }
+/** steps: those that stand on the strip, in a run that is played on */
+export interface StripScene { run: Run; series: Series; coordinators: CoordinatorSeries; partition: string; window: Window; now: number; hidesAfter: number; end: number; steps: StepMark[] }
 
-const LABEL = 138, RIGHT = 46, RIBBON = 17, CHART = 84, LAG = 38;
+const LABEL = 138, RIGHT = 46, RIBBON = 17, CHART = 84, LAG = 38, STEP_ROW = 26, LETTER = 7.2;
 
 export const timeAt = (window: Window, width: number, x: number): number =>
   window.from + ((x - LABEL) / (width - LABEL - RIGHT)) * (window.to - window.from);
@@ -21,15 +25,16 @@ export function drawStrip(scene: StripScene, width: number): SVGSVGElement {
   const faults = run.tape.faults.filter(([verb, , , from, until]) => !SHOWN_BY_NODE.includes(verb) && from <= hidesAfter && (until ?? scene.end) >= window.from && from <= window.to).slice(0, 4);
   const rowsScene: RowsScene = { tape: run.tape, series: scene.coordinators, partition: scene.partition, from: window.from, to: Math.min(window.to, hidesAfter), end: scene.end, xAt }, rows = rowsOf(rowsScene);
   const ribbonsY = 44, rowsY = ribbonsY + series.replicas.length * RIBBON + 4, faultsY = rowsY + heightOf(rows);
-  const chartY = faultsY + (faults.length ? faults.length * 16 + 4 : 0) + 6, lagY = chartY + CHART + 12, height = lagY + LAG + 8;
+  const chartY = faultsY + (faults.length ? faults.length * 16 + 4 : 0) + 6, lagY = chartY + CHART + 12, stepsY = lagY + LAG + 8, height = stepsY + (scene.steps.length ? STEP_ROW : 0);
   const root = s("svg", { class: "strip", width, height, viewBox: `0 0 ${width} ${height}`, role: "presentation" });
   root.append(overview(scene, width));
+  const names = toldApart(series.replicas.map((node) => nameOf(run.tape, node)), lettersIn(LABEL - 12, LETTER) - "ISR ".length);
   for (const tick of ticks(window)) root.append(
     s("line", { class: "tick", x1: xAt(tick), x2: xAt(tick), y1: 38, y2: height - 4 }),
     s("text", { class: "small muted mono", x: xAt(tick), y: 34, "text-anchor": "middle" }, label(tick, window)));
   series.replicas.forEach((node, row) => {
     const y = ribbonsY + row * RIBBON;
-    root.append(s("text", { class: "small", x: 8, y: y + 12 }, fitted(`ISR ${nameOf(run.tape, node)}`, LABEL - 12)));
+    root.append(nameText({ class: "small", x: 8, y: y + 12 }, `ISR ${names.get(nameOf(run.tape, node))}`, LABEL - 12, LETTER));
     each(series.standing.get(node)!, scene, (from, to, standing) => {
       if (!isSeen(standing)) return;
       const { word, kind, label, isThin } = lookOf(standing), tall = standing === LEADING ? 14 : 11;
@@ -39,14 +44,17 @@ export function drawStrip(scene: StripScene, width: number): SVGSVGElement {
     });
   });
   drawRows(root, rows, rowsScene, rowsY, LABEL);
+  const letters = lettersIn(width - LABEL - 80, 6.6), cut = faults.map(([, text]) => fitted(text, width - LABEL - 80, 6.6));
+  const faultTexts = new Set(cut).size < new Set(faults.map(([, text]) => text)).size ? toldApart(faults.map(([, text]) => text), letters) : undefined;
   faults.forEach(([, text, , from, until], row) => {
     const y = faultsY + row * 16, to = Math.min(until ?? window.to, hidesAfter), isEndless = until === null && hidesAfter >= scene.end;
     root.append(s("rect", { class: isEndless ? "fault endless" : "fault", x: xAt(from), y: isEndless ? y + 11 : y, width: Math.max(3, xAt(to) - xAt(from)), height: isEndless ? 3 : 13 }, s("title", {}, text)));
-    root.append(s("text", { class: "small fault-text", x: Math.min(xAt(from) + 4, width - 260), y: y + (isEndless ? 9 : 11) }, fitted(text, width - LABEL - 80, 6.6)));
+    root.append(s("text", { class: "small fault-text", x: Math.min(xAt(from) + 4, width - 260), y: y + (isEndless ? 9 : 11) }, faultTexts?.get(text) ?? cut[row]!));
   });
   if (faults.length) root.append(s("text", { class: "small", x: 8, y: faultsY + 11 }, "Faults"));
   drawLines(root, scene, xAt, chartY, width);
   drawLag(root, scene, xAt, lagY);
+  drawSteps(root, scene, xAt, stepsY);
   run.tape.key.forEach((sign, place) => {
     const at = run.tape.at[place]!;
     if (sign === "elected" && at > 0 && at >= window.from && at <= window.to && at <= hidesAfter)
@@ -97,14 +105,14 @@ function drawLines(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => 
   if (water.length) root.append(s("path", { class: "water-area", d: `${water} V${yAt(0)} H${xAt(Math.max(scene.window.from, series.hw[0]?.[0] ?? 0))} Z` }), s("path", { class: run.head.sampled ? "water-line sampled" : "water-line", d: water }));
   if (run.head.sampled) each(series.hw, scene, (from, _, value) => root.append(s("circle", { class: "sample", cx: xAt(from), cy: yAt(value), r: 3 })));
   if (series.stable.length) drawHeld(root, scene, xAt, yAt, y + 46);
-  const ends: number[] = [];
+  const ends: number[] = [], names = toldApart(series.replicas.map((node) => nameOf(run.tape, node)), lettersIn(RIGHT - 4, LETTER));
   for (const node of series.replicas) {
     const steps = series.leo.get(node)!, at = Math.min(scene.window.to, scene.hidesAfter);
     root.append(s("path", { class: `leo-line ${brokerClass(run, node)}`, d: path(steps, scene, xAt, yAt) }));
     let labelY = yAt(Math.max(0, valueAt(steps, at))) + 4;
     while (ends.some((other) => Math.abs(other - labelY) < 12)) labelY += 12;
     ends.push(labelY);
-    root.append(s("text", { class: `small line-name ${brokerClass(run, node)}`, x: width - RIGHT + 4, y: labelY }, fitted(nameOf(run.tape, node), RIGHT - 4)));
+    root.append(nameText({ class: `small line-name ${brokerClass(run, node)}`, x: width - RIGHT + 4, y: labelY }, names.get(nameOf(run.tape, node))!, RIGHT - 6, LETTER));
   }
 }
 
@@ -138,6 +146,16 @@ function drawLag(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => nu
   for (const node of series.replicas) root.append(s("path", { class: `leo-line ${brokerClass(run, node)}`, d: path(lags.get(node)!, scene, xAt, yAt) }));
 }
 
+/** Diamonds that can be dragged. */
+function drawSteps(root: SVGSVGElement, { steps, window }: StripScene, xAt: (at: number) => number, y: number): void {
+  if (steps.length) root.append(s("text", { class: "small", x: 8, y: y + 17 }, "Steps"));
+  for (const { index, at, sentence, needless } of steps) {
+    if (at < window.from || at > window.to) continue;
+    root.append(s("g", { class: needless ? "step-mark needless" : "step-mark", "data-step": index, transform: `translate(${xAt(at)} ${y + 13})` }, s("title", {}, `${sentence}, ${seconds(at)} s${needless && ` (${needless})`}: drag it to another time`),
+      s("rect", { class: "step-area", x: -12, y: -13, width: 24, height: 26 }), s("path", { d: "M0 -8 L8 0 L0 8 L-8 0 Z" })));
+  }
+}
+
 const greatest = (steps: Step[], until: number): number => steps.reduce((most, [at, value]) => (at <= until ? Math.max(most, value) : most), 0);
 
 /** Steps as a path; where several fall on one pixel, their least and greatest. */
@@ -160,7 +178,11 @@ function path(steps: Step[], scene: StripScene, xAt: (at: number) => number, yAt
       parts.push(`H${xAt(from).toFixed(1)}V${yAt(value).toFixed(1)}`);
     }
     last = value;
-    if (xAt(to) - x > 1) parts.push(`V${yAt(value).toFixed(1)}H${xAt(to).toFixed(1)}`);
+    if (xAt(to) - x > 1) {
+      flush();
+      least = greatest = value;
+      parts.push(`V${yAt(value).toFixed(1)}H${xAt(to).toFixed(1)}`);
+    }
   });
   flush();
   return parts.join("");

@@ -1,8 +1,9 @@
 // Below the stage: to step and to play, the key moments as chips, and which partition is shown.
-import { type Place, type Run, NOTHING, nameOf, sentence } from "./contract";
+import { sentence } from "./contract";
 import { h } from "./dom";
 import { type Playback, SPEEDS } from "./playback";
 import { signOf } from "./side";
+import { timeField } from "./time_field";
 import type { Watching } from "./watching";
 
 const CHIPS_MAX = 80;
@@ -19,10 +20,18 @@ export class Transport {
     const control = (text: string, label: string, act: () => void): HTMLElement => h("button", { "aria-label": label, title: label, click: act }, text);
     const speed = h("select", { "aria-label": "Speed", change: (event: Event) => { playback.speed = Number((event.target as HTMLSelectElement).value); } },
       ...SPEEDS.map(([value, text]) => h("option", { value }, text)));
+    const goTo = timeField("Go to a time, in seconds", "go to ... s", "", (time, field) => {
+      if (time === null) return;
+      field.value = "";
+      // The keys are for the page again.
+      field.blur();
+      playback.pause();
+      watching.goTo(time);
+    });
     this.element = h("div", { class: "transport" },
       control("|\u2039", "Key moment before (Page Up)", () => playback.keyMoment(-1)), control("\u2039", "Event before (left arrow)", () => playback.step(-1)), this.play,
       control("\u203a", "Next event (right arrow)", () => playback.step(1)), control("\u203a|", "Next key moment (Page Down)", () => playback.keyMoment(1)),
-      speed, (head.live || tape.partitions.length > 1) && this.partitions, this.chips);
+      speed, goTo, (head.live || tape.partitions.length > 1) && this.partitions, this.chips);
   }
 
   draw(): void {
@@ -48,23 +57,8 @@ export class Transport {
     this.chips.replaceChildren(...places.map((place) => h("button", { class: `chip ${tape.key[place]}${place === current ? " on" : ""}`, title: sentence(tape, place), click: () => {
       this.playback.pause();
       this.watching.seek(place);
-    } }, `${signOf(run, place)} ${short(run, place)}`)));
+    } }, `${signOf(run, place)} ${tape.texts[tape.short[place]!]}`)));
     const on = this.chips.querySelector<HTMLElement>(".on");
     if (on) this.chips.scrollLeft = on.offsetLeft - this.chips.clientWidth / 2;
   }
-}
-
-/** A key moment in two or three words. */
-function short(run: Run, place: Place): string {
-  const { tape } = run, node = nameOf(tape, tape.node[place] ?? NOTHING), text = sentence(tape, place), kind = tape.kinds[tape.kind[place]!]!;
-  const named = /^([\w.-]+) /.exec(text)?.[1] ?? node;
-  const words: Record<string, string> = {
-    node_stopped: `${node} down`, node_started: `${node} starts`, leader_elected: `${named} elected`, log_truncated: `${node} truncates`, broker_fenced: `${named} fenced`,
-    partition_went_offline: "no leader", fault_began: tape.key[place] === "undone" ? "undone" : "fault", fault_ended: "undone",
-    transactions_loaded: `${node} coordinates`, transaction_marker_written: "marker", batch_appended: "late batch", transaction_failed: `${named} fails`, transaction_state_changed: `${/^transactional\.id (\S+) is/.exec(text)?.[1] ?? ""} ${/ is (\w+) \(/.exec(text)?.[1] ?? ""}`,
-    group_rebalanced: "rebalanced", group_member_left: "member gone", groups_loaded: `${node} coordinates`, last_stable_offset_moved: "LSO",
-    produce_refused: "refused", data_lost: `${node} loses data`, election_refused: "no election", isr_rejected: "ISR refused",
-  };
-  if (kind === "isr_committed") return text.split(":")[0]!;
-  return words[kind] ?? kind.replaceAll("_", " ");
 }

@@ -1,5 +1,5 @@
 // What the reader looks at: which run, which partition, which moment, which stretch of time; and every way to move on from there.
-import { type Part, type Place, type Run, NOTHING, extend, liveRun, placeAt, seconds } from "./contract";
+import { type Difference, type Part, type Place, type Run, NOTHING, extend, liveRun, placeAt, seconds } from "./contract";
 import { Prediction } from "./predict";
 import { type Moment, Scenes } from "./scenes";
 import type { Scene } from "./stage";
@@ -25,6 +25,14 @@ export class Watching {
   tab: Tab = "events";
   picked: Place = NOTHING;
   window: Window;
+  /** numbers of the runs that stand side by side */
+  compared: number[];
+  /** what each of them is called there, where that is not its own label */
+  labels: string[] = [];
+  /** where the second of two runs diverges from the first, if that is not what the run itself says */
+  differs: Difference | null | undefined;
+  /** numbers of the runs that were deleted: their place is kept, for they may come back */
+  readonly deleted = new Set<number>();
   readonly prediction: Prediction;
   readonly scenes: Scenes;
 
@@ -34,14 +42,28 @@ export class Watching {
     this.scenes = new Scenes(runs);
     this.window = openingWindow(this.run);
     this.partition = this.partitionToShow();
+    this.compared = runs.map((_, place) => place);
     this.mode = runs.length > 1 ? "compare" : "one";
   }
 
-  /** That of the event the page opens on, else the first with a finding. */
+  /** One more run; its number. */
+  add(run: Run): number {
+    this.runs.push(run);
+    this.scenes.add();
+    return this.runs.length - 1;
+  }
+
+  /** Numbers of the runs that can be chosen. */
+  get numbers(): number[] { return [...this.runs.keys()].filter((number) => !this.deleted.has(number)); }
+
+  /** That of the event the page opens on, else the first with a finding, else the first with a record. */
   private partitionToShow(): Place {
     const { tape, head, opens_at } = this.run, named = tape.part[opens_at] ?? NOTHING;
     if (named >= 0) return named;
-    return Math.max(0, tape.partitions.indexOf(head.findings[0]?.partition ?? ""));
+    const found = tape.partitions.indexOf(head.findings[0]?.partition ?? "");
+    if (found >= 0) return found;
+    for (const changes of tape.changes) for (const change of changes) if (change[0] === "append") return change[1];
+    return 0;
   }
 
   /** The last event that may be shown now. */
@@ -71,6 +93,12 @@ export class Watching {
     this.moved();
   }
 
+  /** To a time that may be out of sight. */
+  goTo(at: number): void {
+    this.seekTime(at);
+    this.keepInSight();
+  }
+
   seekKeyMoment(by: number): void {
     const { key, at } = this.run.tape;
     for (let place = this.place + by; place >= 0 && place < at.length; place += by) if (key[place]) return this.seek(place);
@@ -80,6 +108,8 @@ export class Watching {
   get isAtEnd(): boolean { return this.place >= this.run.tape.at.length - 1; }
 
   private moved(): void {
+    const about = this.place >= this.limit ? this.prediction.open(this.run, this.place)?.question[6] ?? NOTHING : NOTHING;
+    if (about >= 0) this.partition = about;
     this.listener.changed();
     this.listener.moved();
   }
@@ -108,7 +138,7 @@ export class Watching {
   // ------------------------------------------------------------------------------------------------------ choosing
 
   chooseRun(place: number): void {
-    if (!this.runs[place] || place === this.shown) return;
+    if (!this.numbers.includes(place) || place === this.shown) return;
     const name = this.run.tape.partitions[this.partition], record = this.run.tape.records[this.picked];
     this.shown = place;
     this.run = this.runs[place]!;
@@ -122,6 +152,17 @@ export class Watching {
     this.setMode("one");
   }
 
+  /** To what another page shows. */
+  show(run: Place, partition: Place, place: Place, now: number, mode: Mode): void {
+    this.chooseRun(run);
+    this.partition = partition;
+    this.mode = mode;
+    this.place = Math.min(place, this.limit);
+    this.now = now;
+    this.keepInSight();
+    this.moved();
+  }
+
   setMode(mode: Mode): void {
     this.mode = mode;
     this.listener.changed();
@@ -129,7 +170,7 @@ export class Watching {
 
   /** The mode, or back from it to one run. */
   switchMode(mode: Mode): void {
-    if (mode === "compare" ? this.runs.length > 1 : this.run.head.live || this.run.tape.partitions.length > 1) this.setMode(this.mode === mode ? "one" : mode);
+    if (mode === "compare" ? this.compared.length > 1 : this.run.head.live || this.run.tape.partitions.length > 1) this.setMode(this.mode === mode ? "one" : mode);
   }
 
   setTab(tab: Tab): void {
@@ -184,6 +225,8 @@ export class Watching {
     const follows = part.begins || this.isAtEnd;
     if (part.begins) this.beginAgain();
     extend(this.run.tape, part);
+    this.run.head.gone = part.gone;
+    if (part.lost) this.run.head.lost = part.lost;
     this.scenes.grow(part.begins);
     if (follows && !isPlaying) {
       const { from, to } = this.window, end = this.run.tape.end_us, length = Math.min(to - from, LIVE_WINDOW_US);

@@ -1,0 +1,91 @@
+"""The feed that keeps all pages of one `highwater play` on the same futures and the same moment.
+
+The page of the player sends what it shows in POST requests. The other pages get this from the feed
+(serve/page_server.py) and follow. A page that is opened later, or again, first receives all futures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+VIEWERS_MAX = 200
+MODES = ("one", "compare", "partitions")
+MOMENT = ("future", "place", "now_us", "partition", "mode", "pair", "by")
+BY_MAX = 20
+
+
+class NoMoment(ValueError):
+    """A request names a moment that the pages cannot show."""
+
+
+@dataclass(slots=True)
+class ViewerProgress:
+    """The position of one page in the feed: the number of entries, and the number of the latest moment."""
+
+    news: int = 0
+    moment: int = 0
+
+
+class Viewers:
+    """A feed of created and deleted futures and of the moment shown."""
+
+    def __init__(self) -> None:
+        self._news: list[dict[str, Any] | None] = []
+        """Creations and deletions of futures, in order. The creation of a future that was deleted later is None."""
+        self._moment: dict[str, Any] = {}
+        self._number = 0
+
+    def made(self, answer: dict[str, Any]) -> None:
+        """Announce a new future. `answer` is the answer to the page that created it."""
+        self._news.append({"made": answer})
+
+    def compared(self, answer: dict[str, Any]) -> None:
+        """Announce what two futures are called side by side, once for each pair."""
+        if {"compared": answer} not in self._news:
+            self._news.append({"compared": answer})
+
+    def gone(self, numbers: list[int]) -> None:
+        for place, entry in enumerate(self._news):
+            if entry is not None and "made" in entry and entry["made"]["future"]["number"] in numbers:
+                self._news[place] = None
+        self._news.append({"gone": numbers})
+
+    def show(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Set the moment that followers show, and return its number. Raises NoMoment."""
+        match request:
+            case {
+                "future": int(),
+                "place": int(),
+                "now_us": int(),
+                "partition": int(),
+                "mode": str(mode),
+                "pair": list(pair),
+                "by": str(by),
+            } if mode in MODES and _is_pair(pair) and len(by) <= BY_MAX:
+                self._moment = {key: request[key] for key in MOMENT}
+                self._number += 1
+                return {"shown": self._number}
+        raise NoMoment("the request does not name a valid moment")
+
+    def begin(self) -> ViewerProgress:
+        return ViewerProgress()
+
+    def part(self, progress: ViewerProgress) -> dict[str, Any]:
+        """Return the next part of the feed: at most one future (a run is long), and after the last one the moment."""
+        found: dict[str, Any] = {}
+        while progress.news < len(self._news) and not found:
+            found = self._news[progress.news] or {}
+            progress.news += 1
+        if progress.news == len(self._news) and progress.moment < self._number:
+            progress.moment = self._number
+            found = {**found, "moment": self._moment}
+        return found
+
+    def has_more(self, progress: ViewerProgress) -> bool:
+        return progress.news < len(self._news) or progress.moment < self._number
+
+
+def _is_pair(pair: list[Any]) -> bool:
+    """Return True for the numbers of the two futures that stand side by side, and for an empty list if none do."""
+    return len(pair) in (0, 2) and all(isinstance(number, int) for number in pair)

@@ -1,0 +1,180 @@
+"""Labels of the runs on a page, which say how each run differs from the others.
+
+Examples are `acks=1` and `acks=all`; `rate=5/s` and `rate=50/s`; `seed 1` and `seed 2`; `kill b2 at 9 s` and
+`without kill b2 at 9 s`. A variant keeps its name, as in `slow: rate=5/s`. The only run of a page is labelled with its
+variant. No two runs have the same label.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scenarios.language.spec import Scenario
+from scenarios.language.write.describe import trigger_text, unlabelled_sentence
+from scenarios.language.write.lock import as_tree
+
+AS_WRITTEN = "as written"
+DIFFERENCES_MAX, CHARACTERS_MAX = 3, 60
+"""Largest number of differences in a label, and of their characters.
+
+If there are more, the label is the name of the variant.
+"""
+_NOT_A_SETTING = (
+    *("schema", "id", "variant", "title", "question", "questions", "sources", "lesson", "tags"),
+    *("seed", "timeline", "expect"),
+)
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRun:
+    """A run that needs a label. `scenario` is None if its lock file cannot be read."""
+
+    summary: Mapping[str, Any]
+    scenario: Scenario | None
+
+    @property
+    def variant(self) -> str:
+        return self.summary["variant"] or AS_WRITTEN
+
+    @property
+    def number(self) -> str:
+        """The number of the run's folder, such as `0003`."""
+        return str(self.summary.get("run_dir") or "").rpartition("/")[2].partition("-")[0]
+
+    def world(self) -> str:
+        """Return how the run was played if this is unusual (cut short, or on real Kafka), otherwise ""."""
+        found = [f"cut short at {self.summary['cut_short']['at_s']:g} s"] if "cut_short" in self.summary else []
+        if "real_kafka" in self.summary:
+            found.append(f"Kafka {self.summary['real_kafka']}")
+        return ", ".join(found)
+
+
+def labels_of(runs: Sequence[NamedRun]) -> list[str]:
+    """Return the label of each run, in the order of the runs."""
+    ids = [str(run.summary["scenario"]) for run in runs]
+    differences = [
+        _differences(run, [other for other in runs if other is not run and other.summary["scenario"] == name])
+        for run, name in zip(runs, ids, strict=True)
+    ]
+    if len(set(ids)) > 1:
+        alone = Counter(ids)
+        differences = [
+            name if alone[name] == 1 else f"{name}, {found or run.variant}"
+            for run, name, found in zip(runs, ids, differences, strict=True)
+        ]
+    labels = [
+        ", ".join(filter(None, (found or run.variant, run.world())))
+        for run, found in zip(runs, differences, strict=True)
+    ]
+    variants, numbers = [run.variant for run in runs], [f"run {run.number}" if run.number else "" for run in runs]
+    for more in (variants, numbers, [f"#{place}" for place in range(1, len(runs) + 1)]):
+        labels = [
+            label if labels.count(label) == 1 or one in ("", label) else f"{label}, {one}"
+            for label, one in zip(labels, more, strict=True)
+        ]
+    return labels
+
+
+def _differences(run: NamedRun, others: Sequence[NamedRun]) -> str:
+    """Return the differences of a run from other runs of the same scenario, or "" if none can be described."""
+    if not others:
+        return ""
+    found = []
+    known = [other.scenario for other in others if other.scenario is not None]
+    if run.scenario is not None:
+        found = [*_settings(run.scenario, known), *_steps(run.scenario, known)]
+        if len(found) > DIFFERENCES_MAX or len(", ".join(found)) > CHARACTERS_MAX:
+            found = [run.variant]
+    if any(other.variant != run.variant for other in others):
+        found = _with_variant(run, ", ".join(found))
+    if any(other.summary["seed"] != run.summary["seed"] for other in others):
+        found.append(f"seed {run.summary['seed']}")
+    return ", ".join(found)
+
+
+def _with_variant(run: NamedRun, found: str) -> list[str]:
+    """Return the differences under the name that the author of the file has given to the variant.
+
+    The name alone is returned if there is no room for both. A name such as `acks-all` is left out before `acks=all`.
+    """
+    if found and (run.summary["variant"] is None or run.variant.replace("-", "") == re.sub(r"\W", "", found)):
+        return [found]
+    both = f"{run.variant}: {found}"
+    return [both if found not in ("", run.variant) and len(both) <= CHARACTERS_MAX else run.variant]
+
+
+def _settings(scenario: Scenario, others: Sequence[Scenario]) -> Iterator[str]:
+    """Yield the settings that differ, such as `acks=1`, or `p1 acks=1` if the same key differs for several clients."""
+    trees = [_leaves(as_tree(one)) for one in (scenario, *others)]
+    paths = _paths_that_differ(trees)
+    owners = Counter(path[-1] for path in paths)
+    for path in paths:
+        key, value = path[-1], trees[0].get(path)
+        if key.isdecimal() or owners[key] > 1:
+            key = f"{path[1]} {key}"
+        if path == ("profile",):
+            yield str(value)
+        elif any(tree.get(path) == {} for tree in trees):
+            yield f"with {key}" if path in trees[0] else f"without {key}"
+        else:
+            yield f"{key} not set" if value is None else f"{key}={_text(value)}"
+
+
+def _paths_that_differ(trees: Sequence[Mapping[Path, Any]]) -> list[Path]:
+    """Return the paths of the settings that differ.
+
+    If acks or the profile alone distinguish all runs, settings that follow from them are left out.
+    """
+    values = {path: [str(tree.get(path)) for tree in trees] for tree in trees for path in tree}
+    found = [path for path, given in values.items() if len(set(given)) > 1]
+    for decisive in (path for path in found if path[-1] in ("acks", "profile")):
+        if len(set(values[decisive])) == len(trees):
+            found = [path for path in found if not _follows(path, decisive)]
+    return found
+
+
+def _follows(path: Path, decisive: Path) -> bool:
+    """Return True if one setting follows from another: idempotence from acks, or the rules from a profile."""
+    if decisive == ("profile",):
+        return path[0] == "protocol"
+    return path == (*decisive[:-1], "enable.idempotence")
+
+
+def _leaves(tree: Mapping[str, Any], above: Path = ()) -> dict[Path, Any]:
+    found: dict[Path, Any] = {}
+    for key, value in tree.items():
+        if not above and key in _NOT_A_SETTING:
+            continue
+        if isinstance(value, Mapping) and (value or key == "config"):
+            found |= _leaves(value, (*above, str(key)))
+        else:
+            found[*above, str(key)] = value
+    return found
+
+
+def _text(value: object) -> str:
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
+
+
+def _steps(scenario: Scenario, others: Sequence[Scenario]) -> list[str]:
+    """Return the steps that some other run lacks, or if there are none, `without` each step that only others have."""
+    mine, *theirs = [
+        [
+            f"{unlabelled_sentence(step, one.timeline)} {_moment(trigger_text(step))}"
+            for step in one.timeline
+            if step.verb != "check"
+        ]
+        for one in (scenario, *others)
+    ]
+    own = [step for step in mine if any(step not in other for other in theirs)]
+    lacking = [step for step in dict.fromkeys(step for other in theirs for step in other) if step not in mine]
+    return own or [f"without {step}" for step in lacking]
+
+
+def _moment(text: str) -> str:
+    return text if text.startswith("when") else f"at {float(text):g} s"
