@@ -1,0 +1,359 @@
+"""Symptoms of a misbehaving cluster, and the tests that decide which runs show them.
+
+No scenario is listed here by name. Each symptom has a test of a run's observations, so a scenario appears under every
+symptom that it produces.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replica.causes import ResetCause, WaitCause
+from replica.ids import TopicPartition
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
+
+STALL_US = 5_000_000
+"""Microseconds for which a high watermark must stay below the log end offset to count as a symptom."""
+FLAPS_MIN = 3
+"""Number of shrinks of one partition's ISR in a run that count as flapping."""
+REBALANCES_MIN = 3
+"""Number of rebalances of one group, without its first, that count as a symptom."""
+
+
+class RunSigns(Listener):
+    """The observations of one run that symptoms are tested on, from its summary and the events of its trace.
+
+    Attributes:
+        verdict: the kinds of broken promises.
+        waits: causes of times in which a client could not write or read for a second or longer.
+        kinds: the event classes in the trace.
+        errors: how often clients and followers got each error code.
+        resets: causes of changes of consumers' positions.
+        isr_shrinks: how often the ISR of each partition shrank.
+        rebalances: how often each group rebalanced, without the first time.
+        unclean: True if there was an unclean leader election.
+        stalled_us: the longest time for which a high watermark stayed below the log end offset.
+    """
+
+    def __init__(self, summary: Mapping[str, Any]) -> None:
+        self.verdict: list[str] = summary["verdict"]
+        self.waits = {stretch["cause"] for wait in summary.get("waits", ()) for stretch in wait["stretches"]}
+        self.kinds: set[type[trace.TraceEvent]] = set()
+        self.errors: Counter[str] = Counter()
+        self.resets: set[ResetCause] = set()
+        self.isr_shrinks: Counter[TopicPartition] = Counter()
+        self.rebalances: Counter[str] = Counter()
+        self.unclean = False
+        self.stalled_us = 0
+        self._behind_since: dict[TopicPartition, int] = {}
+
+    @on(trace.TraceEvent)
+    def _any(self, row: TraceRow, event: trace.TraceEvent) -> None:
+        self.kinds.add(type(event))
+        error = getattr(event, "error", None)
+        if isinstance(error, str) and error != "NONE":
+            self.errors[error] += 1
+
+    @on(trace.PositionReset)
+    def _reset(self, row: TraceRow, event: trace.PositionReset) -> None:
+        self.resets.add(event.cause)
+
+    @on(trace.IsrCommitted)
+    def _isr(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        self.isr_shrinks[TopicPartition(event.topic, event.partition)] += len(event.isr) < len(event.previous_isr)
+
+    @on(trace.LeaderElected)
+    def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
+        self.unclean |= not event.clean
+
+    @on(trace.GroupRebalanceBegan)
+    def _rebalance(self, row: TraceRow, event: trace.GroupRebalanceBegan) -> None:
+        self.rebalances[event.group] += not event.is_first
+
+    @on(trace.BatchAppended)
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        if event.role == "leader":
+            self._behind_since.setdefault(TopicPartition(event.topic, event.partition), row.at_us)
+
+    @on(trace.HighWatermarkAdvanced, trace.LeadershipBegan)
+    def _advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced | trace.LeadershipBegan) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        self._moved(partition, row.at_us)
+        if event.high_watermark < event.log_end_offset:
+            self._behind_since[partition] = row.at_us
+
+    def _moved(self, partition: TopicPartition, at_us: int) -> None:
+        since_us = self._behind_since.pop(partition, at_us)
+        self.stalled_us = max(self.stalled_us, at_us - since_us)
+
+    def end(self, at_us: int) -> None:
+        for partition in list(self._behind_since):
+            self._moved(partition, at_us)
+
+
+def seen_in(rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> RunSigns:
+    """Collect the observations of a finished run from its rows."""
+    seen = RunSigns(summary)
+    for row in rows:
+        seen(row)
+    seen.end(rows[-1].at_us if rows else 0)
+    return seen
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """A symptom of a misbehaving cluster.
+
+    Attributes:
+        words: further words for the search.
+        shows: returns True if a run has shown the symptom.
+    """
+
+    id: str
+    title: str
+    text: str
+    words: str
+    shows: Callable[[RunSigns], bool]
+
+
+Test = Callable[[RunSigns], bool]
+
+
+def _either(*tests: Test) -> Test:
+    return lambda seen: any(test(seen) for test in tests)
+
+
+def _error(*codes: str) -> Test:
+    return lambda seen: not seen.errors.keys().isdisjoint(codes)
+
+
+def _broke(kind: str) -> Test:
+    return lambda seen: kind in seen.verdict
+
+
+def _reset(cause: ResetCause) -> Test:
+    return lambda seen: cause in seen.resets
+
+
+def _waited(*causes: WaitCause) -> Test:
+    return lambda seen: not seen.waits.isdisjoint(cause.value for cause in causes)
+
+
+def _happened(*kinds: type[trace.TraceEvent]) -> Test:
+    return lambda seen: not seen.kinds.isdisjoint(kinds)
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        "acked-and-lost",
+        "A record was acked, and no log has it any more",
+        "The producer got its offset. After a failover or a power cut no replica has the record: nothing was logged as "
+        "an error. Look at acks, at min.insync.replicas, and at who was in the ISR when the ack was sent.",
+        "data loss lost data lost messages missing records disappear after restart min.insync.replicas acks=1",
+        _broke("lost"),
+    ),
+    Symptom(
+        "duplicates",
+        "A record is in the log twice",
+        "A retry after a lost answer, a producer without idempotence, or a consumer that processes a record again.",
+        "duplicate duplicated the same message twice again idempotence exactly once",
+        _broke("duplicated"),
+    ),
+    Symptom(
+        "out-of-order",
+        "Records of one producer are out of order",
+        "Several requests were in flight, and one of them was sent again.",
+        "reordered order max.in.flight.requests.per.connection",
+        _broke("reordered"),
+    ),
+    Symptom(
+        "dirty-read",
+        "A consumer has read a record that is not in the log",
+        "It was read before it was committed, or from a log that was truncated or replaced later.",
+        "phantom dirty read uncommitted truncation",
+        _broke("dirty-read"),
+    ),
+    Symptom(
+        "cannot-be-read",
+        "A record is in the log and acked, and no consumer gets it",
+        "The high watermark or the last stable offset stands below it, or its partition has no leader.",
+        "unseen invisible consumer lag does not advance",
+        _broke("unseen"),
+    ),
+    Symptom(
+        "high-watermark-stands",
+        "The high watermark stands still while the log grows",
+        "For five seconds or longer no replica outside the leader confirmed what was written. Consumers get nothing "
+        "new, and producers with acks=all wait. Look for the member of the ISR that does not fetch.",
+        "high watermark stuck stalled frozen holds back hw does not advance replication stopped follower",
+        lambda seen: seen.stalled_us >= STALL_US,
+    ),
+    Symptom(
+        "not-enough-replicas",
+        "NOT_ENOUGH_REPLICAS",
+        "The ISR is smaller than min.insync.replicas, so a leader refuses what is produced with acks=all.",
+        "NotEnoughReplicasException under min isr",
+        _error("NOT_ENOUGH_REPLICAS"),
+    ),
+    Symptom(
+        "not-enough-replicas-after-append",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "The record is in the leader's log, and the ISR shrank below the minimum before it was committed. The producer "
+        "tries again, and without idempotence the record may be there twice.",
+        "NotEnoughReplicasAfterAppendException",
+        _error("NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+    ),
+    Symptom(
+        "isr-flaps",
+        "The ISR shrinks and grows again and again",
+        "One partition's ISR shrank three times or more: a follower fetches now and then, or replica.lag.time.max.ms "
+        "and the fetch sizes do not fit the load.",
+        "flapping isr shrinking expanding under-replicated UnderReplicatedPartitions IsrShrinksPerSec",
+        lambda seen: max(seen.isr_shrinks.values(), default=0) >= FLAPS_MIN,
+    ),
+    Symptom(
+        "unclean-election",
+        "An unclean leader election",
+        "A replica that was not in the ISR leads, because unclean.leader.election.enable allowed it or an operator "
+        "asked for it. What only the others had is gone.",
+        "unclean leader unclean.leader.election.enable UncleanLeaderElectionsPerSec",
+        lambda seen: seen.unclean,
+    ),
+    Symptom(
+        "no-leader",
+        "A partition has no leader",
+        "No member of its ISR is alive, or none may be elected. Writes and reads wait.",
+        "offline partition OfflinePartitionsCount leader none LEADER_NOT_AVAILABLE -1, error while fetching metadata",
+        _either(_happened(trace.PartitionWentOffline), _waited(WaitCause.NO_LEADER)),
+    ),
+    Symptom(
+        "offset-out-of-range",
+        "OFFSET_OUT_OF_RANGE, or a consumer's offset was reset",
+        "The consumer's offset lies beyond the log of the new leader, or below its start. auto.offset.reset decides "
+        "whether records are read again or passed over.",
+        "consumer offset reset after failover auto.offset.reset earliest latest jumped back, "
+        "resetting offset for partition, fetch position is out of range",
+        _either(_error("OFFSET_OUT_OF_RANGE"), _reset(ResetCause.OUT_OF_RANGE)),
+    ),
+    Symptom(
+        "log-diverged",
+        "A consumer or follower finds that the leader's log is another one",
+        "Leader epochs show where two logs part; the follower truncates, and the consumer gets a log truncation.",
+        "LogTruncationException divergence fenced leader epoch FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH",
+        _either(_happened(trace.DivergenceFound), _reset(ResetCause.TRUNCATED)),
+    ),
+    Symptom(
+        "hanging-transaction",
+        "A read_committed consumer reads no further",
+        "An open transaction holds the last stable offset. If its producer is gone and its markers are not written, "
+        "it hangs until transaction.timeout.ms, or for good.",
+        "hanging transaction LSO last stable offset stuck read_committed transaction.timeout.ms",
+        _either(_happened(trace.OpenBatchFound), _waited(WaitCause.LAST_STABLE_OFFSET)),
+    ),
+    Symptom(
+        "producer-fenced",
+        "PRODUCER_FENCED or INVALID_PRODUCER_EPOCH",
+        "Another producer has the same transactional.id, or the coordinator has aborted the transaction after its "
+        "timeout.",
+        "ProducerFencedException zombie transactional.id",
+        _error("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"),
+    ),
+    Symptom(
+        "sequence-errors",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID",
+        "The broker does not know the batch before: its state of the producer was lost, expired, or truncated.",
+        "OutOfOrderSequenceException idempotent producer",
+        _error("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"),
+    ),
+    Symptom(
+        "group-rebalances",
+        "A consumer group rebalances again and again",
+        "Three rebalances or more after the first: members that are too slow, come and go, or time out.",
+        "rebalance storm max.poll.interval.ms session.timeout.ms REBALANCE_IN_PROGRESS",
+        lambda seen: max(seen.rebalances.values(), default=0) >= REBALANCES_MIN,
+    ),
+    Symptom(
+        "group-does-not-read",
+        "A consumer group is stuck: it does not read a partition, or does not rebalance",
+        "The member that has the partition is down and still in the group, nobody has it, or a rebalance waits.",
+        "group does not rebalance stuck consumer lag grows never goes down static member group.instance.id",
+        _waited(WaitCause.MEMBER_DOWN, WaitCause.UNASSIGNED, WaitCause.REBALANCE),
+    ),
+    Symptom(
+        "fenced-member",
+        "A member's commit or heartbeat is refused",
+        "The group has gone on without it: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH.",
+        "CommitFailedException zombie consumer, offset commit failed",
+        _error("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"),
+    ),
+    Symptom(
+        "request-timeout",
+        "Requests time out though the cluster has a leader",
+        "The client waits for a broker that does not answer: it is frozen, cut off or without power, and its "
+        "connection is still open.",
+        "TimeoutException REQUEST_TIMED_OUT request.timeout.ms delivery.timeout.ms, "
+        "expiring record(s) for, ms has passed since batch creation",
+        _waited(WaitCause.REQUEST_TIMEOUT, WaitCause.NO_ANSWER, WaitCause.SETUP_TIMEOUT, WaitCause.LEADER_SILENT),
+    ),
+    Symptom(
+        "stale-metadata",
+        "A client talks to a broker that does not lead any more",
+        "NOT_LEADER_OR_FOLLOWER until its metadata is new: metadata.max.age.ms and retry.backoff.ms decide how long.",
+        "NOT_LEADER_OR_FOLLOWER NotLeaderForPartition metadata refresh",
+        _either(_error("NOT_LEADER_OR_FOLLOWER"), _waited(WaitCause.STALE_METADATA)),
+    ),
+    Symptom(
+        "broker-fenced",
+        "A broker is up, and the controller has fenced it",
+        "Its heartbeats do not arrive in broker.session.timeout.ms. To the controller it leads nothing and is in "
+        "no ISR; until it hears of that it may go on as a leader. If it comes and goes, leaders are elected again and "
+        "again.",
+        "fenced broker session expired heartbeat zombie two leaders split brain election loop STALE_BROKER_EPOCH",
+        _happened(trace.BrokerFenced, trace.SessionExpired),
+    ),
+    Symptom(
+        "controller-gone",
+        "No controller is active",
+        "Leaders stay as they are, and nothing that needs a decision happens: no election, no change of an ISR.",
+        "kraft quorum lost ActiveControllerCount controller failover NOT_CONTROLLER",
+        _either(_waited(WaitCause.NO_CONTROLLER), _happened(trace.ControllerResigned)),
+    ),
+    Symptom(
+        "truncation",
+        "A log gets shorter",
+        "A follower removes what its leader does not have, or a start removes what a crash has torn.",
+        "truncated truncation truncating partition to offset, log end offset goes back",
+        _happened(trace.LogTruncated),
+    ),
+    Symptom(
+        "disk",
+        "A disk fails, is full or damages a batch",
+        "A log directory goes offline, or a batch does not have its checksum any more: CORRUPT_MESSAGE.",
+        "disk full KAFKA_STORAGE_ERROR CORRUPT_MESSAGE log dir failure bit flip",
+        _happened(trace.LogDirFailed, trace.BatchCorrupted),
+    ),
+    Symptom(
+        "records-expired",
+        "Records are gone before they were read",
+        "Retention or compaction has taken them while a reader was away.",
+        "retention.ms retention.bytes expired compacted tombstone delete.retention.ms",
+        _happened(trace.RecordsExpired, trace.BatchCompacted),
+    ),
+    Symptom(
+        "throttled",
+        "A client or a replica is slowed down by a quota",
+        "Answers are delayed by throttle_time_ms, and replication may fall behind what is written.",
+        "quota throttle producer_byte_rate",
+        _happened(trace.ClientThrottled, trace.FetchThrottled),
+    ),
+)
+
+
+def shown_by(seen: RunSigns) -> list[str]:
+    """Return the ids of the symptoms that a run has shown."""
+    return [symptom.id for symptom in SYMPTOMS if symptom.shows(seen)]
