@@ -1,6 +1,6 @@
-"""Looks for the events that a scenario expects, or forbids, as they happen.
+"""Checks of events and state: `EventWatch` finds expected and forbidden events, `state_holds` judges conditions.
 
-Columns are compared when the event is emitted, so `"@victim"` means what the name stood for at that moment.
+Columns are compared when the event is emitted, so `"@victim"` means the nodes that the name stood for at that moment.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TypeGuard
 
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
 from replica.trace.listening import Handler, Listener
@@ -27,23 +28,23 @@ from scenarios.observe.wording import seconds
 
 # --------------------------------------------------------------------------------------------------------- state checks
 #
-# Evaluates conditions on the state of the run: those of `when`, `check` and `expect.state`.
+# Evaluation of conditions on the state of the run, for `when`, `check` and `expect.state`.
 
 Captured = Mapping[str, tuple[str, ...]]
 
 
 def state_holds(test: StateTest, view: ClusterView, captured: Captured) -> bool:
-    """Whether all parts hold now; cheap enough for a `when` step to ask after every change of `view.version`."""
+    """Return whether all parts of the condition hold now. It is cheap enough for every change of `view.version`."""
     return next(_findings(test, view, captured, only_failures=True), None) is None
 
 
 def state_failures(test: StateTest, view: ClusterView, captured: Captured) -> list[str]:
-    """One line per part that does not hold, expected and actual value side by side; empty when the state is so."""
+    """Return one line for each part that does not hold, with expected and actual value; empty if all parts hold."""
     return [line for _, line in _findings(test, view, captured, only_failures=True)]
 
 
 def state_findings(test: StateTest, view: ClusterView, captured: Captured) -> list[tuple[bool, str]]:
-    """(held, line) for every part."""
+    """Return (held, line) for every part of the condition."""
     return list(_findings(test, view, captured, only_failures=False))
 
 
@@ -59,7 +60,7 @@ def _findings(
 
 
 _Finding = tuple[str, str, str, bool]
-"""what, expected, actual, held"""
+"""A tuple of four texts and a bool: the value judged, its expected and actual value, and whether they agree."""
 
 
 def _of_partition(test: PartitionTest, view: ClusterView, captured: Captured) -> Iterator[_Finding]:
@@ -127,7 +128,7 @@ def _number(what: str, test: NumberTest, value: int | None) -> _Finding:
 
 
 def _names(selector: Selector, view: ClusterView, captured: Captured) -> tuple[tuple[str, ...] | None, str]:
-    """The nodes a selector means now (None: it matches no node that it may name), and how to print them."""
+    """Return the nodes that a selector means now, None if it matches none, and their text for messages."""
     try:
         nodes = resolve(selector, view, captured)
     except SelectorError:
@@ -145,7 +146,13 @@ NEAR_MISSES_KEPT = 3
 
 @dataclass(slots=True)
 class Watch:
-    """One EventTest and what was found of it: how often, the first time, and events of its kind that do not fit."""
+    """An EventTest and its findings so far.
+
+    Attributes:
+        found: number of matching events.
+        first: description of the first matching event.
+        near_misses: descriptions of events of the same kind that do not match, at most NEAR_MISSES_KEPT.
+    """
 
     test: EventTest
     captured: Captured
@@ -186,7 +193,7 @@ class Watch:
         return all(value_fits(getattr(event, column), self.test.where[column], {}) for column in place)
 
     def _line(self, row: TraceRow) -> str:
-        """`19.000 s (broker b2, leader_epoch 1)`: the columns the test looks at, as they are."""
+        """Return an event's time and the columns that the test compares: `19.000 s (broker b2, leader_epoch 1)`."""
         shown = [
             f"{column} {printed(getattr(row.event, column))}"
             for column in self.test.where
@@ -196,7 +203,11 @@ class Watch:
 
 
 class EventWatch(Listener):
-    """Listener over all EventTests of an `expect`; `captured` maps the `as` names of steps to nodes, and may grow."""
+    """A listener that evaluates all EventTests of an `expect` block.
+
+    Args:
+        captured: the nodes that steps have captured, by their `as`. It may grow during the run.
+    """
 
     def __init__(self, tests: Sequence[EventTest], captured: Captured) -> None:
         self.watches = [Watch(test, captured) for test in tests]
@@ -206,7 +217,7 @@ class EventWatch(Listener):
 
 
 def value_fits(value: object, wanted: EventValue, captured: Captured) -> bool:
-    """Whether a column holds the expected value; lists compare as sets, `@name` by its nodes."""
+    """Return whether a column has the expected value. Lists are compared as sets, `@name` by its nodes."""
     if isinstance(wanted, NumberTest):
         return isinstance(value, int) and not isinstance(value, bool) and wanted.holds(value)
     if isinstance(wanted, str) and wanted.startswith("@"):
@@ -214,19 +225,23 @@ def value_fits(value: object, wanted: EventValue, captured: Captured) -> bool:
         return value in nodes if isinstance(value, str) else value == nodes
     if isinstance(wanted, tuple):
         named = [name for item in wanted for name in (captured.get(item[1:], ()) if item[:1] == "@" else (item,))]
-        return isinstance(value, tuple) and sorted(value) == sorted(named)
+        return _is_list(value) and sorted(value) == sorted(named)
     return value == wanted
 
 
+def _is_list(value: object) -> TypeGuard[Sequence[str]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
 def printed(value: object) -> str:
-    """A column's value, or what a test wants of it, on a screen."""
-    if isinstance(value, tuple):
+    """Return a column's value, or the value that a test expects, as text for a screen."""
+    if _is_list(value):
         return "{" + ", ".join(value) + "}"
     return "none" if value is None else str(value)
 
 
 def described(test: EventTest) -> str:
-    """`leader_elected of t-0 with broker b2, leader_epoch 1, between 17.000 s and 20.000 s`."""
+    """Return a description such as `leader_elected of t-0 with broker b2, between 17.000 s and 20.000 s`."""
     where: Mapping[str, EventValue] = test.where
     text = f"never {test.event}" if test.never else test.event
     if "topic" in where and "partition" in where:
@@ -240,7 +255,7 @@ def described(test: EventTest) -> str:
 
 
 def time_window(test: TimeTest) -> str:
-    """`between 17.000 s and 20.000 s`, `from 30.000 s on`, `until 5.000 s`."""
+    """Return a description such as `between 17.000 s and 20.000 s`, `from 30.000 s on` or `until 5.000 s`."""
     if test.low_us is not None and test.high_us is not None:
         return f"between {seconds(test.low_us)} and {seconds(test.high_us)}"
     if test.low_us is not None:

@@ -1,4 +1,4 @@
-"""Holds a run against what its scenario expects; every result says on one line what was expected and what was found."""
+"""Comparison of a run with its scenario's expectations. Each result has one line with expected and actual value."""
 
 from __future__ import annotations
 
@@ -37,9 +37,12 @@ from scenarios.observe.wording import seconds
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """what: the key of `expect` (`records.lost`, `event leader_elected ...`); why: expected and found, on one line.
+    """The result for one expectation.
 
-    judged: false if the world it was played in cannot show it; it holds then
+    Attributes:
+        what: the key of `expect`, such as `records.lost` or `event leader_elected ...`.
+        why: the expected and the actual value, on one line.
+        judged: False if the mode of the run cannot show the value; `held` is True then.
     """
 
     what: str
@@ -50,7 +53,7 @@ class Expectation:
 
 @dataclass(slots=True)
 class RunSight:
-    """The state that conditions may read: the listeners of the run, and the names its steps have captured with `as`."""
+    """The state of a run that conditions may read: its listeners, and the nodes that steps have captured with `as`."""
 
     view: ClusterView
     ledger: RecordLedger
@@ -59,7 +62,7 @@ class RunSight:
 
 
 class Expectations(Listener):
-    """Listener that collects what `expect` asks about; `results` judges once the run is over."""
+    """A listener that collects the data for `expect`. `results` compares them once the run is over."""
 
     def __init__(self, expect: Expect, sight: RunSight) -> None:
         self.expect = expect
@@ -69,18 +72,18 @@ class Expectations(Listener):
         self.parts = (self._events, self._service)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful, but what is expected of a partition is asked at the end."""
+        """Forget deleted topics, except those whose outages are compared at the end. See Forgetful."""
         expected = {one.partition.topic for one in self.expect.unavailable}
         self._service.forget(lambda topic: topic not in expected and is_gone(topic))
 
     def results(self, verdict: Verdict, end_us: int) -> list[Expectation]:
-        """One result per thing expected, in the order of the schema; the ledger must be closed."""
+        """Return one result for each expectation, in the order of the schema. The ledger must be closed."""
         return list(self._results(verdict, end_us))
 
     def _results(self, verdict: Verdict, end_us: int) -> Iterator[Expectation]:
         expect, ledger = self.expect, self.sight.ledger
         if expect.verdict is not None:
-            yield _verdict_result(expect.verdict, verdict)
+            yield _verdict_result(expect.verdict, verdict, expect.verdict_is_written)
         for records in expect.records:
             yield _records_result(records, verdict.records[records.kind])
         for log in expect.logs:
@@ -100,7 +103,7 @@ class Expectations(Listener):
             yield _unavailable_result(unavailable, self.unavailable(unavailable.partition, unavailable.what, end_us))
 
     def unavailable(self, partition: TopicPartition, what: str, end_us: int) -> list[Window]:
-        """Windows without `writes` or `reads`."""
+        """Return the periods of a partition without successful `writes` or `reads`."""
         if what == "writes":
             return self.sight.ledger.writes.windows(partition, end_us)
         return self._service.read_windows(partition, end_us)
@@ -109,9 +112,11 @@ class Expectations(Listener):
 # ------------------------------------------------------------------------------------------------ single results
 
 
-def _verdict_result(wanted: tuple[str, ...], verdict: Verdict) -> Expectation:
+def _verdict_result(wanted: tuple[str, ...], verdict: Verdict, is_written: bool) -> Expectation:
     held = sorted(wanted) == sorted(verdict.kinds)
     expected, found = ", ".join(wanted) or "ok", ", ".join(verdict.kinds) or "ok"
+    if not is_written:
+        expected += f" (not written, so ok; add `verdict: {f'[{found}]' if len(verdict.kinds) > 1 else found}`)"
     return Expectation("verdict", held, found if held else f"expected {expected}, found {found}")
 
 
@@ -230,14 +235,15 @@ def _latency(test: LatencyTest, ledger: RecordLedger) -> int | None:
 
 
 def latency_statistics(counts: Counter[int]) -> dict[str, int]:
-    """min, mean, p50, p90, p99, max of times from send to ack, in microseconds; nearest rank; {} without an ack.
+    """Return min, mean, p50, p90, p99 and max of latencies in microseconds, by nearest rank; {} if there are none.
 
-    counts: how many records took so long
+    Args:
+        counts: number of records by their latency in microseconds.
     """
     if not counts:
         return {}
     found = sorted(counts)
-    ends = list(accumulate(counts[latency_us] for latency_us in found))  # how many records took so long or less
+    ends = list(accumulate(counts[latency_us] for latency_us in found))  # number of records with this latency or less
     mean_us = sum(latency_us * count for latency_us, count in counts.items()) // ends[-1]
     ranks = {
         name: found[bisect_left(ends, max(-(-ends[-1] * part // 100), 1))]
@@ -273,7 +279,7 @@ def _span(from_us: int, to_us: int) -> str:
 
 
 def check_now(check: Check, sight: RunSight, now_us: int, name: str = "check") -> Expectation:
-    """Judge a `check` step at this moment; `end_offset_seen` judges its `end_offset` part once the answer is in."""
+    """Judge a `check` step at this moment, except its `end_offset`, which `end_offset_seen` judges after the answer."""
     failures = []
     if check.clock is not None and not check.clock.holds(now_us):
         failures.append(f"clock: expected {time_window(check.clock)}, found {seconds(now_us)}")
@@ -288,7 +294,7 @@ def check_now(check: Check, sight: RunSight, now_us: int, name: str = "check") -
 
 
 def end_offset_seen(test: EndOffsetTest, event: EndOffsetSeen, name: str = "check") -> Expectation:
-    """Judge the first answer a client got when a `check` step made it ask for the end of a partition."""
+    """Judge the first answer that a client got after a `check` step had made it ask for the end of a partition."""
     if test.error is not None:
         held, expected = event.error == test.error, test.error
     elif test.offset is not None:
@@ -301,7 +307,7 @@ def end_offset_seen(test: EndOffsetTest, event: EndOffsetSeen, name: str = "chec
 
 
 def logs_now(sight: RunSight) -> dict[TopicPartition, dict[str, FinalReplica]]:
-    """Every replica's log at this moment in the shape of the final logs."""
+    """Return every replica's log at this moment, in the form of the final logs."""
     logs: dict[TopicPartition, dict[str, FinalReplica]] = {}
     for partition, state in sight.view.partitions.items():
         leading = sight.view.leading_replica(partition)

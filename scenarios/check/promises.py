@@ -1,9 +1,10 @@
 """The invariants that the rules of a run promise (replica/RULES.md).
 
-An older rule lets some invariants break by design: the newer rule was made to prevent that. A broken invariant that
-the rules of the run promise is a bug in Highwater; any other is a finding about the era, and a scenario may expect it.
-Damage that configuration allows (unclean elections, disks that lose bytes) is not covered here: truth.py re-bases.
-A gap says `after=(BYTES_LOST,)` only where an old rule makes the damage of lost bytes worse.
+Some invariants can break under an older rule, which is why the newer rule was made. If the rules of the run promise the
+broken invariant, it is a bug in Highwater. Otherwise it is a finding about the era, and a scenario may expect it.
+Damage that the configuration allows, such as unclean elections or disks that lose bytes, is not treated here: truth.py
+re-bases the committed log then. A gap has `after=(BYTES_LOST,)` only if an old rule makes the damage of lost bytes
+worse.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from replica.trace.listening import Listener, on
 
 # -------------------------------------------------------------------------------------------------------- circumstances
 #
-# What has happened in a run that makes an old rule's gap matter (promises.py).
+# Events of a run without which an old rule's gap does no harm.
 
 BYTES_LOST = "a disk has lost bytes"
 RETURNED_UNFENCED = "a broker has registered that was not fenced for its former life"
 
 
 class Circumstances(Listener):
-    """Listener; `seen` holds BYTES_LOST and RETURNED_UNFENCED once they are so."""
+    """A listener that records in `seen` whether BYTES_LOST and RETURNED_UNFENCED have happened."""
 
     def __init__(self) -> None:
         self.seen: dict[str, None] = {}
@@ -53,7 +54,7 @@ class Circumstances(Listener):
     def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         broker = event.broker or event.node
         if self._broker_epochs.get(broker) == event.broker_epoch:
-            return  # the same life once more
+            return  # It registers again without a restart.
         self._broker_epochs[broker] = event.broker_epoch
         if broker in self._unfenced:
             del self._unfenced[broker]
@@ -64,10 +65,11 @@ class Circumstances(Listener):
 class Gap:
     """Values of a switch under which invariants can break, and the rule that closed the gap.
 
-    invariants: the one that breaks first and those that break in its wake, by the names invariants/checker.py reports
-    rule: its source (KIP or issue), and its content
-    only_with: another switch and the value without which nothing breaks
-    after: nothing breaks before all of these have happened (Circumstances)
+    Attributes:
+        invariants: names of the invariant that breaks first and of those that break as a consequence.
+        rule: the source of the rule (KIP or issue) and its content.
+        only_with: another switch and the value that it must have for anything to break; None if any value will do.
+        after: events of Circumstances that must all have happened before anything can break.
     """
 
     switch: str
@@ -84,13 +86,13 @@ class Gap:
 
     @property
     def remedy(self) -> str:
-        """The setting that brings the rule: `isr-join=epoch-start`."""
+        """Return the setting that selects the newer rule, such as `isr-join=epoch-start`."""
         _, choices = Rules.switches()[self.switch]
         newer = choices[choices.index(str(self.values[-1])) + 1 :]
-        return f"{self.switch}={newer[0] if newer else Rules().value(self.switch)}"  # a teaching mutant comes last
+        return f"{self.switch}={newer[0] if newer else Rules().value(self.switch)}"  # A teaching mutant comes last.
 
     def told(self, rules: Rules) -> str:
-        """`isr-join: high-watermark` lacks KAFKA-7128 (2.0.1): ..."""
+        """Return the rule that is missing, as in "`isr-join: high-watermark` lacks KAFKA-7128 (2.0.1): ..."."""
         return f"`{self.switch}: {spelled(rules.value(self.switch))}` lacks {self.rule}"
 
 
@@ -106,10 +108,12 @@ def _gap(
 
 
 _LEADER_INCOMPLETE = "S2,S3,S5,S6,S17"
-"""A replica in the ISR lacks committed records; once it leads, the others truncate theirs."""
+"""Invariants that break if a replica in the ISR lacks committed records: once it leads, the others truncate theirs."""
 _LOGS_DIVERGE = "S2,S3,S5,S6,S8,S10,S11,S15,S16,S17,S26"
-"""Replicas keep different records at one offset, below their high watermarks; records appended on top of them may
-belong to an older epoch."""
+"""Invariants that break if replicas keep different records at one offset, below their high watermarks.
+
+Records appended above them may belong to an older epoch.
+"""
 
 GAPS: tuple[Gap, ...] = (
     _gap(
@@ -124,9 +128,9 @@ GAPS: tuple[Gap, ...] = (
         _LOGS_DIVERGE,
         "KIP-279 (2.0): the leader says which epoch the end offset belongs to",
     ),
-    # A fetch that is under way when the follower is given a new leader epoch: its answer comes while the follower asks
-    # where to truncate, and is dropped (AbstractFetcherThread.processFetchRequest). The fetch session takes it for
-    # delivered, and a high watermark that stands is in no later answer (FetchSession.maybeUpdateResponseData).
+    # A fetch may be under way when the follower learns of a new leader epoch. The answer comes while the follower asks
+    # where to truncate, and is dropped (AbstractFetcherThread.processFetchRequest). The fetch session counts it as
+    # delivered, so no later answer repeats the high watermark (FetchSession.maybeUpdateResponseData).
     _gap(
         "truncation",
         ("leader-epoch-exact",),
@@ -145,18 +149,18 @@ GAPS: tuple[Gap, ...] = (
         _LEADER_INCOMPLETE,
         "KIP-380 (2.2): what the controller sends a broker is for one life of that broker",
     ),
-    # KAFKA-1120: such a broker does not learn what it should replicate, and stays out of every ISR until the next
-    # controller, or until it is started once more. bounced-broker-old-command shows it. One that led leads on in the
-    # registry and does not know it (L3, L4 unaware-leader): search found that.
+    # KAFKA-1120: a bounced broker does not learn what it should replicate, and stays out of every ISR until the next
+    # controller, or its next start. Scenario bounced-broker-old-command shows this. If it led before, it still leads in
+    # the registry and does not know it (L3, L4 unaware-leader), as a search found.
     _gap(
         "control-fencing",
         ("none", "controller-epoch"),
         "L2,L3,L4 unaware-leader",
         "KIP-380 (2.2): a controller sees by its broker epoch that a broker has gone and come between two looks",
     ),
-    # A leader that controls loses power, and is in the registry again before the next controller reads it (KIP-380 does
-    # not help: that controller knows no earlier broker epoch). KafkaController.onControllerFailover finds the leader
-    # live and lets it lead on: it writes other records where its followers have some of the same epoch.
+    # A leader that is the controller loses power, and registers again before the next controller reads the registry.
+    # KIP-380 does not help: that controller knows no earlier broker epoch. KafkaController.onControllerFailover finds
+    # the leader live and lets it continue. It writes new records where followers have others of the same epoch.
     _gap(
         "membership",
         ("zk-session",),
@@ -201,8 +205,8 @@ GAPS: tuple[Gap, ...] = (
         "KAFKA-15583 (3.7): eligible leaders hold what is committed only because the high watermark stood still",
         only_with=("elr", True),
     ),
-    # Every broker is dead when a controller takes over, so it fences none. The first that registers keeps its places
-    # in ISRs and leads on in the same epoch, with what its disk has left it (kafka-fsync-torn-tail:b2-stopped).
+    # If every broker is dead when a controller takes over, it fences none. The first broker that registers stays in its
+    # ISRs and still leads in the same epoch, with what is left on its disk (kafka-fsync-torn-tail:b2-stopped).
     _gap(
         "session-checks",
         ("at-the-end",),
@@ -235,12 +239,19 @@ GAPS: tuple[Gap, ...] = (
     _gap(
         "transactions",
         ("none", "v1", "verified"),
-        "S30 late-batch,S30 late-end",
+        "S30 late-batch,S30 late-end,S30 late-marker",
         "KIP-890 (4.0): each end of a transaction raises the epoch, so that a batch, or an EndTxn (KAFKA-17754), that"
         " comes later is refused",
     ),
+    _gap(
+        "marker-epoch",
+        ("not-older",),
+        "S30 late-marker",
+        "KIP-1228 (4.2): a leader knows by which transaction.version a marker was made, and refuses one that has the"
+        " epoch of the open transaction",
+    ),
 )
-"""Everything an era does not promise. An old value of a switch is listed here with the invariants it breaks."""
+"""All gaps: old values of switches, each with the invariants that can break under it."""
 
 _FORGOTTEN_PROPOSAL = (
     "no release of Kafka keeps it: metadata of the partition epoch that a leader knows from the answer to its proposal"
@@ -266,6 +277,10 @@ UNPROMISED = {
     " (PartitionReassignmentRevert)",
     "S6 removed-eligible": f"{_REMOVED_ELIGIBLE}, and may be elected once it is a replica again, with an empty log",
     "L2 removed-eligible": f"{_REMOVED_ELIGIBLE}; it cannot lead, and while it is there neither can the last leader",
+    "L2 new-disk": "no release of Kafka keeps it: the last known leader of a partition without an ELR is elected as its"
+    " broker is unfenced, unless its replica lies in a directory that the broker does not have, as after a change of"
+    " the disk; the report of the new directory elects nobody either, by the old one"
+    " (ReplicationControlManager.handleAssignReplicasToDirs, LeaderAcceptor)",
     "L3 untaken-hw": "no release of Kafka keeps it: the follower takes no high watermark from an answer that says where"
     " two logs part, nor from one that it asked for in an earlier leader epoch, and the fetch session sends a high"
     " watermark once (AbstractFetcherThread.processFetchRequest, CachedPartition.maybeUpdateResponseData); the next"
@@ -276,16 +291,21 @@ UNPROMISED = {
     "S32 forgotten-marker": "no release of Kafka keeps it: a snapshot of the producers does not say which markers are"
     " not replicated yet, and a log that is opened, or cut, begins with one (ProducerStateManager.truncateAndReload,"
     " which assumes it to end below the high watermark)",
+    "S30 aborted-by-operator": "no release keeps it: an operator who aborts a transaction in one partition"
+    " (kafka-transactions abort) asks no coordinator, and one that is not hanging may be committed elsewhere",
     "S30 forgotten-decision": "no release keeps a decision that fewer brokers have than are lost: an unclean leader of"
     " `__transaction_state` (transaction.state.log.min.isr), or disks that lost bytes",
+    "S37 forgotten-state": "no release keeps an acknowledgement that fewer brokers have than are lost: an unclean"
+    " leader of `__share_group_state` (share.coordinator.state.topic.min.isr), or disks that lost bytes",
 }
-"""Invariants that Kafka's newest rules break, too, and why."""
+"""Invariants that can break even under Kafka's newest rules, each with the reason."""
 
 
 def gaps(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[Gap, ...]:
-    """Why these rules do not promise the invariant; () when they promise it.
+    """Return the gaps that explain why the rules do not promise the invariant; empty if they promise it.
 
-    happened: what the run has seen (Circumstances)
+    Args:
+        happened: the events of Circumstances that have happened in the run.
     """
     return tuple(
         gap
@@ -295,7 +315,7 @@ def gaps(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[G
 
 
 def missing_rules(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[str, ...]:
-    """The same in words."""
+    """Return the reasons why the rules do not promise the invariant, as sentences; empty if they promise it."""
     if invariant in UNPROMISED:
         return (UNPROMISED[invariant],)
     return tuple(gap.told(rules) for gap in gaps(rules, invariant, happened))
@@ -303,11 +323,16 @@ def missing_rules(rules: Rules, invariant: str, happened: Container[str] = ()) -
 
 # ------------------------------------------------------------------------------------------------------------- features
 #
-# The rules that levels of features stand for: an operator changes a level, and the run goes on by other rules.
+# Rules that depend on the levels of features, which an operator can change during the run.
 
 
 def rules_after(event: trace.ConfigAltered, first: Rules, present: Rules) -> Rules:
-    """first: the rules that the run began with     present: those before the event"""
+    """Return the rules that are in force after a change of configuration.
+
+    Args:
+        first: the rules at the beginning of the run.
+        present: the rules before the event.
+    """
     if (event.topic, event.broker, event.group) != (None, None, None) or event.value is None:
         return present
     if event.key == ELR_VERSION:

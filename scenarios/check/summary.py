@@ -1,4 +1,4 @@
-"""summary.json: everything the screens show of a finished run, as one JSON document."""
+"""The summary of a finished run (summary.json): everything that the screens show, as one JSON document."""
 
 from __future__ import annotations
 
@@ -16,20 +16,28 @@ from scenarios.observe.columns.names import LazyNames
 from scenarios.observe.columns.record_table import ACKED, FAILED, Answers
 from scenarios.observe.groups import Unread
 from scenarios.observe.ledger import RecordLedger
+from scenarios.observe.waits import Wait
 from scenarios.observe.wording import sizes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """The runner's counters. events: rows of the trace; steps: of the world's time; bytes: by machine.
+    """The runner's counters, and the mode of the run.
 
-    live: played by the wall clock     real_kafka: the version of the Kafka that its nodes are, if they are
+    Attributes:
+        events: number of rows of the trace.
+        steps: number of steps of the simulated time.
+        bytes: counts of bytes by machine.
+        digests: digests of the trace and of its data; empty if there are none.
+        wall_s: duration of the run by the wall clock.
+        live: whether the run took place in real time.
+        real_kafka: version of Apache Kafka that the nodes ran; None if they were Highwater's own.
     """
 
     events: int
     steps: int
     bytes: Mapping[str, ByteCounts]
-    trace_sha256: str
+    digests: tuple[str, str]
     run_dir: Path | None
     wall_s: float
     live: bool
@@ -40,11 +48,12 @@ def build_summary(
     scenario: Scenario,
     ledger: RecordLedger,
     unread: Mapping[str, Mapping[str, Unread]],
+    waits: Sequence[Wait],
     verdict: Verdict,
     results: Sequence[Expectation],
     counters: Counters,
 ) -> dict[str, Any]:
-    """The document; plain JSON values and, for many records, LazyNames. The ledger must be closed."""
+    """Return the summary as plain JSON values, with LazyNames for many records. The ledger must be closed."""
     partitions = _partitions(scenario, ledger)
     return {
         "scenario": scenario.id,
@@ -67,10 +76,12 @@ def build_summary(
             str(partition): [list(window) for window in ledger.writes.windows(partition, scenario.duration_us)]
             for partition in partitions
         },
-        **({"unread": _unread(unread)} if unread else {}),
+        **({"waits": [wait.as_json() for wait in waits]} if waits else {}),
+        **({"without_reader": _unread(unread)} if unread else {}),
         **({"never_read": never_read} if (never_read := _never_read(scenario, ledger)) else {}),
         "retries": ledger.retries,
-        "trace_sha256": counters.trace_sha256,
+        "trace_sha256": counters.digests[0],
+        "data_sha256": counters.digests[1],
         "run_dir": None if counters.run_dir is None else str(counters.run_dir),
         "events": counters.events,
         "steps": counters.steps,
@@ -81,14 +92,14 @@ def build_summary(
 
 
 def _names(verdict: Verdict) -> dict[str, Sequence[str]]:
-    """By class; the harmless classes are stated only where they have records."""
+    """Return the records by class. Harmless classes are left out if they have no records."""
     harmless = [kind for kind in HARMLESS_CLASSES if verdict.records[kind]]
     found = {kind: verdict.records[kind] for kind in (*RECORD_CLASSES, *harmless)}
     return {kind: names if isinstance(names, LazyNames) else list(names) for kind, names in found.items()}
 
 
 def _unread(unread: Mapping[str, Mapping[str, Unread]]) -> dict[str, Any]:
-    """Of consumer groups, where there are some: by group and partition."""
+    """Return the times in which each partition had no reader in a consumer group, by group and partition."""
     return {group: {name: asdict(found[name]) for name in sorted(found)} for group, found in sorted(unread.items())}
 
 
@@ -98,7 +109,7 @@ def _expectation(result: Expectation) -> dict[str, Any]:
 
 
 def _partitions(scenario: Scenario, ledger: RecordLedger) -> list[TopicPartition]:
-    """Those of the scenario's topics, then those of topics that clients have made and that were there at the end."""
+    """Return the partitions of the scenario's topics, then those of other topics that exist at the end."""
     of_scenario = (name for topic in scenario.topics.values() for name in topic.topic_partitions)
     others = (name for name in sorted(ledger.final) if name.topic not in INTERNAL_TOPICS)
     return list(dict.fromkeys((*of_scenario, *others)))
@@ -119,7 +130,7 @@ def _anomaly(anomaly: Anomaly) -> dict[str, Any]:
 
 
 def _setting(scenario: Scenario) -> dict[str, Any]:
-    """The first line of a screen: sizes and the settings that decide about loss."""
+    """Return the sizes and the settings that influence which records are lost, for the first line of a screen."""
     return {
         **sizes_of(scenario),
         "acks": {producer.name: producer.producer_config().acks for producer in scenario.producers},
@@ -128,7 +139,7 @@ def _setting(scenario: Scenario) -> dict[str, Any]:
 
 
 def _settings_of_transactions(scenario: Scenario) -> dict[str, Any]:
-    """Of the clients that have to do with transactions; nothing where none has."""
+    """Return the settings of clients that concern transactions; empty if no client uses transactions."""
     ids = {one.name: config.transactional_id for one in scenario.producers if (config := one.producer_config())}
     levels = {one.name: one.consumer_config().isolation_level for one in scenario.consumers}
     if not any(ids.values()):
@@ -140,14 +151,14 @@ def _settings_of_transactions(scenario: Scenario) -> dict[str, Any]:
 
 
 def _never_read(scenario: Scenario, ledger: RecordLedger) -> dict[str, str | None]:
-    """Readers that have read nothing of what there was to read, and what they were refused, if that is why."""
+    """Return the readers that have read nothing although they could, and the refusal that explains it, if any."""
     found: dict[str, str | None] = {}
     groups = {scenario.workloads[name].config.get("group.id") for name in ledger.readers if name in scenario.workloads}
     for reader in (*scenario.consumers, *scenario.transforms):
         if reader.name in ledger.readers:
             continue
         refused = ledger.refusals.get(reader.name)
-        is_spared = reader.config.get("group.id", "") in groups  # There may be more members than partitions.
+        is_spared = reader.config.get("group.id", "") in groups  # A group may have more members than partitions.
         begins = reader.consumer_config().auto_offset_reset == "earliest"
         if refused is not None:
             found[reader.name] = refused.sentence()
@@ -163,13 +174,13 @@ def _has_records(ledger: RecordLedger, topic: str) -> bool:
 
 
 def _producers(scenario: Scenario, ledger: RecordLedger) -> list[str]:
-    """Those of the scenario, then outside clients that have sent something."""
+    """Return the producers of the scenario, then the external clients that have sent records."""
     others = [client for client, _, _ in ledger.records.origins]
     return list(dict.fromkeys([*(producer.name for producer in scenario.producers), *others]))
 
 
 def _answers(scenario: Scenario, ledger: RecordLedger) -> dict[str, Any]:
-    """What each producer was answered; latency in microseconds, {} without any answer."""
+    """Return the answers to each producer. Latencies are in microseconds; they are {} if no record has one."""
     found = ledger.records.answers()
     return {
         name: {
@@ -186,7 +197,6 @@ def _answers(scenario: Scenario, ledger: RecordLedger) -> dict[str, Any]:
 
 
 def _bytes(scenario: Scenario, counted: Mapping[str, ByteCounts]) -> dict[str, Any]:
-    """Totals over the brokers, and the same for each of them."""
     by_broker = {
         name: {
             "sendfile": counted[name].sendfile,

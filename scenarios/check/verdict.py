@@ -1,21 +1,23 @@
-"""The verdict: which promises the run broke, each with the records, offsets and events that prove it.
+"""The verdict on a run: the promises that it broke, each with the records, offsets and events that prove it.
 
-`judge` looks at a finished `RecordLedger`; the same definitions stand in spark_reports, computed from the files alone.
+`judge` evaluates a finished `RecordLedger`. The package spark_reports has the same definitions, computed from the
+files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 
 from replica.ids import TopicPartition
 from replica.trace.events import InvariantBroken
 from replica.trace.ranges import format_record_names
+from replica.wording import listed
 from scenarios.language.expect import JEPSEN_CLASS
 from scenarios.observe.columns.names import LazyNames
 from scenarios.observe.columns.record_table import RecordEntry
-from scenarios.observe.final_logs import FinalReplica, LogEntry
+from scenarios.observe.final_logs import FinalReplica, LogEntry, Presence
 from scenarios.observe.ledger import ReadJump, RecordLedger
 from scenarios.observe.taken_records import COMPACTED, DELETED, EXPIRED
 from scenarios.observe.wording import count_of
@@ -23,11 +25,17 @@ from scenarios.observe.wording import count_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """One broken promise in one partition, with its witness.
+    """One broken promise in one partition, with its evidence.
 
-    kind: Highwater's name; `jepsen` is Jepsen's      our_bug: no era and no setting accounts for it
-    records, offsets, replicas, client: its subject, empty where that says nothing
-    seqs: events of the trace that prove it      sentence: the same in words
+    Attributes:
+        kind: Highwater's name of the anomaly; `jepsen` is Jepsen's.
+        sentence: a description in words.
+        records: the records concerned; empty if there are none.
+        offsets: the offsets concerned; empty if there are none.
+        replicas: the replicas concerned; empty if there are none.
+        client: the client concerned; None if there is none.
+        seqs: sequence numbers of the events of the trace that prove it.
+        our_bug: whether it is a bug in Highwater, since no era and no setting explains it.
     """
 
     kind: str
@@ -47,7 +55,12 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """kinds: the anomalies found, in the fixed order, () when ok. records: names by class, in sending order."""
+    """The verdict on a run.
+
+    Attributes:
+        kinds: kinds of the anomalies found, in the order of ANOMALIES; () for ok.
+        records: names of records by class, in the order of sending.
+    """
 
     kinds: tuple[str, ...]
     anomalies: tuple[Anomaly, ...]
@@ -66,18 +79,23 @@ class Verdict:
 
 
 RECORD_CLASSES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")
-"""Keys of `Verdict.records`: three by the producer's answer, then those found by comparing with the logs."""
+"""Keys of `Verdict.records`: three by the producer's answer, then those found by comparison with the logs."""
 ABORTED = "aborted"
 HARMLESS_CLASSES = (DELETED, EXPIRED, COMPACTED, ABORTED)
-"""The others, of acked records: what an operator, retention or compaction has taken, as they should; and records of
-aborted transactions, whether a log has them or none."""
+"""Classes of acked records that were removed for a good reason, and of records of aborted transactions.
+
+The reasons are an operator's request, retention and compaction.
+"""
 
 
 def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdict:
-    """The verdict of a run that is over (`ledger.close()` called); broken: invariants that did not hold.
+    """Return the verdict on a finished run. `ledger.close()` must have been called.
 
-    One that the rules of the run do not promise is a separate anomaly only where nothing else shows the damage: the
-    fate of the records says more than the rule that had to break for it. The trace and `explain` show it either way.
+    A broken invariant that the rules of the run do not promise becomes an anomaly only if there is no other anomaly,
+    because lost or duplicated records tell more than the invariant. The trace and `explain` show it in any case.
+
+    Args:
+        broken: events of the invariants that did not hold.
     """
     records = {kind: classify(ledger, kind) for kind in (*RECORD_CLASSES, *HARMLESS_CLASSES)}
     found: list[Anomaly] = []
@@ -97,7 +115,7 @@ def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdi
 
 
 def classify(ledger: RecordLedger, kind: str) -> Sequence[str]:
-    """Names of the records of one class, in sending order; all but the first three need a final log."""
+    """Return the names of the records of one class, in the order of sending. Most classes need the final logs."""
     names = _CLASSES[kind](ledger)
     return names if isinstance(names, LazyNames) else tuple(names)
 
@@ -106,7 +124,11 @@ def classify(ledger: RecordLedger, kind: str) -> Sequence[str]:
 
 
 def _lost(ledger: RecordLedger) -> list[str]:
-    """In sending order; outputs that were never sent come last. An ack is about the log, and an abort takes it back."""
+    """Return the lost records in the order of sending; outputs that were never sent come last.
+
+    A record is lost if it was acked, was not aborted, and is not in the log. So is an output that must exist and does
+    not.
+    """
     acked = [
         entry.name
         for entry in (ledger if ledger.promised else ledger.gone)
@@ -121,8 +143,11 @@ def _missing(ledger: RecordLedger) -> list[str]:
 
 
 def _unseen(ledger: RecordLedger) -> list[str]:
-    """Acked and in the final log, but not readable: at or above the high watermark, no running leader, or without the
-    marker that said that they are committed."""
+    """Return acked records that are in the final log but cannot be read.
+
+    A record cannot be read at or above the high watermark, without a running leader, or without the marker of its
+    commit.
+    """
     names: list[str] = []
     if ledger.is_readable:
         return names
@@ -150,9 +175,9 @@ def _duplicated(ledger: RecordLedger) -> list[str]:
 
 
 def _reordered(ledger: RecordLedger) -> list[str]:
-    """Records that a later one of the same producer overtook: their first place is behind one sent after them.
+    """Return records that were overtaken: their first copy is behind a record that the same producer sent later.
 
-    One that was sent again was overtaken if that is so since it was sent for the last time.
+    A record that was sent again counts as overtaken only by records sent after its last sending.
     """
     overtaken: dict[int, None] = {}
     records = ledger.records
@@ -164,7 +189,7 @@ def _reordered(ledger: RecordLedger) -> list[str]:
             if seen.find(1, start, end) < 0 and records.are_sent_in_order(start, count):
                 client = records.origin(start)[0]
                 if records.sent_seq[start] > latest.get(client, -1):
-                    start = end - 1  # None of them was overtaken.
+                    start = end - 1  # None of these records was overtaken.
             for place in range(start, end):
                 if seen[place] or not records.is_record(place):
                     continue
@@ -201,7 +226,10 @@ Records = dict[str, Sequence[str]]
 
 
 def _by_partition(ledger: RecordLedger, names: Iterable[str]) -> list[tuple[TopicPartition, tuple[str, ...]]]:
-    """Where a record is, or was sent to: one without a key may get its partition only after it was sent."""
+    """Return the records by the partition that has them or, if none has, the partition to which they were sent.
+
+    A record without a key may get its partition only after it was sent.
+    """
 
     def partition_of(name: str) -> TopicPartition:
         sent = ledger.records.get(name)
@@ -217,6 +245,17 @@ def _records_are(count: int) -> str:
     return "record was" if count == 1 else "records were"
 
 
+def _others_with(ledger: RecordLedger, partition: TopicPartition, records: Iterable[str]) -> list[str]:
+    """Return the brokers whose logs have any of these records."""
+    found = []
+    for node, replica in sorted(ledger.final[partition].items()):
+        present = Presence(ledger.records.index)
+        present.add_log(partition, replica.entries)
+        if any(record in present for record in records):
+            found.append(node)
+    return found
+
+
 def _find_lost(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["lost"]):
@@ -226,6 +265,10 @@ def _find_lost(ledger: RecordLedger, records: Records) -> list[Anomaly]:
         log = f"the log of {holder.node}" if holder else "any log that counts: no replica is left"
         if acked:
             sentence = f"{len(acked)} {_records_are(len(acked))} acked and not in {log}: {format_record_names(acked)}"
+            if holder is not None and not holder.is_leader and (others := _others_with(ledger, partition, acked)):
+                sentence += (
+                    f"; no broker leads, and {listed(others)} still {'has' if len(others) == 1 else 'have'} some"
+                )
             seqs = tuple(ledger.records[name].acked_seq for name in acked)
             found.append(Anomaly(kind="lost", partition=partition, sentence=sentence, records=acked, seqs=seqs))
         if undone:
@@ -280,6 +323,7 @@ def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
         copies = [copy for name in names for copy in ledger.settled_copies(name)]
         offsets = tuple(offset for _, offset in copies)
         sentence = f"{len(names)} {_records_are(len(names))} stored more than once: {format_record_names(names)}"
+        sentence += _injected_by(ledger, names)
         seqs = _seqs_of(ledger, copies)
         found.append(
             Anomaly(
@@ -289,23 +333,23 @@ def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     return found
 
 
+def _injected_by(ledger: RecordLedger, names: Sequence[str]) -> str:
+    """Return the faults of requests that made the producer send records again, as a note; empty if there are none."""
+    faults = dict.fromkeys(ledger.injected[name] for name in names if name in ledger.injected)
+    return f" (sent again because of {listed(list(faults))})" if faults else ""
+
+
 def _seqs_of(ledger: RecordLedger, copies: Sequence[tuple[TopicPartition, int]]) -> tuple[int, ...]:
-    """Of the entries of the final logs, by partition."""
-    offsets: dict[TopicPartition, set[int]] = {}
-    for partition, offset in copies:
-        offsets.setdefault(partition, set()).add(offset)
-    return tuple(
-        entry.seq
-        for partition, wanted in offsets.items()
-        for entry in ledger.final_log(partition)
-        if entry.offset in wanted
-    )
+    """Return the trace numbers of the events that have the copies' entries in the final logs, in their order."""
+    found = (ledger.final_log(partition).entries_in(offset, offset) for partition, offset in copies)
+    return tuple(sorted({entry.seq for entry in chain.from_iterable(found)}))
 
 
 def _find_reordered(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["reordered"]):
         sentence = f"overtaken by records their producer sent later: {format_record_names(names)}"
+        sentence += _injected_by(ledger, names)
         seqs = tuple(ledger.records[name].sent_seq for name in names)
         found.append(Anomaly(kind="reordered", partition=partition, sentence=sentence, records=names, seqs=seqs))
     return found
@@ -335,14 +379,14 @@ def _find_diverged(ledger: RecordLedger, records: Records) -> list[Anomaly]:
                         records=tuple(dict.fromkeys(entry.record for pair in pairs for entry in pair)),
                         offsets=offsets,
                         replicas=(one.node, other.node),
-                        seqs=tuple(entry.seq for pair in pairs for entry in pair),
+                        seqs=tuple(dict.fromkeys(entry.seq for pair in pairs for entry in pair)),
                     )
                 )
     return found
 
 
 def differences(one: FinalReplica, other: FinalReplica) -> list[tuple[LogEntry, LogEntry]]:
-    """Entries of the same offset, below both high watermarks, that are not the same record in the same batch."""
+    """Return pairs of entries that differ in record or batch at the same offset, below both high watermarks."""
     return one.entries.differences(other.entries, min(one.high_watermark, other.high_watermark))
 
 
@@ -386,15 +430,17 @@ def _find_poll_skips(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 
 
 def _skipped_by(ledger: RecordLedger, jump: ReadJump) -> list[LogEntry]:
-    """Not what was taken out of a log for a good reason: the replica that was read may have been without it, and the
-    one that leads at the end, whose log ages at its own pace, may have it still."""
+    """Return the entries that a reader has skipped in a jump.
+
+    Records that were removed for a good reason do not count. The replica that was read may have been without them, and
+    the leader at the end, whose log ages at its own pace, may still have them.
+    """
     reads = ledger.reads[jump.client, jump.topic_partition]
     apart = reads.apart or ()
     return [
         entry
-        for entry in ledger.final_log(jump.topic_partition)
-        if jump.after < entry.offset < jump.offset
-        and not reads.ranges.covers(entry.offset)
+        for entry in ledger.final_log(jump.topic_partition).entries_in(jump.after + 1, jump.offset - 1)
+        if not reads.ranges.covers(entry.offset)
         and entry.record not in apart
         and not ledger.is_aborted(jump.topic_partition, entry.offset)
         and entry.record not in ledger.taken_by

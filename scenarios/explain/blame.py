@@ -1,7 +1,7 @@
-"""Finds the missing rule that is to blame for a broken invariant: the same run, with a rule added each time.
+"""Finds the missing rule to blame for a broken invariant, by repeating the run with one more rule each time.
 
-`promises.py` knows which rules could have kept an invariant; in one run mostly a single one would have. The
-proof is a run: a rule is to blame if the run with that rule added, same seed, does not break the invariant.
+`promises.py` knows which rules could have kept an invariant; in a single run usually one of them would have. The proof
+is a run: a rule is to blame if the run with that rule added, and the same seed, does not break the invariant.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from scenarios.process.pool import in_order
 from scenarios.terminal.style import Style, folded
 
 EVENTS_MAX = 400_000
-"""Events of all runs together: about half a minute on one core. More events are replayed only on request."""
+"""Largest number of events, over all runs, that are replayed without --what-if: about half a minute on one core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """One invariant that broke although the era does not promise it, and the missing rules that would have kept it."""
+    """An invariant that broke although the era does not promise it, and the missing rules that would have kept it."""
 
     invariant: str
     gaps: tuple[Gap, ...]
@@ -35,10 +35,12 @@ class Suspects:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The result of adding the missing rules to the run, for one invariant.
+    """The effect of adding the missing rules, for one invariant.
 
-    to_blame: rules each of which alone keeps it     innocent: those that alone do not, or cannot be played alone
-    together: whether all of them together keep it; None when one alone does, or there is only one
+    Attributes:
+        to_blame: rules each of which keeps the invariant when added alone.
+        innocent: rules that do not keep the invariant when added alone, or cannot be added alone.
+        together: True if all rules together keep it; None if one alone does, or if there is only one.
     """
 
     invariant: str
@@ -56,8 +58,11 @@ class Blame:
 
 
 def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
-    """By the invariant that broke first; one that the rules promise is a bug in Highwater, and one that no rules
-    promise is Kafka's: neither has suspects."""
+    """Return, for each broken invariant, the missing rules that could have kept it, in the order of breaking.
+
+    Left out are invariants that the run's rules promise (breaking one is a bug in Highwater), and those that no rules
+    promise (that is Kafka's behaviour).
+    """
     found: dict[str, tuple[Gap, ...]] = {}
     circumstances = Circumstances()
     for row in rows:
@@ -68,7 +73,7 @@ def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
 
 
 def additions(suspects: Sequence[Suspects]) -> list[SettingsChange]:
-    """The runs that find out: each missing rule alone, and all that one invariant misses together."""
+    """Return the changes to play: each missing rule alone, and all missing rules of an invariant together."""
     alone = {gap.remedy: None for suspect in suspects for gap in suspect.gaps}
     together = {remedies(suspect.gaps): None for suspect in suspects}
     return [SettingsChange(", ".join(added), added) for added in dict.fromkeys([*((one,) for one in alone), *together])]
@@ -79,7 +84,11 @@ def remedies(missing: Iterable[Gap]) -> tuple[str, ...]:
 
 
 def blame(suspects: Sequence[Suspects], broken_with: Mapping[tuple[str, ...], tuple[str, ...] | None]) -> list[Blame]:
-    """broken_with: invariants broken with these rules; None if they cannot be added (a step needs the old rule)"""
+    """Return the rules to blame for each suspect.
+
+    Args:
+        broken_with: broken invariants by the rules that were added; None if a step of the scenario needs an old rule.
+    """
     return [_blame(suspect, broken_with) for suspect in suspects]
 
 
@@ -98,9 +107,10 @@ def _blame(suspect: Suspects, broken_with: Mapping[tuple[str, ...], tuple[str, .
 def play_additions(
     lock_text: str, changes: Sequence[SettingsChange], processes: int
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...] | None]]:
-    """For each change, in order, its settings and the names of the invariants that broke with it; None: not playable.
+    """Yield the settings of each change and the names of the broken invariants, None if it cannot be played.
 
-    lock_text: scenario.lock.yaml of the run
+    Args:
+        lock_text: content of the run's scenario.lock.yaml.
     """
     return in_order(_play, [(lock_text, change) for change in changes], processes)
 
@@ -120,22 +130,23 @@ def _play(job: tuple[str, SettingsChange]) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def can_be_afforded(events: int, changes: Sequence[SettingsChange]) -> bool:
-    """events: in the trace of the run that is to be played again"""
+    """Return True if the changes can be played without --what-if; `events` is the number of events of the run."""
     return events * len(changes) <= EVENTS_MAX
 
 
 # ------------------------------------------------------------------------------------------------------------- in words
 #
-# Broken invariants and the missing rules to blame as text, 80-100 columns.
+# Broken invariants and the missing rules to blame as text of 80 to 100 columns.
 
 _WIDTH = 96
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The missing rules: the ones to blame, or only the suspects where finding out would take long.
+    """The missing rules to blame, or only the suspects if it would take long to find out.
 
-    runs: how often the run was played again, or would have to be
+    Attributes:
+        runs: how often the run was played again, or would have to be.
     """
 
     blames: tuple[Blame, ...] = ()
@@ -146,7 +157,7 @@ class Findings:
     def text(self) -> str:
         if self.suspects:
             names = listed([suspect.invariant for suspect in self.suspects])
-            return f"\n  Which missing rule broke {names} takes {self.runs} long runs to find out: add --what-if.\n"
+            return f"\n  To find the missing rule that broke {names} takes {self.runs} long runs: add --what-if.\n"
         return blame_text(self.blames, self.runs) if self.blames else ""
 
     def as_json(self) -> list[dict[str, Any]]:
@@ -155,7 +166,7 @@ class Findings:
 
 
 def blame_text(blames: Sequence[Blame], runs: int) -> str:
-    """The effect of each missing rule. runs: how often the run was played again to find out"""
+    """Return a text on the effect of each missing rule; `runs` is how often the run was played again."""
     lines = ["", f"  Played again {count_of(runs, 'time')} with the same seed and rules of newer eras added:"]
     alike: dict[tuple[tuple[Gap, ...], tuple[Gap, ...], bool | None], list[str]] = {}
     for blame in blames:
@@ -194,7 +205,7 @@ def _wrapped(text: str, indent: int) -> Iterator[str]:
 
 
 def invariant_text(rows: Sequence[TraceRow], invariant: str, style: Style) -> str:
-    """Where and when an invariant broke, and the rules that the run lacks."""
+    """Return a text that says when and why an invariant broke."""
     started = next(row.event for row in rows if isinstance(row.event, RunStarted))
     dot = style.sign("dot")
     name = started.scenario if started.variant is None else f"{started.scenario}, {started.variant}"

@@ -1,4 +1,4 @@
-"""How one event of a trace came to cause another: a graph, which an explanation in words does without."""
+"""A path in the graph of causes from one event of a trace to another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replica.trace.events import TraceRow
 
 
 def causal_chain(rows: Iterable[TraceRow], first: int, last: int) -> list[int]:
-    """Shortest path of causes from one event to a later one; just both ends when nothing in the trace links them."""
+    """Return the shortest path of causes between two events, or only the two events if they are not connected."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from((first, last))
     for row in rows:

@@ -1,4 +1,4 @@
-"""The story of one record as data and in words: moments, its holders, and changes that would have saved it."""
+"""The story of one record as data and as text: events, brokers with the record, and changes that would save it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from typing import Any
 from replica.ids import ACKS_ALL, TopicPartition
 from scenarios.explain.remedies import Remedies
 from scenarios.explain.what_if import RecordFate
+from scenarios.observe.wording import count_of
 from scenarios.terminal.style import Style, folded, table_lines
 
 
 @dataclass(slots=True)
 class Moment:
-    """One step of the story. decisive: without it the record would not have met its end."""
+    """One event in the story of a record.
+
+    Attributes:
+        decisive: True if the record would have had another outcome without this event.
+    """
 
     at_us: int
     seq: int
@@ -24,7 +29,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The holders of the record at a moment: a word per broker, and its producer's belief."""
+    """The state of a record on each broker at a moment, in a word or two, and what its producer believed."""
 
     at_us: int
     brokers: Mapping[str, str]
@@ -33,10 +38,11 @@ class Holding:
 
 @dataclass(slots=True)
 class Explanation:
-    """The story of one record. fate: as the verdict has it; kept; or in the log, but of a transaction that is open or
-    was aborted.
+    """The story of one record: what happened to it, and why.
 
-    chain: seqs of the events that lead from the send to the last moment, each the cause of the next
+    Attributes:
+        fate: class of the record in the verdict; `kept`; or `open` or `aborted` by its transaction.
+        moments: the events of the story, in order.
     """
 
     record: str
@@ -75,18 +81,21 @@ class Explanation:
 
 # ------------------------------------------------------------------------------------------------------------- in words
 #
-# The story of a record as text, 80-100 columns.
+# The story of a record as text of 80 to 100 columns.
 
 _TEXT_WIDTH = 76
 _MARGIN = 14
 
 
 def explanation_text(story: Explanation, style: Style, outcomes: Sequence[RecordFate] | None = None) -> str:
-    """Headline, moments (decisive ones marked), the table of its holders over time, and changes that would have saved
-    it: as the trace proves them, or, with `outcomes`, as runs with one thing changed showed them."""
+    """Return the story as text: a headline, moments with the decisive ones marked, a table, and what would help.
+
+    Args:
+        outcomes: results of runs with one change each; None for the changes that are proved by the trace alone.
+    """
     acks = "all" if story.acks == ACKS_ALL else str(story.acks)
     dot = style.sign("dot")
-    headline = f"  {_headline(story)}"
+    headline = f"  Why record {story.record} {ENDS[story.fate]}"
     lines = ["", f"{style.bold(headline)}    {story.scenario} {dot} acks={acks} {dot} seed {story.seed}", ""]
     lines += _moments(story, style)
     lines += ["", *folded(story.ending, style.width, "  ", "  ")]
@@ -97,10 +106,18 @@ def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Record
     if outcomes is None:
         remedies = {"Would have saved it": story.remedies.would, "Would not have saved it": story.remedies.would_not}
     else:
-        lines += ["", f"  Played again {len(outcomes)} times with the same seed, one thing changed each time."]
-        saving = [outcome for outcome in outcomes if outcome.saved]
+        lines += [
+            "",
+            f"  Played again {count_of(len(outcomes), 'time')} with the same seed, one thing changed each time.",
+        ]
+        saving = [outcome for outcome in outcomes if outcome.saved and not outcome.also_lost]
+        trading = [outcome for outcome in outcomes if outcome.saved and outcome.also_lost]
         others = [outcome for outcome in outcomes if not outcome.saved]
-        remedies = {"Saves it": _outcomes(saving), "Does not save it": _outcomes(others)}
+        remedies = {
+            "Saves it": _outcomes(saving),
+            "Saves it, and loses others": _outcomes(trading),
+            "Does not save it": _outcomes(others),
+        }
     for title, entries in remedies.items():
         if entries:
             lines += ["", f"  {title}:"]
@@ -114,22 +131,21 @@ def _outcomes(outcomes: Sequence[RecordFate]) -> tuple[str, ...]:
     return tuple(f"{outcome.change.what:<{width}}  {outcome.sentence}" for outcome in outcomes)
 
 
-def _headline(story: Explanation) -> str:
-    words = {
-        "lost": "was lost",
-        "unseen": "cannot be read",
-        "duplicated": "is there twice",
-        "missing": "never arrived",
-        "failed": "was refused",
-        "reordered": "is out of order",
-        "deleted": "is gone",
-        "expired": "is gone",
-        "compacted": "is gone",
-        "aborted": "was aborted",
-        "open": "waits in an open transaction",
-        "kept": "is safe",
-    }
-    return f"Why record {story.record} {words[story.fate]}"
+ENDS = {
+    "lost": "was lost",
+    "unseen": "cannot be read",
+    "duplicated": "is there twice",
+    "missing": "is missing",
+    "failed": "was refused",
+    "reordered": "is out of order",
+    "deleted": "is gone",
+    "expired": "is gone",
+    "compacted": "is gone",
+    "aborted": "was aborted",
+    "open": "waits in an open transaction",
+    "kept": "is safe",
+}
+"""The outcome of a record as the end of a headline, by `Explanation.fate`."""
 
 
 def _moments(story: Explanation, style: Style) -> list[str]:

@@ -1,4 +1,4 @@
-"""What `explain --what-if` has found, kept in the run's folder for the page of the run."""
+"""The results of `explain --what-if`, stored in the run's folder for the page of the run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ if TYPE_CHECKING:
 
 KEPT_NAME = "what_if.json"
 RECORDS_MAX = 100
-"""Records whose outcomes are kept, those that were asked for last."""
+"""Largest number of records whose outcomes are stored; the oldest are dropped."""
 CHANGES_MAX = 100
 BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class KeptOutcome:
-    """What became of a record under one change. sentence: in the words of the terminal"""
+    """The outcome of a record if one setting of the run is changed.
+
+    Attributes:
+        sentence: the text that the terminal shows.
+    """
 
     change: str
     saved: bool
@@ -30,7 +34,7 @@ class KeptOutcome:
 
 
 def keep_outcomes(run_dir: Path, trace_sha256: str, outcomes: Mapping[str, Sequence[RecordFate]]) -> None:
-    """Adds to what is kept of the same trace. raises: OSError"""
+    """Add outcomes to those stored for the same trace. Raises OSError."""
     kept = kept_outcomes(run_dir, trace_sha256)
     for record, fates in outcomes.items():
         kept.pop(record, None)
@@ -42,7 +46,7 @@ def keep_outcomes(run_dir: Path, trace_sha256: str, outcomes: Mapping[str, Seque
 
 
 def kept_outcomes(run_dir: Path, trace_sha256: str) -> dict[str, tuple[KeptOutcome, ...]]:
-    """By record; empty if there is no such file, or if it is about another trace, or if no `explain` wrote it."""
+    """Return the outcomes by record; empty without a valid file that `explain` wrote for this trace."""
     try:
         with (run_dir / KEPT_NAME).open("rb") as stream:
             data = stream.read(BYTES_MAX + 1)

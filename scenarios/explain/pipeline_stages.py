@@ -1,6 +1,6 @@
-"""The stages of a request's records inside their client: interceptors, serializers, accumulator; deserializers.
+"""The stages of a request's records inside the client: interceptors, serializers, accumulator; deserializers.
 
-Only clients that have interceptors, serializers or deserializers of their own state them (`replica.trace.pipeline`).
+Only clients with their own interceptors, serializers or deserializers have such events (`replica.trace.pipeline`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from replica.wording import listed
 from scenarios.observe.wording import count_of
 
 TOLD_MAX = 6
-"""So many records are named; of more only the number."""
+"""Largest number of records whose names are shown; of more records only the number is shown."""
 
 
 class ClientStage(NamedTuple):
-    """As of request_journey.Stage, of which it becomes one."""
+    """A stage inside the client, which becomes a `request_journey.Stage`."""
 
     at_us: int
     name: str
@@ -29,7 +29,7 @@ class ClientStage(NamedTuple):
 
 
 class PipelineStages(Listener):
-    """Of a whole run, found by client and record."""
+    """The pipeline events of a run, by client and record."""
 
     def __init__(self, rows: Iterable[TraceRow]) -> None:
         self._calls: dict[tuple[str, str], int] = {}
@@ -51,7 +51,7 @@ class PipelineStages(Listener):
         self._of_read.setdefault((event.client, row.at_us), []).append(row)
 
     def before(self, client: str, records: Sequence[str], sent_us: int) -> Iterator[ClientStage]:
-        """From the calls of `send` to the batch on the wire, at `sent_us`."""
+        """Yield the stages from the calls of `send` until the batch is sent at `sent_us`."""
         rows = [row for record in records for row in self._of_sent.get((client, record), ()) if row.at_us <= sent_us]
         if not rows:
             return
@@ -69,7 +69,7 @@ class PipelineStages(Listener):
         yield ClientStage(queued_us, "accumulator", max(0, sent_us - queued_us), waited, ())
 
     def acknowledged(self, client: str, records: Sequence[str], since_us: int) -> Iterator[ClientStage]:
-        """What the interceptors hear of the answer that came at `since_us`."""
+        """Yield the stage of the interceptors' calls after the answer that came at `since_us`."""
         rows = [row for record in records for row in self._of_sent.get((client, record), ())]
         calls = [
             row
@@ -82,7 +82,7 @@ class PipelineStages(Listener):
             yield _interceptors(calls, "onAcknowledgement")
 
     def read(self, client: str, at_us: int) -> Iterator[ClientStage]:
-        """What an answer goes through whose records the application gets at `at_us`."""
+        """Yield the stages of a fetch response whose records the application gets at `at_us`."""
         rows = self._of_read.get((client, at_us), [])
         calls = [
             row for row in rows if isinstance(row.event, trace.PositionIntercepted) and row.event.hook == "onConsume"
@@ -90,50 +90,35 @@ class PipelineStages(Listener):
         formed = [row for row in rows if not isinstance(row.event, trace.PositionIntercepted)]
         took_us = sum(_took(row.event) for row in formed)
         if formed:
-            happened = tuple((row.at_us, _deserialized(row.event)) for row in formed[:TOLD_MAX])
+            happened = _descriptions(formed)
             many = count_of(len(formed), "record")
             begun_us = at_us - took_us - sum(_took(row.event) for row in calls)
             yield ClientStage(
-                begun_us, "deserializer", took_us, f"{client} makes keys and values of the bytes of {many}", happened
+                begun_us, "deserializer", took_us, f"{client} deserializes keys and values of {many}", happened
             )
         if calls:
             yield _interceptors(calls, "onConsume")
 
 
 def _took(event: TraceEvent) -> int:
-    """Of an event of the pipeline; an exception takes no time."""
+    """Return the time that an event of the pipeline took, in microseconds; an exception takes none."""
     return int(getattr(event, "took_us", 0))
 
 
 def _interceptors(calls: Sequence[TraceRow], hook: str) -> ClientStage:
     took_us = sum(_took(row.event) for row in calls)
-    happened = tuple((row.at_us, row.event.sentence()) for row in calls[:TOLD_MAX])
-    return ClientStage(calls[0].at_us, "interceptors", took_us, f"{hook}: {count_of(len(calls), 'call')}", happened)
+    text = f"{hook}: {count_of(len(calls), 'call')}"
+    return ClientStage(calls[0].at_us, "interceptors", took_us, text, _descriptions(calls))
 
 
 def _serializers(formed: Sequence[TraceRow]) -> ClientStage:
     took_us = sum(_took(row.event) for row in formed)
-    texts = []
-    for row in formed[:TOLD_MAX]:
-        assert isinstance(row.event, trace.RecordSerialized)
-        texts.append((row.at_us, f"{row.event.record}: {row.event.size_bytes:,} bytes by {_formats(row.event)}"))
-    many = count_of(len(formed), "record")
-    return ClientStage(
-        formed[0].at_us, "serializer", took_us, f"makes bytes of keys and values of {many}", tuple(texts)
-    )
+    text = f"serializes keys and values of {count_of(len(formed), 'record')}"
+    return ClientStage(formed[0].at_us, "serializer", took_us, text, _descriptions(formed))
 
 
-def _formats(event: trace.RecordSerialized | trace.RecordDeserialized) -> str:
-    if event.key_format == event.value_format:
-        return event.value_format
-    return f"{event.value_format} (key: {event.key_format})"
-
-
-def _deserialized(event: TraceEvent) -> str:
-    if isinstance(event, trace.DeserializationFailed):
-        return event.sentence()
-    assert isinstance(event, trace.RecordDeserialized)
-    return f"{event.record} at offset {event.offset}: {_formats(event)}"
+def _descriptions(rows: Sequence[TraceRow]) -> tuple[tuple[int, str], ...]:
+    return tuple((row.at_us, row.event.sentence()) for row in rows[:TOLD_MAX])
 
 
 def _named(records: Sequence[str]) -> str:

@@ -1,18 +1,21 @@
-"""The causal story of one record: its append, its ack and the reason for its time, the holders when the leader died,
-the election and its reason, the truncation. Everything is read from the trace.
+"""The causes of one record's outcome, read from the trace.
+
+The story covers the append, the acknowledgement and its reason, the brokers that had the record when the leader died,
+the election and its reason, and the truncation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+from replica.causes import DataLossCause, ElectionCause, InjectionCause, OccasionKind
 from replica.ids import ACKS_ALL, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.trace.listening import Listener, on
-from replica.wording import duration, listed
+from replica.wording import listed, set_of
 from scenarios.explain.explanation import Explanation, Holding, Moment
 from scenarios.explain.record_fate import (
     TransactionOfRecord,
@@ -28,22 +31,19 @@ from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.taken_records import after_its_end
 from scenarios.observe.view import ClusterView
-from scenarios.observe.wording import with_error
 
 WAITS = "waits"
-"""A producer's activity while a record has no answer and is not given up."""
+"""State of a producer while its record has neither an answer nor failed."""
 DOES_NOT_KNOW = "does not know"
-"""Once it is given up without an answer."""
-GONE_EVERYWHERE, NO_LOG_HAS_IT = "is gone everywhere.", "is in no log any more."
-"""The first is said of records that were lost."""
+"""State of a producer after it gave the record up without an answer."""
 
 
 class RecordUnknown(ValueError):
-    """No producer of the run ever sent a record of that name."""
+    """No producer of the run has sent a record of that name."""
 
 
 def explain_record(rows: Iterable[TraceRow], record: str) -> Explanation:
-    """The story of `record` from a whole trace in order. raises: RecordUnknown"""
+    """Return the story of a record from a complete trace, in order. Raises RecordUnknown."""
     teller = _Teller(record)
     for row in rows:
         teller(row)
@@ -51,7 +51,7 @@ def explain_record(rows: Iterable[TraceRow], record: str) -> Explanation:
 
 
 class _Teller(Listener):
-    """Follows one record through the trace. Its own listeners keep the state around it."""
+    """A listener that follows one record through the trace, helped by listeners that keep the state of the cluster."""
 
     def __init__(self, record: str) -> None:
         self.record = record
@@ -60,13 +60,19 @@ class _Teller(Listener):
         self.ledger = RecordLedger(self.mirror.deleted, self.mirror.sent.names)
         self.moments: list[Moment] = []
         self.holdings: list[Holding] = []
-        self.on_the_wire: list[int] = []  # events that are reported in the messages with the record
-        """batches the record was sent in -> its place in them"""
+        self.on_the_wire: list[int] = []
+        """`seq` of the events about messages with the record."""
         self.holders: dict[str, int] = {}
-        """nodes that hold it -> its first offset there"""
+        """Nodes that have the record -> its first offset there."""
         self.was_held = False
+        self.was_carried_out = False
+        """True if a fault altered the answer to a request that had stored the record."""
+        self.delivered: dict[tuple[str, int], None] = {}
+        """Partition and offset of each delivery of the record to a member of a share group."""
+        self.lasts_gone: list[tuple[Moment, str]] = []
+        """For each time that the last copy was removed: the moment, and the sentence of the event."""
         self.words: dict[str, str] = {}
-        """what the next line of the table says of a broker instead of whether it holds the record"""
+        """Text for a broker in the next line of the table, in place of its state."""
         self.partition: TopicPartition | None = None
         self.producer, self.acks = "", 0
         self.scenario, self.seed = "", 0
@@ -78,35 +84,34 @@ class _Teller(Listener):
         self.lasting: dict[str, Moment] = {}
         self.lost_on_disk: dict[str, int] = {}
         self.never_flushed: dict[str, int] = {}
-        self.power_failed_us: dict[str, int] = {}
-        self.unflushed: dict[str, None] = {}
         self.elected_uncleanly = False
         self.elected_uncleanly_later = False
-        self.came_back: dict[str, int] = {}
+        self.passed_over: dict[str, str] = {}
         self.committed_us: int | None = None
         self.transaction = TransactionOfRecord()
         self.unreadable = UnreadablePositions()
         self.parts = (self.view, self.mirror, self.ledger, self.unreadable)
         self.stable_offsets: dict[TopicPartition, int] = {}
-        """where a leader's stands, while that is below its high watermark"""
+        """Last stable offset of each partition in which it is below the high watermark."""
         self.is_held_up = False
-        """The last stable offset stands before the record, which is committed."""
+        """True if the record is committed but not below the last stable offset."""
 
     def _is_over(self) -> bool:
-        """Gone everywhere, and its producer will not send it again: later events concern other records."""
+        """Return True if no copy is left and the producer will not send the record again."""
         return self.was_held and not self.holders and self.believes != WAITS
 
     def finish(self) -> Explanation:
         if self.partition is None:
             names = [entry.name for entry in islice(self.ledger, 3)]
-            known = f": they are named {', '.join(names)} and so on" if names else ": it sent none"
-            raise RecordUnknown(f"no producer of this run sent a record named {self.record}{known}")
+            known = f"its records are named {', '.join(names)} and so on" if names else "it sent no records"
+            raise RecordUnknown(f"this run sent no record named {self.record}; {known}")
         self.ledger.close()
         fate = fate_of(self.record, self.ledger) or self.transaction.fate or "kept"
         if fate not in ("lost", "missing", "unseen"):
             for moment in self.moments:
                 moment.decisive = False
-                moment.sentence = moment.sentence.replace(GONE_EVERYWHERE, NO_LOG_HAS_IT)
+            for moment, what in self.lasts_gone:
+                moment.sentence = f"{what} {self.record} is no longer in any log."
         return Explanation(
             self.record,
             self.partition,
@@ -143,7 +148,7 @@ class _Teller(Listener):
                 brokers[node] = f"down, {held}" if node in self.holders else "down"
             elif view.paused:
                 brokers[node] = f"frozen, {held}" if node in self.holders else "frozen"
-            elif state is not None and state.leader == node:
+            elif state is not None and state.acting_leader == node:
                 brokers[node] = f"leads, {held}" if node in self.holders else f"leads, no {self.record}"
             else:
                 brokers[node] = held
@@ -156,7 +161,7 @@ class _Teller(Listener):
         return self.partition is not None and (event.topic, event.partition) == self.partition
 
     def _only(self) -> str:
-        """`Only b1 has it.`, `b1 and b2 have it.`"""
+        """Return who has the record: `Only b1 has it.`, `b1 and b2 have it.`"""
         holders = sorted(self.holders)
         if len(holders) == 1:
             return f"Only {holders[0]} has it."
@@ -177,10 +182,7 @@ class _Teller(Listener):
         self.producer, self.acks = event.client, event.acks
         for moment in self.lasting.values():
             self.moments.append(moment)
-        acks = "all" if event.acks == ACKS_ALL else event.acks
-        self._say(
-            row, f"The application hands {self.record} to {event.client}, which asks for acks={acks}.", table=False
-        )
+        self._say(row, event.full_sentence(), table=False)
 
     @on(trace.BatchSent)
     def _batch_sent(self, row: TraceRow, event: trace.BatchSent) -> None:
@@ -191,8 +193,7 @@ class _Teller(Listener):
         if event.attempt == 1:
             self.transaction.sent(event)
         else:
-            again = f"{event.client} sends {self.record} again, to {event.peer} (attempt {event.attempt})."
-            self._say(row, again, table=False)
+            self._say(row, event.full_sentence(), table=False)
 
     @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
@@ -207,11 +208,11 @@ class _Teller(Listener):
         self.words[event.node] = "appends it"
         if event.role == "leader":
             marker = self.transaction.appended(event)
-            sentence = f"{event.node}, the leader, appends {self.record} at offset {offset}"
+            sentence = f"{event.node}, the leader, appended {self.record} at offset {offset}"
             late = "" if marker is None else f" too late: {after_its_end(marker)}"
             self._say(row, f"{sentence}{late} a second time." if again else f"{sentence}{late}. {self._only()}")
         else:
-            self._say(row, f"{event.node} copies {self.record} from the leader. {self._only()}")
+            self._say(row, f"{event.node} copied {self.record} from the leader. {self._only()}")
 
     @on(trace.HighWatermarkAdvanced)
     def _high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
@@ -220,7 +221,7 @@ class _Teller(Listener):
             return
         if event.previous_high_watermark <= offset < event.high_watermark:
             self.committed_us = row.at_us
-            self._say(row, f"{self.record} is committed: {_sentence(event.sentence())}", table=False)
+            self._say(row, f"{event.full_sentence()} {self.record} is committed.", table=False)
             stands = self.stable_offsets.get(TopicPartition(event.topic, event.partition), offset + 1)
             if stands <= offset and not self.is_held_up:
                 self.is_held_up = True
@@ -231,12 +232,12 @@ class _Teller(Listener):
     @on(trace.TransactionStateChanged)
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         if self.transaction.decided(event):
-            self._say(row, f"{event.node}, the coordinator, decides: {_sentence(event.sentence())}", table=False)
+            self._say(row, f"{event.node}, the coordinator, decides: {event.full_sentence()}", table=False)
 
     @on(trace.TransactionMarkerWritten)
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
         if self._here(event) and self.transaction.marked(event, self.holders.get(event.node)):
-            self._say(row, _sentence(event.sentence()), table=False)
+            self._say(row, event.full_sentence(), table=False)
 
     @on(trace.LastStableOffsetMoved)
     def _stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
@@ -249,14 +250,14 @@ class _Teller(Listener):
         is_held_up = event.last_stable_offset <= offset < event.high_watermark
         if is_held_up and not self.is_held_up:
             waits = f"Readers of committed records wait before {self.record}"
-            self._say(row, f"{waits}: {_sentence(event.sentence())}", table=False)
+            self._say(row, f"{waits}: {event.full_sentence()}", table=False)
         elif self.is_held_up and not is_held_up:
-            self._say(row, f"They go on past {self.record}: {_sentence(event.sentence())}", table=False)
+            self._say(row, f"They go on past {self.record}: {event.full_sentence()}", table=False)
         self.is_held_up = is_held_up
 
     @on(trace.LeadershipBegan)
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        """A leader states its last stable offset just afterwards, if that is below its high watermark."""
+        """Forget the last stable offset; a leader reports it again if it is below the high watermark."""
         self.stable_offsets.pop(TopicPartition(event.topic, event.partition), None)
 
     @on(trace.RecordAcked)
@@ -271,78 +272,89 @@ class _Teller(Listener):
             node for node in self.isr_at_ack if self.view.running(node) and node not in self.holders
         )
         if event.acks == ACKS_ALL:
-            why = f"{event.peer} answers once every in-sync replica {{{', '.join(self.isr_at_ack)}}} has it"
+            why = f"{event.peer} answered once every in-sync replica {set_of(self.isr_at_ack)} had it"
         else:
-            why = f"{event.peer} answers at once, because acks=1 does not wait for followers"
+            why = f"{event.peer} answered at once, because acks=1 does not wait for followers"
         self.believes = f"believes {self.record} is safe"
-        self._say(
-            row,
-            f"{why}; after {duration(event.latency_us)} {event.client} believes that {self.record} is safe.",
-            decisive=bool(self.lacking_at_ack) or len(self.isr_at_ack) == 1,
-        )
+        is_decisive = bool(self.lacking_at_ack) or len(self.isr_at_ack) == 1
+        self._say(row, f"{event.sentence()}: {why}.", decisive=is_decisive)
 
     @on(trace.RecordHandedOver)
     def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
         if event.record == self.record:
             self.on_the_wire.append(row.seq)
             self.believes = "does not ask"
-            self._say(
-                row,
-                f"{event.client} puts {self.record} into its socket to {event.peer}; acks=0 waits for no answer.",
-                decisive=True,
-            )
+            self._say(row, event.full_sentence(), decisive=True)
 
     @on(trace.ProduceRefused)
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
-        """Where no client hears the broker's refusal: with acks=0, and once the producer has given the record up.
-        Otherwise the producer's own event states it."""
+        """Handle a refusal of which the producer does not learn: with acks=0, or after it has given the record up.
+
+        Otherwise the producer has its own event for the refusal.
+        """
         if not any(cause in self.on_the_wire for cause in row.causes):
             return
         if self.acks == 0:
             closed = f"With acks=0 there is no answer that could say so: {event.node} closes the connection."
-            self._say(row, f"{_sentence(event.sentence())} {closed}", decisive=True)
+            self._say(row, f"{event.full_sentence()} {closed}", decisive=True)
         elif self.believes == DOES_NOT_KNOW:
-            said = _sentence(with_error(event.error, event.sentence()))
-            self._say(row, f"{said} {event.peer} no longer waits for an answer.")
+            self._say(row, f"{event.full_sentence()} {event.peer} no longer waits for an answer.")
 
     @on(trace.TransactionRefused)
     def _transaction_refused(self, row: TraceRow, event: trace.TransactionRefused) -> None:
-        """The coordinator's answer to a leader that asks for a batch with the record (KIP-890)."""
+        """Handle the coordinator's answer to a leader that verifies a batch with the record (KIP-890)."""
         if any(cause in self.on_the_wire for cause in row.causes):
             self.on_the_wire.append(row.seq)
-            self._say(row, _sentence(event.sentence()), table=False)
+            self._say(row, event.full_sentence(), table=False)
 
     @on(trace.MessageHeld, trace.MessageReleased)
     def _on_its_way(self, row: TraceRow, event: trace.MessageHeld | trace.MessageReleased) -> None:
-        """A message with the record, which a fault keeps back: what it causes when it goes on concerns the record."""
+        """Handle a hold of a message with the record, so that events caused by the hold are recognized later."""
         if any(cause in self.on_the_wire for cause in row.causes):
             self.on_the_wire.append(row.seq)
+
+    @on(trace.ResponseInjected)
+    def _response_injected(self, row: TraceRow, event: trace.ResponseInjected) -> None:
+        if any(cause in self.on_the_wire for cause in row.causes):
+            self.on_the_wire.append(row.seq)
+            self.was_carried_out |= event.cause is InjectionCause.APPLIED
+            self._say(row, event.full_sentence(), decisive=True, table=False)
 
     @on(trace.BatchRefused)
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         if self.record in event.records:
-            more = f"{event.client} will try again" if event.will_retry else f"{event.client} gives up"
-            self._say(row, f"{event.error} from {event.peer}: {event.sentence()}; {more}.", table=False)
+            self._say(row, event.full_sentence(), table=False)
 
     @on(trace.RecordFailed)
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
         if event.record == self.record:
+            is_definite = event.definite and not self.was_carried_out
             self.believes = "knows that it failed" if event.definite else DOES_NOT_KNOW
-            surely = "It was never written." if event.definite else "It may be in the log all the same."
-            self._say(row, f"{event.client} gives {self.record} up: {event.error}, {event.sentence()}. {surely}")
+            surely = "It was never written." if is_definite else "It may be in the log all the same."
+            self._say(row, f"{event.full_sentence()} {surely}")
 
     @on(trace.RecordRead)
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         entry = self.ledger.records.get(self.record)
         if event.record == self.record and entry is not None and entry.first_read_seq == row.seq:
-            self._say(
-                row, f"{event.client} reads {self.record} at offset {event.offset} from {event.peer}.", table=False
-            )
+            self._say(row, event.full_sentence(), table=False)
+
+    @on(trace.ShareRecordRead)
+    def _delivered(self, row: TraceRow, event: trace.ShareRecordRead) -> None:
+        """Add each delivery to a member of a share group to the story."""
+        if event.record == self.record:
+            self.delivered[event.name, event.offset] = None
+            self._say(row, event.full_sentence(), table=False)
+
+    @on(trace.ShareRecordsSettled, trace.ShareAcknowledgementFailed)
+    def _settled(self, row: TraceRow, event: trace.ShareRecordsSettled | trace.ShareAcknowledgementFailed) -> None:
+        if any(name == event.name and event.first <= offset <= event.last for name, offset in self.delivered):
+            self._say(row, event.full_sentence(), table=False)
 
     @on(trace.DeserializationFailed)
     def _not_deserialized(self, row: TraceRow, event: trace.DeserializationFailed) -> None:
         if event.record == self.record:
-            self._say(row, f"{event.client} cannot read {self.record}: {_sentence(event.sentence())}", decisive=True)
+            self._say(row, event.full_sentence(), decisive=True)
 
     # ----------------------------------------------------------------------------------------- the world around it
 
@@ -354,9 +366,9 @@ class _Teller(Listener):
             self.lasting.clear()
         if self.partition is None:
             if event.verb in ("cut", "partition", "hold", "pause", "latency", "loss", "bandwidth"):
-                self.lasting[event.fault] = Moment(row.at_us, row.seq, _sentence(event.sentence()))
+                self.lasting[event.fault] = Moment(row.at_us, row.seq, event.full_sentence())
         elif event.verb != "flush" or any(node in self.holders for node in event.targets):
-            self._say(row, _sentence(event.sentence()), table=False)
+            self._say(row, event.full_sentence(), table=False)
 
     @on(trace.FaultEnded)
     def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
@@ -364,28 +376,27 @@ class _Teller(Listener):
             return
         self.lasting.pop(event.fault, None)
         if self.partition is not None and event.ended_by is None:
-            self._say(row, _sentence(event.sentence()), table=False)
+            self._say(row, event.full_sentence(), table=False)
 
     @on(trace.NodeStopped)
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         if self._is_over():
             return
-        if event.how == "power_off":
-            self.power_failed_us[event.node] = row.at_us
         if self.partition is None or event.node not in self.view.replicas(self.partition):
             return
         copy = ""
         if list(self.holders) == [event.node]:
             unseen = "" if self.committed_us else ", above the high watermark: no consumer has seen it"
-            copy = f" The only copy of {self.record} is on its disk{unseen}."
-        self._say(row, _sentence(event.sentence()) + copy)
+            only = f"The only copy of {self.record} is on its disk"
+            copy = f" {f'No other broker has {self.record}' if event.how == 'power_off' else only}{unseen}."
+        self._say(row, event.full_sentence() + copy)
 
     @on(trace.NodeStarted)
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         if self.partition is not None and event.node in self.view.replicas(self.partition) and not self._is_over():
-            if event.node in self.holders:
-                self.came_back[event.node] = row.at_us
-            self._say(row, _sentence(event.sentence()), table=False)
+            if event.node in self.passed_over and event.node in self.holders:
+                self.passed_over[event.node] = "came back"
+            self._say(row, event.full_sentence(), table=False)
 
     @on(trace.LeaderElected)
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
@@ -394,75 +405,97 @@ class _Teller(Listener):
         if self._is_over():
             self.elected_uncleanly_later |= not event.clean
             return
+        told = self._not_elected(event)
         if event.broker in self.holders:
-            self._say(row, f"{_sentence(event.sentence())} {event.broker} has {self.record}.")
+            self._say(row, f"{event.full_sentence()} {event.broker} has {self.record}.{told}")
             return
-        told = ""
         if self.holders:
-            told = f" But {event.broker} does not have {self.record}, and its log is now the truth."
-        self._say(row, _sentence(event.sentence()) + told, decisive=bool(self.holders))
+            told = f" But {event.broker} does not have {self.record}, and its log is now the truth.{told}"
+            # Of the replicas that lacked the record at its ack, the first to lead without it is the one that mattered.
+            if event.broker in self.lacking_at_ack:
+                self.lacking_at_ack = (event.broker,)
+        self._say(row, event.full_sentence() + told, decisive=bool(self.holders))
         self.elected_uncleanly |= not event.clean
+        electable = {*event.previous_isr, *event.electable}
+        if not event.clean and event.occasion is not OccasionKind.UNCLEAN_ASKED and electable <= self.holders.keys():
+            self.passed_over = {node: "ran on" if self.view.running(node) else "" for node in sorted(electable)}
+
+    def _not_elected(self, event: trace.LeaderElected) -> str:
+        """Return why other running members of the ISR do not lead, as a sentence; "" if there are none."""
+        members = [name for name in event.previous_isr if name != event.broker and self.view.running(name)]
+        fenced = [name for name in members if self.view.nodes[name].fenced]
+        live = [name for name in members if name not in fenced and name in event.candidates]
+        told = ""
+        if live and event.cause is ElectionCause.FIRST_LIVE:
+            comes = f"{'comes' if len(live) == 1 else 'come'} later in the order of the replicas"
+            told += f" {listed(live)}, live and in the ISR too, {comes}: {', '.join(event.candidates)}."
+        if fenced:
+            told += f" {listed(fenced)} {_are(fenced)} running, but fenced: the controller elects no fenced broker."
+        return told
 
     @on(trace.PartitionWentOffline)
     def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
         if self._here(event) and not self._is_over():
-            self._say(row, _sentence(event.sentence()))
+            self._say(row, event.full_sentence())
 
     @on(trace.IsrCommitted)
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         if self._here(event) and not self._is_over():
-            self._say(row, _sentence(event.sentence()), table=False)
+            self._say(row, event.full_sentence(), table=False)
 
     @on(trace.LogTruncated)
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         if self._here(event) and self._dropped(event.node, event.log_end_offset):
             self.words[event.node] = "truncates it"
-            self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}")
+            self._say_gone(row, event)
 
     @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
-        """With its topic, or because it is reassigned. One that is made again has other records at its offsets."""
+        """Handle the deletion of a replica. If the replica is created again, other records have its offsets."""
         if self._here(event) and self.holders.pop(event.node, None) is not None:
             self.words[event.node] = "deletes it"
-            self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}")
+            self._say_gone(row, event)
 
     @on(trace.RecordsExpired)
     def _expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
         if self._here(event) and self.holders.get(event.node, event.log_start_offset) < event.log_start_offset:
             del self.holders[event.node]
             self.words[event.node] = "lets it expire"
-            self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}")
+            self._say_gone(row, event)
 
     @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         if self._here(event) and self._dropped(event.node, event.log_end_offset):
-            self.lost_on_disk[event.node] = row.at_us
-            if event.node in self.unflushed:
-                self.never_flushed[event.node] = row.at_us
-            self.words[event.node] = "lost it"
-            self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}", decisive=not self.holders)
+            self._lost_on_disk(row, event)
+
+    def _lost_on_disk(self, row: TraceRow, event: trace.LogRecovered | trace.DataLost) -> None:
+        self.lost_on_disk[event.node] = row.at_us
+        self.words[event.node] = "lost it"
+        self._say_gone(row, event, decisive=not self.holders)
 
     @on(trace.DataLost)
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
-        if self._here(event) and event.node in self.holders:
-            if event.size_bytes >= 0 and self.power_failed_us.get(event.node) == row.at_us:
-                self.unflushed[event.node] = None
-            else:
-                self.unflushed.pop(event.node, None)
-            self._say(row, _sentence(event.sentence()), table=False)
+        if not self._here(event) or event.node not in self.holders:
+            return
+        if not self._dropped(event.node, event.log_end_offset):
+            self._say(row, event.full_sentence(), table=False)
+            return
+        if event.cause is DataLossCause.NOT_FLUSHED:
+            self.never_flushed[event.node] = row.at_us
+        self._lost_on_disk(row, event)
 
     @on(trace.InvariantBroken)
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
         if self.partition is not None:
-            self._say(row, f"Invariant {event.invariant} is broken: {_sentence(event.sentence())}", table=False)
+            self._say(row, f"Invariant {event.invariant} is broken: {event.full_sentence()}", table=False)
 
     @on(trace.BatchCorrupted)
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
-        """A batch that fails its CRC is unreadable, so it counts as gone there."""
+        """Handle a batch that fails its CRC: the broker no longer counts as having the record."""
         if self._here(event) and event.offset <= self.holders.get(event.node, -1) <= event.last_offset:
             del self.holders[event.node]
             self.words[event.node] = "damages it"
-            self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}", decisive=True)
+            self._say_gone(row, event, decisive=True)
 
     def _dropped(self, node: str, end: int) -> bool:
         offset = self.holders.get(node)
@@ -471,10 +504,14 @@ class _Teller(Listener):
         del self.holders[node]
         return True
 
-    def _left(self, node: str) -> str:
+    def _say_gone(self, row: TraceRow, event: Any, *, decisive: bool = False) -> None:
+        """Add to the story that the event has removed the record from its node."""
+        what = event.full_sentence()
         if self.holders:
-            return f"{self.record} is gone from {node}. {self._only()}"
-        return f"{self.record} {GONE_EVERYWHERE}"
+            self._say(row, f"{what} {self.record} is gone from {event.node}. {self._only()}", decisive=decisive)
+        else:
+            last = self._say(row, f"{what} {self.record} is gone everywhere.", decisive=decisive)
+            self.lasts_gone.append((last, what))
 
     # ------------------------------------------------------------------------------------------------------ the end
 
@@ -503,6 +540,5 @@ class _Teller(Listener):
         return remedies_for(self)
 
 
-def _sentence(reason: str) -> str:
-    """A reason as a separate sentence: a full stop at the end, the first letter as it is (`b1 ...`)."""
-    return reason if reason.endswith((".", "!", "?")) else f"{reason}."
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"

@@ -1,4 +1,4 @@
-"""What became of one record by the end of a run, by the class of the verdict that it falls into."""
+"""The outcome of one record at the end of a run, by its class in the verdict."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.taken_records import PREPARED, LateBatches
 
 Copies = Sequence[tuple[TopicPartition, int]]
-"""(partition, offset) of each copy in the logs that count."""
+"""(partition, offset) of each copy in the final logs."""
 
 
 def fate_of(record: str, ledger: RecordLedger) -> str | None:
-    """The class that the verdict puts it into, the worst first; None: it is in no class."""
+    """Return the record's class in the verdict, the most serious first; None if it is in no class."""
     records = judge(ledger).records
     for kind in ("lost", "unseen", "duplicated", "missing", "failed", "reordered", *HARMLESS_CLASSES):
         if record in records[kind]:
@@ -26,26 +26,27 @@ def fate_of(record: str, ledger: RecordLedger) -> str | None:
 
 
 def copies_of(record: str, ledger: RecordLedger) -> Copies:
-    """Of a record that does not count, for its transaction was aborted: those that are there all the same."""
+    """Return the record's copies in the final logs; those of aborted transactions only if there are no others."""
     return ledger.copies(record) or ledger.present.copies(record)
 
 
 def offsets_of(copies: Copies) -> str:
-    """`3 and 7`, or `3 of t-0 and 5 of t-1`"""
+    """Return the offsets of copies: `3 and 7`, or `3 of t-0 and 5 of t-1`."""
     is_one = len({partition for partition, _ in copies}) < 2
     return " and ".join(str(offset) if is_one else f"{offset} of {partition}" for partition, offset in copies)
 
 
 def ending_of(fate: str, record: str, where: str, ledger: RecordLedger) -> str | None:
-    """The last sentence about a record that did not simply stay; None: it did.
+    """Return the last sentence about a record, None if it simply stayed in the log.
 
-    where: offsets_of its copies
+    Args:
+        where: the offsets of its copies, as `offsets_of` returns them.
     """
     match fate:
         case "lost" if ledger.is_undone(record):
             owes = ledger.promised[record].client
             undone = "was aborted" if record in ledger.present else "is not in the log that counts"
-            return f"{owes} is done with the input of {record}, which {undone}: no client writes it again."
+            return f"{owes} has processed the input of {record}, which {undone}: no client writes it again."
         case "lost":
             return f"{record} was acked and is not in the log that counts."
         case "unseen" if ledger.is_stranded(ledger.records[record]):
@@ -55,11 +56,11 @@ def ending_of(fate: str, record: str, where: str, ledger: RecordLedger) -> str |
         case "duplicated":
             return f"{record} is in the log more than once: at offsets {where}."
         case "missing":
-            return (
-                f"{record} never arrived: the log that counts does not have it, and its producer was promised nothing."
-            )
+            return f"{record} is missing: the log that counts does not have it, and its producer was promised nothing."
+        case "failed" if where:
+            return f"{record} was refused with a final error, and is at offset {where} all the same."
         case "failed":
-            return f"{record} was refused for good, and is not in the log."
+            return f"{record} was refused with a final error, and is not in the log."
         case "deleted":
             return f"{record} was acked, and an operator has deleted it since: it is not lost."
         case "expired":
@@ -75,11 +76,11 @@ def ending_of(fate: str, record: str, where: str, ledger: RecordLedger) -> str |
 
 # --------------------------------------------------------------------------------------------------------- poison pills
 #
-# Consumers that stand at a record which their deserializers cannot read (a poison pill).
+# Consumers that are stuck at a record that their deserializers cannot read (a poison pill).
 
 
 class UnreadablePositions(Listener):
-    """Listener: who stands where, and at which record."""
+    """Trace listener that keeps the consumers that are stuck at a record."""
 
     def __init__(self) -> None:
         self._stands: dict[tuple[str, TopicPartition], trace.DeserializationFailed] = {}
@@ -93,7 +94,7 @@ class UnreadablePositions(Listener):
         self._stands.pop((event.client, TopicPartition(event.topic, event.partition)), None)
 
     def behind(self, partition: TopicPartition, offset: int, record: str) -> str:
-        """Of a record at `offset`: which readers do not come to it, as a sentence; empty if all do."""
+        """Return sentences about the readers that cannot reach a record at `offset`; "" if all readers can."""
         sentences = []
         for (client, where), failed in self._stands.items():
             if where != partition or failed.offset > offset:
@@ -105,11 +106,16 @@ class UnreadablePositions(Listener):
 
 # ------------------------------------------------------------------------------------------------------ its transaction
 #
-# What became of the transaction that a record was sent in, as far as the trace says.
+# The transaction in which a record was sent, as far as the trace shows it.
 
 
 class TransactionOfRecord:
-    """producer_id: of the batch with the record     ended: committed or aborted, None: neither"""
+    """The state of a record's transaction.
+
+    Attributes:
+        producer_id: producer id of the batch with the record.
+        ended: True for committed, False for aborted, None if it has not ended.
+    """
 
     def __init__(self) -> None:
         self.producer_id = -1
@@ -120,12 +126,15 @@ class TransactionOfRecord:
         self._late = LateBatches()
 
     def sent(self, event: trace.BatchSent) -> None:
-        """The record is on its way to a leader for the first time."""
+        """Handle the first sending of the record to a leader."""
         self.producer_id = event.producer_id
         self.is_transactional = event.producer_id in self._producers
 
     def appended(self, event: trace.BatchAppended) -> trace.TransactionMarkerWritten | None:
-        """A leader has appended the record. returns: the marker that it came too late for"""
+        """Handle a leader's append of the record.
+
+        Return the transaction marker that precedes the append and so came too early, None if there is none.
+        """
         self.producer_id, self.ended = event.producer_id, None
         self.is_transactional = event.producer_id in self._producers
         _, marker = self._late.overtaken(event) or ("", None)
@@ -134,8 +143,10 @@ class TransactionOfRecord:
         return marker
 
     def decided(self, event: trace.TransactionStateChanged) -> bool:
-        """Whether the event is the decision about the record's transaction, the first that follows its sending, or
-        its late append."""
+        """Handle a coordinator's event, and return True if it decides the record's transaction.
+
+        The decisive event is the first decision after the record was sent, or after a late append.
+        """
         self._producers[event.producer_id] = None
         self._late.changed(event)
         is_it = (
@@ -148,8 +159,12 @@ class TransactionOfRecord:
         return is_it
 
     def marked(self, event: trace.TransactionMarkerWritten, offset: int | None) -> bool:
-        """Whether the event's marker ends the record's transaction, in its partition, or would have done so had the
-        record been there. offset: of the record there"""
+        """Handle a transaction marker, and return True if it ends the record's transaction in the marker's partition.
+
+        Args:
+            offset: the record's offset in that partition. None if the partition lacks the record; then the result is
+                True if the marker would end the transaction.
+        """
         self._late.marked(event)
         if self.ended is not None or event.producer_id != self.producer_id or not self.is_transactional:
             return False
@@ -162,14 +177,13 @@ class TransactionOfRecord:
 
     @property
     def fate(self) -> str | None:
-        """Of a record in the log that nothing else can be said of: open or aborted. None: its transaction is committed,
-        or it was in none."""
+        """The fate of a record in the log, `open` or `aborted`; None if its transaction is committed or it has none."""
         if not self.is_transactional or self.ended:
             return None
         return "open" if self.ended is None else "aborted"
 
     def ending(self, record: str, where: str) -> str | None:
-        """What can be said at the end of a record that is in the log; None: what can be said of any."""
+        """Return the last sentence about a record in the log, None if it is committed or has no transaction."""
         if self.fate is None:
             return None
         if self.fate == "open":

@@ -1,4 +1,4 @@
-"""Settings that would have saved a lost record, as far as its own trace proves it; nothing here is a rule of thumb."""
+"""Settings that would have saved a lost record, as far as the trace of the run proves it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,21 @@ class Remedies:
 IN_THE_TRANSACTION = (
     "sendOffsetsToTransaction (`offsets: in-transaction`): the group goes past an input together with its output"
 )
-"""Of an output whose input was committed as done without it."""
+"""Advice for an output that was lost although its input was committed as processed."""
 
 
 class LostRecord(Protocol):
-    """What is known about a lost record.
+    """The known facts about a lost record.
 
-    isr_at_ack: in-sync replicas when the producer got its ack; lacking_at_ack: those that ran without the record
-    lost_on_disk: brokers whose disk lost it; never_flushed: those of them that lost it because power failed before a
-    flush came_back: brokers that stopped holding it and started again
-    elected_uncleanly: a leader without the record, while a broker held it; elected_uncleanly_later: when none did
+    Attributes:
+        isr_at_ack: the ISR when the producer got the acknowledgement.
+        lacking_at_ack: members of that ISR that were running without the record.
+        lost_on_disk: brokers whose disk lost the record, with the time.
+        never_flushed: members of `lost_on_disk` that lost it because power failed before a flush.
+        passed_over: brokers for which a clean election would have waited, all with the record; each with "ran on",
+            "came back", or "" if it did neither.
+        elected_uncleanly: True if a leader without the record was elected while a broker had it.
+        elected_uncleanly_later: True if there was an unclean election when no broker had the record any longer.
     """
 
     acks: int
@@ -36,13 +41,13 @@ class LostRecord(Protocol):
     min_isr_at_ack: int
     lost_on_disk: dict[str, int]
     never_flushed: dict[str, int]
-    came_back: dict[str, int]
+    passed_over: dict[str, str]
     elected_uncleanly: bool
     elected_uncleanly_later: bool
 
 
 def remedies_for(lost: LostRecord) -> Remedies:
-    """Every entry says in a few words why the trace proves it."""
+    """Return the settings that would have saved the record and those that would not, each with the trace's proof."""
     return Remedies(tuple(_would(lost)), tuple(_would_not(lost)))
 
 
@@ -55,9 +60,8 @@ def _would(lost: LostRecord) -> Iterator[str]:
         yield "acks=all with min.insync.replicas=2: one replica was in sync, so the record would have been refused"
     elif lost.acks == ACKS_ALL and alone and lost.min_isr_at_ack == 1:
         yield "min.insync.replicas=2: one replica was in sync, so the record would have been refused, not acked"
-    if lost.elected_uncleanly and lost.came_back and not lost.lost_on_disk:
-        node = next(iter(lost.came_back))
-        yield f"unclean.leader.election.enable=false: {node} came back with the record"
+    for node in [node for node, how in lost.passed_over.items() if how and not lost.lost_on_disk][:1]:
+        yield f"unclean.leader.election.enable=false: {node} {lost.passed_over[node]} with the record"
     if lost.never_flushed and list(lost.never_flushed) == list(lost.lost_on_disk):
         nodes = " and ".join(lost.never_flushed)
         yield f"log.flush.interval.messages=1: {nodes} lost the record before it was flushed"
@@ -70,7 +74,10 @@ def _would_not(lost: LostRecord) -> Iterator[str]:
     if lost.elected_uncleanly_later and not lost.elected_uncleanly:
         yield "unclean.leader.election.enable=false: the record was gone before the unclean election"
     elif not lost.elected_uncleanly:
-        yield "unclean.leader.election.enable=false: every election was clean"
+        yield "unclean.leader.election.enable=false: no election was unclean"
+    elif lost.passed_over and not any(lost.passed_over.values()):
+        nodes = " or ".join(lost.passed_over)
+        yield f"unclean.leader.election.enable=false: {nodes} did not come back with the record"
     if [node for node in lost.lost_on_disk if node not in lost.never_flushed]:
         yield "log.flush.interval.messages=1: what was on the disk went with the disk"
     if len(lost.never_flushed) > 1 and len(lost.never_flushed) == len(lost.isr_at_ack):

@@ -1,6 +1,7 @@
-"""The journey of one Produce or Fetch through a broker: stage by stage, with the times of Kafka's request metrics.
+"""The journey of a Produce or Fetch through a broker, stage by stage, with the times of Kafka's request metrics.
 
-Only the trace is read. A live run has an event per request; a simulated one is played again for them (worlds.measured).
+Only the trace is read. A live run has an event per request; a simulated run is played again to get these events
+(worlds.measured).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from replica.errors import RECORD_DESERIALIZATION
 from replica.trace import events as trace
 from replica.trace.events import RequestCompleted, TraceRow
+from replica.trace.ranges import span_of_offsets
 from replica.wording import listed
 from scenarios.explain.pipeline_stages import PipelineStages
 from scenarios.observe.wording import count_of
@@ -21,17 +23,21 @@ from scenarios.terminal.style import Style, folded, table_lines
 
 JOURNEYS = ("Produce", "Fetch")
 TOLD_MAX = 6
-"""So many records are named; of more only the number."""
+"""Largest number of records whose names are shown; of more records only the number is shown."""
 
 
 class RequestUnknown(ValueError):
-    """No such request, or more than one; the text lists the requests."""
+    """There is no request of that name, or no record; the text says which requests there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stop. took_us: how long the request stayed there, None for a stop without a wait; happened: meanwhile,
-    in order: (when, what)"""
+    """One stage of a journey.
+
+    Attributes:
+        took_us: time in this stage, None for a stage without a wait.
+        happened: (time, sentence) of each event during the stage, in order.
+    """
 
     at_us: int
     name: str
@@ -51,9 +57,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """row: of the RequestCompleted; name: RequestJourneys.name_of
+    """The journey of one request through its broker: its stages in order.
 
-    records: that a Produce brought, as far as their names are known
+    Attributes:
+        row: row of its RequestCompleted.
+        name: result of `RequestJourneys.name_of`.
+        records: names of the records of a Produce, as far as they are known.
     """
 
     row: TraceRow
@@ -66,7 +75,7 @@ class Journey:
         return request_of(self.row)
 
     def summary(self) -> dict[str, Any]:
-        """All but the stages, for JSON."""
+        """Return the request's data without its stages, as JSON values."""
         records = list(self.records)
         return {"request": self.name, "completed_us": self.row.at_us, **asdict(self.request), "records": records}
 
@@ -75,18 +84,18 @@ class Journey:
 
 
 def request_of(row: TraceRow) -> RequestCompleted:
-    """The event of a row that is one."""
+    """Return the event of a row, which must be a RequestCompleted."""
     assert isinstance(row.event, RequestCompleted)
     return row.event
 
 
 def _short_name(request: RequestCompleted) -> str:
-    """Client, correlation id, and the broker addressed: enough, unless clients share a client.id."""
+    """Return client, correlation id and broker: a name that is unique unless clients share a client.id."""
     return f"{request.peer}:{request.correlation_id}@{request.node}"
 
 
 class RequestJourneys:
-    """All Produces and Fetches of a run that carried something, in order of completion."""
+    """All completed Produce and Fetch requests of a run, in order of completion."""
 
     def __init__(self, rows: Iterable[TraceRow]) -> None:
         self._rows = list(rows)
@@ -102,8 +111,9 @@ class RequestJourneys:
                 self._sent.setdefault((sent.client, sent.topic, sent.partition, sent.crc), []).append(row)
 
     def name_of(self, row: TraceRow) -> str:
-        """As the command takes it: `p1:7@b2`; of several requests of that name, `client/rdkafka:7@b2/31`, with the
-        number of the connection.
+        """Return the request's name for the command line: `p1:7@b2`.
+
+        If several requests have that name, the number of the connection follows: `client/rdkafka:7@b2/31`.
         """
         request = request_of(row)
         name = _short_name(request)
@@ -113,7 +123,7 @@ class RequestJourneys:
         return Journey(row, self.name_of(row), self.records_of(row), ()).summary()
 
     def records_of(self, row: TraceRow) -> tuple[str, ...]:
-        """Names of the records that a Produce brought; of one that appended nothing, as far as its arrival shows."""
+        """Return the names of a Produce's records; if it appended nothing, those in the events that caused it."""
         request = request_of(row)
         if request.api != "Produce":
             return ()
@@ -126,17 +136,16 @@ class RequestJourneys:
         return tuple(name for one in batches if isinstance(one.event, trace.BatchSent) for name in one.event.records)
 
     def find(self, wanted: str) -> list[TraceRow]:
-        """By record (every Produce that brought it, attempt by attempt), or by `client:correlation id`, as far as it is
-        given also `@broker` and `/connection` (name_of).
+        """Return the requests of this name: a record, for every Produce with it, or `client:correlation id`.
 
-        raises: RequestUnknown
+        The latter may be followed by `@broker` and `/connection`, as in `name_of`. Raises RequestUnknown.
         """
         by_name = re.fullmatch(r"(.+):(\d+)(?:@([^\s/]+)(?:/(\d+))?)?", wanted)
         if by_name is None:
             found = [row for row in self.completed if wanted in self.records_of(row)]
             if not found:
-                what = f"no completed Produce brought a record `{wanted}`"
-                raise RequestUnknown(f"{what}: name another, or a request as client:number")
+                what = f"no completed Produce has a record `{wanted}`"
+                raise RequestUnknown(f"{what}: name another record, or a request as CLIENT:NUMBER")
             return found
         peer, number, node = by_name[1], int(by_name[2]), by_name[3]
         connection = None if by_name[4] is None else int(by_name[4])
@@ -149,8 +158,10 @@ class RequestJourneys:
         ]
         if not found:
             peers = sorted({request_of(row).peer for row in self.completed})
-            whose = f"there are some of {listed(peers)}" if peers else "there are none in this run"
-            raise RequestUnknown(f"no Produce or Fetch `{wanted}`: {whose}; without REQUEST all are listed")
+            whose = f"requests came from {listed(peers)}" if peers else "this run has no requests"
+            raise RequestUnknown(
+                f"there is no Produce or Fetch request `{wanted}`: {whose}; leave out REQUEST to list all"
+            )
         return found
 
     # ---------------------------------------------------------------------------------------------------- the journey
@@ -172,12 +183,7 @@ class RequestJourneys:
                 f"{request.node} accepts {request.peer}: its connection {request.connection}, for network thread "
                 f"{request.processor}",
             ),
-            Stage(
-                request.received_us,
-                "network thread",
-                None,
-                f"{arrival} mute until they are answered",
-            ),
+            Stage(request.received_us, "network thread", None, f"{arrival} mute until they are answered"),
             Stage(request.received_us, "request queue", request.request_queue_time_us, "waits for a request handler"),
             Stage(handled_us, "handler", request.local_time_us, _local_text(request, records, appended)),
             self._purgatory(row, appended, local_end_us),
@@ -193,7 +199,7 @@ class RequestJourneys:
         return Journey(row, self.name_of(row), records, (*stages, *self._at_the_client(row, records, since_us)))
 
     def _in_the_producer(self, row: TraceRow, records: tuple[str, ...]) -> Iterator[Stage]:
-        """Before the first attempt: what the records went through until they were on the wire."""
+        """Yield the stages inside the producer, before the first attempt."""
         client, wanted = request_of(row).peer, set(records)
         last: tuple[int, int, int] | None = None
         for (sender, *_), rows in self._sent.items():
@@ -206,7 +212,7 @@ class RequestJourneys:
                 yield Stage(*stop)
 
     def _appended(self, row: TraceRow) -> list[trace.BatchAppended]:
-        """The handler's appends: back along the causes from the events it left, as long as they are its own."""
+        """Return the leader's appends for a Produce, found by following the causes of its RequestCompleted."""
         request = request_of(row)
         found: dict[int, trace.BatchAppended] = {}
         for cause in row.causes if request.api == "Produce" else ():
@@ -237,20 +243,17 @@ class RequestJourneys:
         return Stage(since_us, "purgatory", waited_us, f"waits until the high watermark of {wanted}", happened)
 
     def _woken(self, row: TraceRow, at_us: int) -> Iterator[tuple[int, str]]:
-        """The event that woke a waiting fetch."""
+        """Yield the time and sentence of the event that completed a waiting fetch."""
         node = request_of(row).node
         for one in self._rows:
             event = one.event
             if one.at_us != at_us or one.seq >= row.seq or getattr(event, "node", None) != node:
                 continue
-            if isinstance(event, trace.BatchAppended):
-                span = _offsets(event.base_offset, event.last_offset)
-                yield one.at_us, f"{event.topic}-{event.partition} {span} are appended"
-            elif isinstance(event, trace.HighWatermarkAdvanced):
+            if isinstance(event, trace.BatchAppended | trace.HighWatermarkAdvanced):
                 yield one.at_us, event.sentence()
 
     def _replicated(self, row: TraceRow, batch: trace.BatchAppended) -> Iterator[tuple[int, int, str]]:
-        """(seq, when, what): how followers got a batch and said so, and how the high watermark passed it."""
+        """Yield (seq, time, sentence) of followers' fetches of a batch and of the high watermark's advance past it."""
         begun = False
         level: dict[str, None] = {}
         for one in self._rows:
@@ -265,16 +268,14 @@ class RequestJourneys:
                 continue
             match event:
                 case trace.RecordsSent() if event.node == batch.node and event.fetch_offset <= batch.last_offset:
-                    sent = f"{event.peer} is sent {event.size_bytes:,} bytes from offset {event.fetch_offset} on"
-                    yield one.seq, one.at_us, f"{sent}{self._calls(one, event)}"
+                    yield one.seq, one.at_us, f"{event.sentence()}{self._calls(one, event)}"
                 case trace.BatchAppended() if event.crc == batch.crc and event.node != batch.node:
-                    yield one.seq, one.at_us, f"{event.node} appends the batch"
+                    yield one.seq, one.at_us, event.sentence()
                 case trace.FollowerFetched() if (
                     event.node == batch.node and event.fetch_offset > batch.last_offset and event.peer not in level
                 ):
                     level[event.peer] = None
-                    text = f"{event.peer} asks for {event.fetch_offset}, so it holds everything below"
-                    yield one.seq, one.at_us, text
+                    yield one.seq, one.at_us, event.sentence()
                 case trace.HighWatermarkAdvanced() if (
                     event.node == batch.node and event.previous_high_watermark <= batch.last_offset
                 ):
@@ -283,7 +284,7 @@ class RequestJourneys:
                         return
 
     def _calls(self, row: TraceRow, sent: trace.RecordsSent) -> str:
-        """The sendfile calls of the answer that these records were part of."""
+        """Return a text with the number of sendfile calls of the response with these records."""
         for later in self.completed:
             request = request_of(later)
             if later.seq > row.seq and (request.node, request.peer, request.api) == (sent.node, sent.peer, "Fetch"):
@@ -291,7 +292,7 @@ class RequestJourneys:
         return ""
 
     def _at_the_client(self, row: TraceRow, records: tuple[str, ...], since_us: int) -> Iterator[Stage]:
-        """Its effects there after the answer had left: live, events have the time at which their step began."""
+        """Yield the client's stages after the response. In live runs those of one step of the client have one time."""
         request = request_of(row)
         told: list[str] = []
         at_us: int | None = None
@@ -332,16 +333,12 @@ def _local_text(request: RequestCompleted, records: Sequence[str], appended: Seq
     if not appended:
         return "appends nothing: the batch is refused, or is there already"
     texts = [
-        f"appends to {event.topic}-{event.partition} {_offsets(event.base_offset, event.last_offset)} in epoch "
+        f"appends to {event.topic}-{event.partition} {span_of_offsets(event.base_offset, event.last_offset)} in epoch "
         f"{event.leader_epoch}, {event.size_bytes:,} bytes"
         for event in appended
     ]
     names = f": {listed(records)}" if 0 < len(records) <= TOLD_MAX else ""
     return f"{listed(texts)}{names}"
-
-
-def _offsets(first: int, last: int) -> str:
-    return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
 def _send_text(request: RequestCompleted) -> str:
@@ -354,7 +351,7 @@ def _send_text(request: RequestCompleted) -> str:
 
 # ------------------------------------------------------------------------------------------------------------- in words
 #
-# Requests and their journeys as text, 80-100 columns.
+# Requests and their journeys as text of 80 to 100 columns.
 
 _NAME_WIDTH = 15
 _TEXT_WIDTH = 56
@@ -362,7 +359,7 @@ LISTED_MAX = 40
 
 
 def journey_text(journey: Journey, style: Style, run: str) -> str:
-    """A headline, then one line per stage: when, where, how long, what; and the events while it waited."""
+    """Return a headline, and a line per stage: time, name, duration and text, followed by the stage's events."""
     records = f"  {_names(journey.records)}" if journey.records else ""
     head = style.bold(f"  {journey.request.api} {journey.name}{records}")
     lines = ["", f"{head}    {run}", ""]
@@ -395,7 +392,7 @@ def _names(records: Sequence[str], most: int = 4) -> str:
 
 
 def requests_text(requests: RequestJourneys, style: Style, run: str) -> str:
-    """A line per request, the latest ones."""
+    """Return a line for each of the latest requests."""
     rows = requests.completed[-LISTED_MAX:]
     head = style.bold(f"  {len(requests.completed):,} Produces, and Fetches that found something")
     lines = ["", f"{head}    {run}"]

@@ -1,32 +1,33 @@
-"""Single changes that would have saved a record: the same run played again, same seed, with one thing different.
+"""Single changes that would have saved a record: the same run, with the same seed, is played with one change.
 
-No rule of thumb: each entry is a whole run, judged by the checker like any other. A change is a list of
-`path=value` settings, so `highwater run` with the same settings shows the same.
+Each result comes from a whole run with an ordinary verdict. A change is a list of `path=value` settings, so
+`highwater run` with these settings gives the same result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from cluster.config import BrokerConfig
 from replica.ids import ACKS_ALL
-from replica.rules import PROFILES, Rules, contradiction, spelled
+from replica.rules import PROFILES, Rules, Switch, contradiction, spelled
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario, TopicSpec
+from scenarios.observe.availability import time_of_any
 from scenarios.observe.wording import count_of
 from scenarios.process.pool import in_order
 
 FASTER_DETECTION = 3
-"""By how much sessions and heartbeats are shortened."""
+"""Divisor by which session timeouts and heartbeat intervals are shortened."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsChange:
-    """what: in a few words     settings: for `--set`, all of them together"""
+    """A description of a change, and its settings for `--set`, which must be applied together."""
 
     what: str
     settings: tuple[str, ...]
@@ -34,9 +35,13 @@ class SettingsChange:
 
 @dataclass(frozen=True, slots=True)
 class RecordFate:
-    """The fate of `record` under one change. fate: kept, aborted, refused, unanswered, unseen, missing or lost
+    """The outcome of a record in a run with one change.
 
-    also_lost: other acked records that this run lost     no_writes_us: how long its partition took none
+    Attributes:
+        fate: kept, aborted, refused, unanswered, unseen, missing or lost.
+        also_lost: other acknowledged records that this run lost.
+        no_writes_us: how long at least one partition accepted no writes, in microseconds.
+        partitions: number of partitions that accepted no writes for a time.
     """
 
     change: SettingsChange
@@ -44,11 +49,14 @@ class RecordFate:
     fate: str
     also_lost: tuple[str, ...]
     no_writes_us: int
+    partitions: int = 1
 
     @property
     def saved(self) -> bool:
-        """No promise about the record was broken: it is there, its transaction was aborted, or its producer never got
-        an ack for it."""
+        """True if no promise about the record was broken.
+
+        It is in the log, its transaction was aborted, or its producer never got an acknowledgement.
+        """
         return self.fate in ("kept", "aborted", "refused", "unanswered")
 
     def as_json(self) -> dict[str, Any]:
@@ -62,35 +70,42 @@ class RecordFate:
         }
 
     @property
-    def sentence(self) -> str:
-        words = {
+    def outcome(self) -> str:
+        return {
             "kept": "acked and kept",
             "aborted": "acked, and aborted with its transaction",
             "refused": "not acked: the producer got an error",
             "unanswered": "not acked: the producer got no answer that it is written",
             "unseen": "acked, but no consumer can read it",
-            "missing": "never arrived",
+            "missing": "not acked, and missing",
             "lost": "acked and lost all the same",
-        }
-        parts = [words[self.fate]]
+        }[self.fate]
+
+    @property
+    def sentence(self) -> str:
+        parts = [self.outcome]
         if self.also_lost and self.saved:
             parts.append(f"but {count_of(len(self.also_lost), 'other record')} lost: {_some(self.also_lost)}")
         if self.no_writes_us:
-            parts.append(f"no writes for {self.no_writes_us / 1e6:.1f} s")
+            where = "" if self.partitions == 1 else f" to one or more of {self.partitions} partitions"
+            parts.append(f"no writes{where} for {self.no_writes_us / 1e6:.1f} s")
         return "; ".join(parts)
 
 
 def changes_for(scenario: Scenario, producer: str) -> list[SettingsChange]:
-    """Changes worth trying for a record of `producer`: each saves it in some failures and only seems to in others."""
+    """Return changes worth trying for a record of `producer`: each saves it in some failures and not in others."""
+    eras = list(PROFILES)
+    newer = eras[eras.index(scenario.profile) + 1 :]
+    rules = list(rules_for(scenario, Rules().unlike(scenario.rules)))
+    elr = _elr_at_work(scenario, producer, rules)
+    return [*settings_for(scenario, producer), *rules, *elr, *eras_for(scenario, newer)]
+
+
+def settings_for(scenario: Scenario, producer: str) -> list[SettingsChange]:
+    """Return the changes of settings and of the number of replicas that are worth trying."""
     workload = scenario.workloads[producer]
     topic = scenario.topics[workload.topic]
-    return [
-        *_promises(scenario, producer, topic),
-        *_more_copies(scenario, topic),
-        *_patience(scenario, topic),
-        *_rules(scenario),
-        *_eras(scenario),
-    ]
+    return [*_promises(scenario, producer, topic), *_more_copies(scenario, topic), *_patience(scenario, topic)]
 
 
 def _promises(scenario: Scenario, producer: str, topic: TopicSpec) -> Iterator[SettingsChange]:
@@ -106,8 +121,17 @@ def _promises(scenario: Scenario, producer: str, topic: TopicSpec) -> Iterator[S
         yield SettingsChange("acks=all and min.insync.replicas=2", (acks, two))
 
 
+def _elr_at_work(scenario: Scenario, producer: str, rules: Sequence[SettingsChange]) -> Iterator[SettingsChange]:
+    """Yield eligible leader replicas together with min.insync.replicas=2, because they do nothing while it is 1."""
+    topic = scenario.topics[scenario.workloads[producer].topic]
+    two = [one for one in _promises(scenario, producer, topic) if "min.insync.replicas=2" in one.what][-1:]
+    for rule in rules:
+        if two and rule.settings == ("protocol.elr=true",):
+            yield SettingsChange(f"{rule.what}, {two[0].what}", (*rule.settings, *two[0].settings))
+
+
 def _more_copies(scenario: Scenario, topic: TopicSpec) -> Iterator[SettingsChange]:
-    """One more replica of every partition, on an additional broker if all brokers have one already."""
+    """Yield a change that adds one replica to every partition, on a new broker if every broker has a replica."""
     what = f"replication factor {topic.replication_factor + 1}"
     brokers = list(scenario.cluster.brokers)
     assignment = topic.assignment or ()
@@ -151,19 +175,21 @@ def _patience(scenario: Scenario, topic: TopicSpec) -> Iterator[SettingsChange]:
     )
 
 
-def _rules(scenario: Scenario) -> Iterator[SettingsChange]:
-    """Each rule that is not at its newest value, alone; a run without transactions has none to try theirs on."""
-    for switch, value in Rules().unlike(scenario.rules).items():
-        if switch == "transactions":
+def rules_for(scenario: Scenario, values: Mapping[str, Switch]) -> Iterator[SettingsChange]:
+    """Yield a change for each rule in `values` whose value differs from the scenario's, except for `transactions`."""
+    for switch, value in values.items():
+        if switch == "transactions" or value == scenario.rules.value(switch):
             continue
         if contradiction(scenario.rules.changed({switch: value})) is None:
             yield SettingsChange(f"{switch}: {spelled(value)}", (f"protocol.{switch}={spelled(value)}",))
 
 
-def _eras(scenario: Scenario) -> Iterator[SettingsChange]:
-    """Every newer era, with all its rules."""
-    eras = list(PROFILES)
-    for era in eras[eras.index(scenario.profile) + 1 :]:
+def eras_for(scenario: Scenario, eras: Sequence[str]) -> Iterator[SettingsChange]:
+    """Yield the settings change that selects an era, for each era whose rules differ from those of the scenario.
+
+    The change sets the profile and every switch of the protocol that differs.
+    """
+    for era in eras:
         different = PROFILES[era].unlike(scenario.rules)
         if different:
             flips = (f"protocol.{switch}={spelled(value)}" for switch, value in different.items())
@@ -173,10 +199,12 @@ def _eras(scenario: Scenario) -> Iterator[SettingsChange]:
 def play_changes(
     lock_text: str, records: Sequence[str], changes: Sequence[SettingsChange], processes: int
 ) -> Iterator[tuple[RecordFate, ...]]:
-    """For each change, in order, the fate of each of `records`; all of one producer, named as in the run.
+    """Yield for each change, in order, the outcome of each of `records`, which are all of one producer.
 
-    lock_text: scenario.lock.yaml of the run. A change that makes no valid scenario of this one (a min ISR above the
-    replicas, say) yields nothing.
+    A change that makes the scenario invalid, such as a min ISR above the number of replicas, yields an empty tuple.
+
+    Args:
+        lock_text: content of the run's scenario.lock.yaml.
     """
     return in_order(_play, [(lock_text, tuple(records), change) for change in changes], processes)
 
@@ -195,7 +223,7 @@ def _play(job: tuple[str, tuple[str, ...], SettingsChange]) -> tuple[RecordFate,
 
 
 def outcome_of(summary: dict[str, Any], record: str, change: SettingsChange) -> RecordFate:
-    """summary: as in summary.json"""
+    """Return the outcome of a record; `summary` is the content of a run's summary.json."""
     records = summary["records"]
     fates = {
         "lost": "lost",
@@ -206,8 +234,9 @@ def outcome_of(summary: dict[str, Any], record: str, change: SettingsChange) -> 
         "failed": "refused",
     }
     fate = next((fate for kind, fate in fates.items() if record in records.get(kind, ())), "unanswered")
-    windows = [end - start for spans in summary["unavailable"].values() for start, end in spans]
-    return RecordFate(change, record, fate, tuple(name for name in records["lost"] if name != record), sum(windows))
+    also_lost = tuple(name for name in records["lost"] if name != record)
+    blocked = {name: windows for name, windows in summary["unavailable"].items() if windows}
+    return RecordFate(change, record, fate, also_lost, time_of_any(blocked), len(blocked))
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,7 +1,11 @@
-"""The state of a run while it goes on and after it: its trace on disk, the view and the mirror of the
-cluster, every record's fate in the ledger, and its story in words.
-Room: columns/ (millions of records in little memory).
+"""The state of a run during and after it.
+
+It consists of the trace on disk, the view of the cluster, the mirror (the content of every log), the ledger (the fate
+of every record), and the story (the key events as text).
+
+Subpackage: columns/ (millions of records in little memory).
 
 May import: scenarios.language, scenarios.language.verbs, scenarios.observe.columns.
+
 Open first: view.py.
 """

@@ -1,13 +1,13 @@
-"""Times in which a partition could not be written to or read from.
+"""Finds the times in which a partition could not be written to or read from.
 
-Writes are judged by demand: a window without a write is time in which at least one attempt to write is pending (its
+Writes are judged by demand: a window without writes is time in which at least one attempt to write is pending (its
 record sent, neither answered nor given up, its client alive) and none succeeds. Reads are judged by service: a window
-is a stretch in which no running broker leads the partition.
+is time in which no running broker leads the partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from replica.ids import TopicPartition
@@ -19,29 +19,41 @@ if TYPE_CHECKING:
     from scenarios.observe.mirror import LogMirror
     from scenarios.observe.view import ClusterView
 
+
+def time_of_any(unavailable: Mapping[str, Iterable[Sequence[int]]]) -> int:
+    """Return how long at least one partition was unavailable, in microseconds, from (start, end) of all windows."""
+    total_us = over_us = 0
+    for since_us, until_us in sorted((since, until) for windows in unavailable.values() for since, until in windows):
+        total_us += max(0, until_us - max(since_us, over_us))
+        over_us = max(over_us, until_us)
+    return total_us
+
+
 # ---------------------------------------------------------------------------------------------------------- gone topics
 #
-# When a topic is gone: deleted, not made again, and every broker that had it has deleted its logs.
+# A topic is gone when it is deleted, not created again, and every broker that had it has deleted its logs.
 #
-# What observers keep of its partitions is of no use then. Records stay: the verdict names each of them.
+# Observers then need not keep anything about its partitions. Records stay, because the verdict names each of them.
 
 IsGone = Callable[[str], bool]
-"""Of the topic of this name."""
+"""A function that returns True if the topic with the given name is gone."""
 
 REPLICAS_MIN = 64
-"""Replicas that are deleted before anything is dropped, at least as many as there are partitions: looking through
-all that is kept is then a small part of the work for each."""
+"""The number of deleted replicas, or of partitions if there are more, before anything is dropped.
+
+The search through all state is then a small part of the work per replica.
+"""
 
 
 class Forgetful(Protocol):
     def forget(self, is_gone: IsGone) -> None:
-        """Drop what is kept of topics that are gone."""
+        """Drop the state of deleted topics."""
 
 
 class GoneTopics(Listener):
-    """Listener, behind those that are to forget, which include the mirror.
+    """Listener that makes other listeners forget topics that are gone. It must be called after them and the mirror.
 
-    The names of deleted topics stay with the view: whatever is made again under one of them is judged by less.
+    The view keeps the names of deleted topics, because a topic that is created again is judged by weaker rules.
     """
 
     def __init__(self, view: ClusterView, mirror: LogMirror, forgetful: Sequence[Forgetful]) -> None:
@@ -71,14 +83,14 @@ class GoneTopics(Listener):
 
 
 def drop(is_gone: IsGone, *kept: dict[Any, Any]) -> None:
-    """From dictionaries whose keys are tuples that begin with a topic."""
+    """Remove entries from dictionaries whose keys are tuples that begin with a topic."""
     for known in kept:
         for key in [key for key in known if is_gone(key[0])]:
             del known[key]
 
 
 PATIENCE_US = 1_000_000
-"""Shorter waits are latency, not unavailability."""
+"""The shortest unavailability, in microseconds. Shorter waits count as latency."""
 
 
 class Window(NamedTuple):
@@ -90,18 +102,18 @@ class Window(NamedTuple):
         return self.to_us - self.from_us
 
 
-class _Attempts:
-    """Those of all clients to write to one partition, in microseconds."""
+class Attempts:
+    """The attempts of all clients to write to one partition, in microseconds."""
 
     __slots__ = ("pending", "succeeded_us", "vain", "windows")
 
     def __init__(self) -> None:
         self.pending: dict[str, dict[str, int]] = {}
-        """client -> record -> when it was sent, ascending"""
+        """The send times of pending records, in ascending order, by client and record."""
         self.succeeded_us = 0
-        """the last time that one did"""
+        """Time of the last success."""
         self.vain: list[Window] = []
-        """times of attempts that have ended without success since then"""
+        """The times of attempts that have ended without success since the last success."""
         self.windows: list[Window] = []
 
     def end_in_vain(self, sent_us: int, at_us: int) -> None:
@@ -112,16 +124,18 @@ class _Attempts:
             self.vain.append(Window(sent_us, at_us))
 
     def succeed(self, sent_us: int, at_us: int) -> None:
-        """sent_us: of the attempt that has succeeded, which is no longer pending"""
+        """Record a success at `at_us` of an attempt that was sent at `sent_us` and is no longer pending."""
         if at_us - self.succeeded_us >= PATIENCE_US:
             self.windows += self.stretches(at_us, sent_us)
         self.succeeded_us = max(self.succeeded_us, at_us)
         self.vain.clear()
 
     def stretches(self, until_us: int, *sent_us: int) -> Iterator[Window]:
-        """Those of at least PATIENCE_US, since the last success, in which an attempt was pending.
+        """Yield windows of at least PATIENCE_US since the last success in which an attempt was pending.
 
-        sent_us: of attempts that were pending until `until_us`, beside those that still are
+        Args:
+            until_us: end of the last window.
+            sent_us: times at which further attempts were sent that were pending until `until_us`.
         """
         still = (next(iter(sent.values())) for sent in self.pending.values() if sent)
         waits = sorted([*self.vain, *(Window(since_us, until_us) for since_us in (*still, *sent_us))])
@@ -137,13 +151,13 @@ class _Attempts:
 
 
 class WriteTimes(Listener):
-    """Listener: when attempts to write began and ended, and the windows of each partition; part of the RecordLedger."""
+    """Listener that keeps the start and end of attempts to write, for the windows of each partition."""
 
     def __init__(self) -> None:
-        self._partitions: dict[tuple[str, int], _Attempts] = {}
+        self._partitions: dict[tuple[str, int], Attempts] = {}
 
     def windows(self, partition: TopicPartition, end_us: int) -> list[Window]:
-        """Those of at least PATIENCE_US; `end_us`, when the run ended, also ends the last one."""
+        """Return the windows of at least PATIENCE_US. The last one ends at `end_us`, the end of the run."""
         attempts = self._partitions.get(partition)
         return [] if attempts is None else [*attempts.windows, *attempts.stretches(end_us)]
 
@@ -157,7 +171,7 @@ class WriteTimes(Listener):
 
     @on(trace.RecordAcked, trace.RecordHandedOver)
     def _succeeded(self, row: TraceRow, event: trace.RecordAcked | trace.RecordHandedOver) -> None:
-        """Whether acked, or handed over with acks=0: its client knows no better."""
+        """Count an ack as a success. With acks=0 the handover counts, because the client learns nothing more."""
         self._of(event.topic, event.partition).succeed(self._taken(row.at_us, event), row.at_us)
 
     @on(trace.RecordFailed)
@@ -166,26 +180,26 @@ class WriteTimes(Listener):
 
     @on(trace.NodeStopped)
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        """Nothing that it has sent is pending any more, and the name may be started again."""
+        """End the attempts of a stopped client, because another process may get its name."""
         for attempts in self._partitions.values():
             sent = attempts.pending.pop(event.node, None)
             if sent:
                 attempts.end_in_vain(next(iter(sent.values())), row.at_us)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful; windows stay, as the records do."""
+        """Drop the state of deleted topics (Forgetful), except for windows, which are reported with the records."""
         for name, attempts in list(self._partitions.items()):
             if is_gone(name[0]) and not attempts.windows and not any(attempts.pending.values()):
                 del self._partitions[name]
 
-    def _of(self, topic: str, partition: int) -> _Attempts:
+    def _of(self, topic: str, partition: int) -> Attempts:
         attempts = self._partitions.get((topic, partition))
         if attempts is None:
-            attempts = self._partitions[topic, partition] = _Attempts()
+            attempts = self._partitions[topic, partition] = Attempts()
         return attempts
 
     def _taken(self, at_us: int, event: trace.RecordAcked | trace.RecordHandedOver | trace.RecordFailed) -> int:
-        """When the attempt that ends was sent; `at_us` if it is not known. Some are sent without a partition (-1)."""
+        """Remove the attempt that `event` ends, and return its send time. Some attempts have no partition yet (-1)."""
         for partition in (event.partition, -1):
             attempts = self._partitions.get((event.topic, partition))
             sent = None if attempts is None else attempts.pending.get(event.client)
@@ -195,7 +209,7 @@ class WriteTimes(Listener):
 
 
 class ServiceTimes(Listener):
-    """Listener: when some running broker led each partition; `read_windows` are the gaps after the first time."""
+    """Listener that keeps the times in which a running broker led each partition."""
 
     def __init__(self) -> None:
         self._leading: dict[TopicPartition, dict[str, None]] = {}
@@ -203,7 +217,7 @@ class ServiceTimes(Listener):
         self._unserved_since: dict[TopicPartition, int] = {}
 
     def read_windows(self, partition: TopicPartition, end_us: int) -> list[Window]:
-        """Stretches of at least PATIENCE_US without a running leader."""
+        """Return the gaps of at least PATIENCE_US without a running leader, after the first leader."""
         gaps = list(self._gaps.get(partition, ()))
         since = self._unserved_since.get(partition)
         if since is not None:
@@ -211,7 +225,7 @@ class ServiceTimes(Listener):
         return [gap for gap in gaps if gap.length_us >= PATIENCE_US]
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful."""
+        """Drop the state of deleted topics (Forgetful)."""
         drop(is_gone, self._leading, self._gaps, self._unserved_since)
 
     @on(trace.LeadershipBegan)

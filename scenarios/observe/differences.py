@@ -1,26 +1,35 @@
-"""Where two runs diverge: two sequences of events side by side, whatever is compared of them.
+"""Finds where two sequences of events diverge.
 
-`diff`, `compare`'s page and `agree` ask here: the first two about every event of the story, `agree` about the standings
-of each partition, with ties.
+`diff` and the page of `compare` use this for the events of two runs. `agree` uses it for the states of each partition.
+There, states that two runs reach in a different order before both reach the same state are a tie, not a difference.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from itertools import zip_longest
+from typing import Any
+
+from replica.trace import events as trace
+from replica.trace.events import TraceEvent, TraceRow
+from scenarios.observe.story import is_internal
 
 EndOfTie = Callable[[int, int], tuple[int, int] | None]
-"""From the places of two that are not equal: those of the first that are again, if what lies between is only a tie."""
+"""A function that returns, for the indexes of two unequal items, the indexes of the next equal items after a tie.
+
+It returns None if the difference is more than a tie.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """stretches: (place in the one, place in the other, how many follow each other that are equal)
-    ties: pairs of the places where each tie begins
+    """The correspondence between two sequences.
 
-    parts_at: the first places that do not belong together, None when there are none; a place may be behind the end
+    Attributes:
+        stretches: (index in the first, index in the second, number of consecutive equal items).
+        ties: pairs of the indexes at which each tie begins.
+        parts_at: first indexes that do not correspond; None if all do. An index may be that after the last item.
     """
 
     stretches: tuple[tuple[int, int, int], ...]
@@ -29,7 +38,7 @@ class Alignment:
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Places of equals."""
+        """Return the pairs of indexes of equal items."""
         return tuple((left + step, right + step) for left, right, length in self.stretches for step in range(length))
 
 
@@ -54,36 +63,85 @@ def align(one: Sequence[Any], other: Sequence[Any], end_of_tie: EndOfTie = lambd
 
 # ---------------------------------------------------------------------------------------------------------- events
 
-_SETTING = re.compile(r", acks=\w+")
-"""In a sentence: what was set differently is no event in which two runs differ."""
+AT_THE_END = (
+    trace.LogEntriesFound,
+    trace.AbortedBatchFound,
+    trace.OpenBatchFound,
+    trace.ReplicaFound,
+    trace.OutputPromised,
+    trace.EventsLeftOut,
+)
+"""Events that are emitted after the end of the run and describe its final state."""
 
+_NOT_COMPARED = (trace.RunStarted, trace.NodeStarted, *AT_THE_END)
+"""Events that are not compared, because they name the run or begin every run."""
 
-class ToldEvent(NamedTuple):
-    """node: empty for none"""
-
-    at_us: int
-    node: str
-    text: str
+SETTINGS = frozenset({"acks", "producer_id", "producer_epoch", "base_sequence", "crc"})
+"""Columns that depend on the producer's settings: its acks, and the fields of batches that idempotence sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """same: events that both have, from the beginning. A run that ended there has no time and no sentence"""
+    """The first difference between two runs.
+
+    Attributes:
+        same: number of equal events at the beginning.
+        at_us: time of the next event in each run, None for a run that has ended.
+        sentences: that event as a sentence in each run, "" for a run that has ended.
+    """
 
     same: int
     at_us: tuple[int | None, int | None]
     sentences: tuple[str, str]
 
 
-def first_difference(one: Sequence[ToldEvent], other: Sequence[ToldEvent]) -> Difference | None:
-    """None: the same events at the same times, in the same words but for the settings that they quote."""
-    left, right = ([told._replace(text=_SETTING.sub("", told.text)) for told in run] for run in (one, other))
-    parts_at = align(left, right).parts_at
-    if parts_at is None:
-        return None
-    mine, theirs = (run[place] if place < len(run) else None for run, place in zip((one, other), parts_at, strict=True))
-    return Difference(
-        parts_at[0],
-        (mine.at_us if mine else None, theirs.at_us if theirs else None),
-        (mine.text if mine else "", theirs.text if theirs else ""),
-    )
+def first_difference(one: Sequence[TraceRow], other: Sequence[TraceRow]) -> Difference | None:
+    """Return the first difference of two traces in the time, kind and columns of an event, or None if they are equal.
+
+    Columns in SETTINGS are not compared.
+
+    Args:
+        one, other: complete traces, in order.
+    """
+    pairs = zip_longest(*([row for row in rows if _is_compared(row.event)] for rows in (one, other)))
+    for same, (mine, theirs) in enumerate(pairs):
+        if mine is None or theirs is None or mine.at_us != theirs.at_us or _differs(mine.event, theirs.event):
+            at_us = (mine.at_us if mine else None, theirs.at_us if theirs else None)
+            return Difference(same, at_us, _sentences(mine, theirs, one, other))
+    return None
+
+
+def _is_compared(event: TraceEvent) -> bool:
+    return not isinstance(event, _NOT_COMPARED) and not is_internal(event)
+
+
+def _differs(mine: TraceEvent, theirs: TraceEvent) -> bool:
+    return mine != theirs and (type(mine) is not type(theirs) or bool(_columns_that_differ(mine, theirs)))
+
+
+def _columns_that_differ(mine: TraceEvent, theirs: TraceEvent) -> list[str]:
+    """Return the names of the columns that differ in two events of the same kind."""
+    names = [one.name for one in fields(mine) if one.name not in SETTINGS]
+    return [name for name in names if getattr(mine, name) != getattr(theirs, name)]
+
+
+def _sentences(
+    mine: TraceRow | None, theirs: TraceRow | None, one: Sequence[TraceRow], other: Sequence[TraceRow]
+) -> tuple[str, str]:
+    """Return both events as sentences. If the sentences are equal, append the first column that differs to each."""
+    left, right = _sentence(mine, one), _sentence(theirs, other)
+    if mine is None or theirs is None or left != right or mine.at_us != theirs.at_us:
+        return left, right
+    name = _columns_that_differ(mine.event, theirs.event)[0]
+    return f"{left} ({name}: {getattr(mine.event, name)})", f"{right} ({name}: {getattr(theirs.event, name)})"
+
+
+def _sentence(row: TraceRow | None, rows: Sequence[TraceRow]) -> str:
+    if row is None:
+        return ""
+    event = row.event
+    if not isinstance(event, trace.BatchAppended):
+        return event.sentence()
+    batch = (event.topic, event.partition, event.crc)
+    sent = (one.event for one in rows if one.seq < row.seq and isinstance(one.event, trace.BatchSent))
+    return event.sentence(next((one.records for one in sent if (one.topic, one.partition, one.crc) == batch), ()))

@@ -1,10 +1,10 @@
-"""The content of the disks when the run ended: one log per replica, in columns, and where each record is present."""
+"""The content of the disks when the run ended: the log of each replica, and the positions of each record."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from scenarios.observe.columns.names import UNKNOWN, LazyNames, NameIndex, Place
 
 
 class LogEntry(NamedTuple):
-    """One record of one replica's log when the run ended."""
+    """A record in the log of one replica when the run ended."""
 
     offset: int
     record: str
@@ -24,62 +24,64 @@ class LogEntry(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """Stretches of a log in which offset, place of the name and place in the trace count up by one: where they begin.
+    """Ranges of a log in which offset and name index are consecutive.
 
-    firsts: entry     offsets, places, seqs: of that entry
+    Attributes:
+        firsts: index of the first entry of each range.
+        offsets, places: values of that entry.
     """
 
     firsts: array[int]
     offsets: array[int]
     places: array[int]
-    seqs: array[int]
 
 
 class _Batches(NamedTuple):
-    """Stretches of a log with one leader epoch and CRC: the entry with which each begins, and these two."""
+    """Ranges of a log with the same leader epoch and CRC, and one event in the trace.
+
+    Attributes:
+        firsts: index of the first entry of each range.
+        epochs, crcs, seqs: values of the range.
+    """
 
     firsts: array[int]
     epochs: array[int]
     crcs: array[int]
+    seqs: array[int]
 
 
 class LogEntries:
-    """The entries of one log, twelve bytes for each batch; a LogEntry is made when one is looked at.
+    """The entries of one log, which take 24 bytes per batch. A LogEntry is created on each access.
 
-    names: shared by the logs that hold the same records, so that each name is kept once
+    Args:
+        names: names that all logs share, so that each name is stored once.
     """
 
     __slots__ = ("_batch", "_batches", "_length", "_names", "_next", "_runs")
 
     def __init__(self, entries: Iterable[LogEntry] = (), names: NameIndex | None = None) -> None:
         self._names = NameIndex() if names is None else names
-        self._runs = _Runs(array("q"), array("q"), array("q"), array("q"))
-        self._batches = _Batches(array("q"), array("i"), array("I"))
+        self._runs = _Runs(array("q"), array("q"), array("q"))
+        self._batches = _Batches(array("q"), array("i"), array("I"), array("q"))
         self._length = 0
-        self._next = (UNKNOWN, UNKNOWN, UNKNOWN)
-        self._batch = (UNKNOWN, UNKNOWN)
-        for entry in entries:
-            self.append(*entry)
+        self._next = (UNKNOWN, UNKNOWN)
+        self._batch = (UNKNOWN, UNKNOWN, UNKNOWN)
+        for offset, record, leader_epoch, crc, seq in entries:
+            self.extend(offset, (record,), leader_epoch, crc, seq)
 
-    def append(self, offset: int, record: str, leader_epoch: int, crc: int, seq: int) -> None:
-        self.extend(offset, self._names.place_or_add(record), 1, leader_epoch, crc, seq)
-
-    def extend(self, offset: int, place: int, count: int, leader_epoch: int, crc: int, seq: int) -> None:
-        """Entries of one batch, whose offsets, places of names and places in the trace count up by one."""
-        length = self._length
-        if self._next != (offset, place, seq):
-            runs = self._runs
-            runs.firsts.append(length)
-            runs.offsets.append(offset)
-            runs.places.append(place)
-            runs.seqs.append(seq)
-        if self._batch != (leader_epoch, crc):
-            self._batch = (leader_epoch, crc)
-            batches = self._batches
-            batches.firsts.append(length)
-            batches.epochs.append(leader_epoch)
-            batches.crcs.append(crc)
-        self._next, self._length = (offset + count, place + count, seq + count), length + count
+    def extend(self, offset: int, records: Sequence[str], leader_epoch: int, crc: int, seq: int) -> None:
+        """Add records of one batch, whose offsets are consecutive."""
+        if self._batch != (leader_epoch, crc, seq):
+            self._batch = (leader_epoch, crc, seq)
+            for column, value in zip(self._batches, (self._length, *self._batch), strict=True):
+                column.append(value)
+        for place, count in self._names.runs_of(records):
+            if self._next != (offset, place):
+                for column, value in zip(self._runs, (self._length, offset, place), strict=True):
+                    column.append(value)
+            offset += count
+            self._next = (offset, place + count)
+            self._length += count
 
     def __len__(self) -> int:
         return self._length
@@ -90,30 +92,30 @@ class LogEntries:
         behind = index - runs.firsts[run]
         name = self._names.name(runs.places[run] + behind)
         return LogEntry(
-            runs.offsets[run] + behind, name, batches.epochs[batch], batches.crcs[batch], runs.seqs[run] + behind
+            runs.offsets[run] + behind, name, batches.epochs[batch], batches.crcs[batch], batches.seqs[batch]
         )
 
     @property
     def offsets(self) -> Iterator[int]:
-        """In the order of the entries."""
+        """Return the offsets in the order of the entries."""
         return chain.from_iterable(range(offset, offset + count) for offset, _, count in self.stretches())
 
     @property
     def records(self) -> LazyNames:
-        """The records in the order of the entries."""
+        """Return the names of the records in the order of the entries."""
         places = PlaceRuns()
         for _, place, count in self.stretches():
             places.append(place, count)
         return LazyNames(self._names, places)
 
     def stretches(self) -> Iterator[tuple[int, int, int]]:
-        """(offset, place of the name, number of entries) where both count up by one"""
+        """Yield (offset, name index, number of entries) of runs in which both are consecutive."""
         ends = pairwise(chain(self._runs.firsts, (self._length,)))
         for offset, place, (first, end) in zip(self._runs.offsets, self._runs.places, ends, strict=True):
             yield offset, place, end - first
 
     def stretches_in(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
-        """Those of the offsets from `low` to `high`, of entries in order."""
+        """Yield (offset, name index, number of entries) of ranges from `low` to `high`. The log must be in order."""
         starts = self._runs.offsets
         for run in range(max(bisect_right(starts, low) - 1, 0), bisect_right(starts, high)):
             end = self._runs.firsts[run + 1] if run + 1 < len(starts) else self._length
@@ -121,11 +123,17 @@ class LogEntries:
             if first <= last:
                 yield first, self._runs.places[run] + first - starts[run], last - first + 1
 
+    def entries_in(self, low: int, high: int) -> Iterator[LogEntry]:
+        """Yield the entries with offsets from `low` to `high`. The log must be in order."""
+        for offset, _, count in self.stretches_in(low, high):
+            run = bisect_right(self._runs.offsets, offset) - 1
+            start = self._runs.firsts[run] + offset - self._runs.offsets[run]
+            yield from map(self.__getitem__, range(start, start + count))
+
     def __iter__(self) -> Iterator[LogEntry]:
         return map(self.__getitem__, range(self._length))
 
     def _place(self, index: int) -> int:
-        """Of an entry's name."""
         run = bisect_right(self._runs.firsts, index) - 1
         return self._runs.places[run] + index - self._runs.firsts[run]
 
@@ -133,13 +141,13 @@ class LogEntries:
         return self._batches.crcs[bisect_right(self._batches.firsts, index) - 1]
 
     def in_order(self) -> LogEntries:
-        """By offset; the entries themselves if they are."""
+        """Return the entries in order of their offsets, as this object if they already are."""
         if all(offset + count <= behind for (offset, _, count), (behind, _, _) in pairwise(self.stretches())):
             return self
         return LogEntries(sorted(self), self._names)
 
     def differences(self, other: LogEntries, limit: int) -> list[tuple[LogEntry, LogEntry]]:
-        """Entries of the same offset below `limit` that are not the same record in the same batch; both in order."""
+        """Return pairs of entries at one offset below `limit` that differ. Both logs must be in order of offsets."""
         if self._is_same_log(other):
             return []
         found = []
@@ -155,9 +163,9 @@ class LogEntries:
         return found
 
     def _is_same_log(self, other: LogEntries) -> bool:
-        """The same records in the same batches, whatever their places in the trace."""
-        same = self._names is other._names and self._batches == other._batches
-        return same and self._runs[:3] == other._runs[:3]
+        """Return True if both logs have the same records in the same batches. Trace sequence numbers may differ."""
+        same = self._names is other._names and self._runs == other._runs
+        return same and self._batches[:3] == other._batches[:3]
 
     def _same(self, mine: int, other: LogEntries, theirs: int) -> bool:
         if self._crc(mine) != other._crc(theirs):
@@ -170,7 +178,7 @@ class LogEntries:
 
 @dataclass(slots=True)
 class FinalReplica:
-    """One replica when the run ended, its log in offset order. `seq` is the place of its ReplicaFound in the trace."""
+    """A replica when the run ended, with its log in order of offsets. Its ReplicaFound event has the number `seq`."""
 
     node: str
     entries: LogEntries = field(default_factory=LogEntries)
@@ -190,15 +198,21 @@ class FinalReplica:
 
     @property
     def rank(self) -> tuple[bool | int | str, ...]:
-        """Lowest of the log that counts: the leader, who may be elected cleanly, who has the latest records."""
+        """Return a key that is lowest for the final log of the partition.
+
+        The leader is first, then replicas that may be elected cleanly, then the latest log.
+        """
         who = (not self.is_leader, not self.in_isr, not self.in_elr)
         return (*who, -self.leader_epoch, -self.log_end_offset, self.node)
 
 
 class Presence:
-    """Where each record is in the final logs: in one partition, unless it was written again to another one.
+    """The positions of each record in the final logs.
 
-    flags: 1 for each place in the index of names that is in some log
+    A record is in one partition, unless it was written again to another.
+
+    Attributes:
+        flags: 1 for each name index that is in some log, otherwise 0.
     """
 
     def __init__(self, names: NameIndex) -> None:
@@ -206,10 +220,13 @@ class Presence:
         self._names = names
         self._partitions: list[TopicPartition] = []
         self._firsts: list[tuple[int, int, int, int]] = []
-        """First copies: (place, number of places, partition, offset), where place and offset count up by one."""
+        """First copies as (name index, count, partition, offset); each range has consecutive indexes and offsets."""
         self._is_sorted = True
         self._more: dict[int, list[tuple[int, int]]] = {}
-        """Further copies, by partition and offset: a name that no client gave can stand for as many as there are."""
+        """Further copies by name index, as (partition, offset).
+
+        A name made up for an unknown client may have many copies.
+        """
 
     def add_log(self, partition: TopicPartition, entries: LogEntries) -> None:
         number, flags = len(self._partitions), self.flags
@@ -231,7 +248,7 @@ class Presence:
         return 0 <= place < len(self.flags) and self.flags[place] > 0
 
     def copies(self, record: str) -> tuple[tuple[TopicPartition, int], ...]:
-        """(partition, offset) of each, in the order of partitions; () for a record that is in no final log."""
+        """Return (partition, offset) of each copy, in the order of partitions."""
         if record not in self:
             return ()
         if not self._is_sorted:
@@ -243,11 +260,11 @@ class Presence:
         return tuple((self._partitions[number], offset) for number, offset in copies)
 
     def repeated(self) -> Iterator[str]:
-        """Those that are there more than once."""
+        """Return the records with more than one copy."""
         return map(self._names.name, self._more)
 
 
 def _until(flags: bytearray, start: int, end: int) -> int:
-    """The first place with a 1, `end` if there is none before."""
+    """Return the index of the first 1 in `flags` between `start` and `end`, or `end` if there is none."""
     found = flags.find(1, start, end)
     return end if found < 0 else found

@@ -1,13 +1,14 @@
-"""Records that Kafka itself stores twice for an idempotent producer, because a broker no longer knew their batch.
+"""Finds records that Kafka itself stores twice for an idempotent producer, because a broker has forgotten their batch.
 
-A running broker knows the last five batches of each producer. Its snapshots hold only the last one, and what opens a
-log (in order or after a crash) or cuts one ends at a snapshot. A leader with such a log answers the retry of an
-older batch with OUT_OF_ORDER_SEQUENCE_NUMBER; the producer takes that for a gap, raises its epoch and stores all it has
-in flight anew (KIP-360). So acks=all, two in-sync replicas and idempotence promise that nothing is lost, but only with
-one request in flight that nothing is duplicated. Scenario idempotent-restart-forgets shows it.
+A running broker knows the last five batches of each producer. Its snapshots contain only the last one, and a log that
+is opened (after an orderly stop or a crash) or truncated is loaded from a snapshot. A leader with such a log answers
+the retry of an older batch with OUT_OF_ORDER_SEQUENCE_NUMBER. The producer interprets this as a gap, raises its epoch
+and sends all batches in flight again (KIP-360). So acks=all, two in-sync replicas and idempotence guarantee that
+nothing is lost. They guarantee that nothing is duplicated only with one request in flight. The scenario
+idempotent-restart-forgets shows this.
 
 Source: ProducerStateManager.writeSnapshot and truncateAndReload, LogLoader.recoverSegment,
-ProducerAppendInfo.checkSequence, TransactionManager.canRetry.
+ProducerAppendInfo.checkSequence, TransactionManager.canRetry
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from scenarios.observe.ledger import RecordLedger
 
 
 def stored_again(rows: Iterable[TraceRow], ledger: RecordLedger, duplicated: Iterable[str]) -> tuple[str, ...]:
-    """Those of the duplicated records whose every copy but the first is accounted for by a forgotten batch.
+    """Return the duplicated records of which a forgotten batch explains every copy except for the first.
 
-    rows: the whole trace of a run that is over; ledger: of the same run
+    Args:
+        rows: the whole trace of a finished run.
+        ledger: the ledger of the same run.
     """
     limits: dict[tuple[str, TopicPartition | None], list[int]] = {}
     for client, partition, limit in _forgotten(rows, ledger):
@@ -42,9 +45,12 @@ def stored_again(rows: Iterable[TraceRow], ledger: RecordLedger, duplicated: Ite
 def outputs_again(
     ledger: RecordLedger, duplicated: Iterable[str], stored: Iterable[str], prefix: str
 ) -> tuple[str, ...]:
-    """Those of the duplicated outputs of a transform, named `prefix` and the input, whose input was stored again.
+    """Return the duplicated outputs of a transform whose inputs were stored again.
 
-    To a group each copy of an input is a record of its own, so there may be as many outputs of it.
+    A consumer group receives each copy of an input as a record of its own, so there may be as many outputs.
+
+    Args:
+        prefix: prefix that the transform adds to the name of an input.
     """
     inputs = dict.fromkeys(stored)
     return tuple(
@@ -57,9 +63,9 @@ def outputs_again(
 
 
 def _forgotten(rows: Iterable[TraceRow], ledger: RecordLedger) -> Iterator[tuple[str, TopicPartition, int]]:
-    """(producer, partition, where the log ended when its leader loaded it) of each batch that was refused as forgotten.
+    """Yield (producer, partition, log end when the leader loaded it) of each batch that was refused as forgotten.
 
-    It lies below that end, with a later batch of the same producer behind it: that one is what the snapshot holds.
+    The batch is below that end and followed by a later batch of the same producer, which is in the snapshot.
     """
     loaded: dict[tuple[str, TopicPartition], int] = {}
     for row in rows:
@@ -69,7 +75,7 @@ def _forgotten(rows: Iterable[TraceRow], ledger: RecordLedger) -> Iterator[tuple
         elif isinstance(event, BatchRefused) and event.error == "OUT_OF_ORDER_SEQUENCE_NUMBER":
             partition = TopicPartition(event.topic, event.partition)
             limit = loaded.get((event.peer, partition), 0)
-            # The copy that the broker had loaded: the one next below where its log ended.
+            # The broker had loaded the last copy below the end of its log.
             stored = ledger.present.copies(event.records[-1])
             copies = [offset for where, offset in stored if where == partition and offset < limit]
             if copies and _wrote_between(ledger, event.client, partition, copies[-1] + 1, limit):

@@ -1,7 +1,7 @@
-"""Which member of a consumer group is to read which partition, at this instant, according to the trace.
+"""The current owners of partitions in consumer groups, according to the trace.
 
-It is the coordinator's word. A member that has died has its partitions until its session is over; one of an eager group
-gives them up when the rebalance begins, though it hears of that with its next heartbeat.
+The coordinator's assignment is decisive. A dead member owns its partitions until its session ends. A member of an eager
+group loses them when the rebalance begins, although it learns of the rebalance only with its next heartbeat.
 """
 
 from __future__ import annotations
@@ -9,18 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from replica.causes import ShareCause
+from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.trace.listening import Handler, Listener, on
 from scenarios.observe.view import ClusterView
 
 COOPERATIVE = "cooperative"
-"""In the name of an assignor whose members keep their partitions in a rebalance (KIP-429)."""
+"""A part of the names of assignors whose members keep their partitions in a rebalance (KIP-429)."""
 
 
 @dataclass(slots=True)
 class MemberView:
-    """partitions: those it is to read, and those it has still to give up"""
+    """A member of a group. `partitions` are those that it owns, including those that it still has to revoke."""
 
     client_id: str
     instance: str | None
@@ -29,7 +31,12 @@ class MemberView:
 
 @dataclass(slots=True)
 class GroupView:
-    """generation: of the group, or its epoch     coordinator: who spoke last for it"""
+    """A consumer group.
+
+    Attributes:
+        generation: generation or epoch of the group.
+        coordinator: broker that emitted the last event about the group.
+    """
 
     name: str
     coordinator: str = ""
@@ -37,13 +44,13 @@ class GroupView:
     is_rebalancing: bool = False
     is_cooperative: bool = False
     members: dict[str, MemberView] = field(default_factory=dict)
-    """by member id, in order of arrival"""
+    """Members by member id, in order of arrival."""
     partitions: dict[str, None] = field(default_factory=dict)
-    """all that any member has had since the group was last empty"""
+    """All partitions that any member has owned since the group was last empty."""
 
     @property
     def owners(self) -> dict[str, str | None]:
-        """By partition, the member that is to read it; None: there are members, and none of them is to."""
+        """Return the owner of each partition, None if the group has members and none of them owns it."""
         found: dict[str, str | None] = dict.fromkeys(self.partitions)
         for member_id, member in self.members.items():
             for partition in member.partitions:
@@ -52,10 +59,11 @@ class GroupView:
 
 
 class Groups(Listener):
-    """Listener. `groups` by name; those that were removed are not there.
+    """Listener that keeps the existing groups by name.
 
-    changed: the one that the latest event has changed
-    instances: group.instance.id by member id, of all that have joined and not left
+    Attributes:
+        changed: group that the latest event has changed.
+        instances: group.instance.id by member id, for all members that have joined and not left.
     """
 
     def __init__(self, instances: dict[str, str | None] | None = None) -> None:
@@ -72,7 +80,7 @@ class Groups(Listener):
     def _joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
         group = self._group(event)
         before = [name for name, one in group.members.items() if event.instance and one.instance == event.instance]
-        # A static member that comes back takes its own place (KIP-345).
+        # A static member that returns keeps its assignment (KIP-345).
         partitions = group.members.pop(before[0]).partitions if before else ()
         group.members[event.member] = MemberView(event.client_id, event.instance, partitions)
         self.instances[event.member] = event.instance
@@ -129,23 +137,48 @@ class Groups(Listener):
         group.partitions.clear()
 
 
+# ------------------------------------------------------------------------------------------------------- skipped inputs
+#
+# Inputs that an operator let a group skip, so that no application owes an output for them.
+
+
+class SkippedInputs(Listener):
+    """Listener that collects the offsets that an operator's commits have skipped, by group and partition."""
+
+    def __init__(self) -> None:
+        self._committed: dict[tuple[str, TopicPartition], int] = {}
+        self._skipped: dict[tuple[str, TopicPartition], list[tuple[int, int]]] = {}
+
+    def covers(self, group: str, partition: TopicPartition, offset: int) -> bool:
+        return any(first <= offset < end for first, end in self._skipped.get((group, partition), ()))
+
+    @on(trace.OffsetCommitted)
+    def _offset_committed(self, row: TraceRow, event: trace.OffsetCommitted) -> None:
+        key = event.group, TopicPartition(event.topic, event.partition)
+        before = self._committed.get(key, 0)
+        self._committed[key] = event.offset
+        if event.member is None and event.producer_id is None:
+            # All inputs from the new offset on must be processed, also those that were skipped before.
+            kept = [(first, min(end, event.offset)) for first, end in self._skipped.get(key, ())]
+            self._skipped[key] = [(first, end) for first, end in (*kept, (before, event.offset)) if first < end]
+
+
 # --------------------------------------------------------------------------------------------------------------- unread
 #
-# How long no member of a group read a partition: it had no reader, or its reader was down or frozen.
+# The times in which no member of a group read a partition, because it had no owner or its owner was down or paused.
 #
-# Whose a partition is follows the coordinator's word (groups.py); whether that one runs is what the run did to it.
-# So a
-# partition that moves is unread from when the coordinator hears that its member has given it up (at an eager
-# rebalance:
-# from its beginning), not from when another one joins, and until the answer that gives it to its next member, whose
-# first fetch follows it.
+# The owner is the member that the coordinator names; the events of the run show whether it runs. So a partition
+# that moves is unread from the time at which the coordinator learns that its member has given it up (in an eager
+# rebalance: from its start) until the answer that assigns it to the next member, whose first fetch follows.
 
 
 @dataclass(slots=True)
 class Unread:
-    """Of one partition, while its group had members that read it. longest_us: at a stretch
+    """The time in which a partition had no reader while its group had members.
 
-    moved: how often it went from one member to another
+    Attributes:
+        longest_us: longest single time without a reader.
+        moved: number of changes of the owner.
     """
 
     observed_us: int = 0
@@ -156,7 +189,12 @@ class Unread:
 
 @dataclass(slots=True)
 class _Stretch:
-    """A partition from one moment on. reader: the member that had it last     is_read: that member has it, and runs"""
+    """The state of a partition since `since_us`.
+
+    Attributes:
+        reader: last owner of the partition.
+        is_read: True if that member still owns the partition and runs.
+    """
 
     since_us: int
     reader: str | None
@@ -165,7 +203,11 @@ class _Stretch:
 
 
 class UnreadTimes(Listener):
-    """Listener, after the view. `found` by group and partition, up to the event before the last `settle`."""
+    """Listener that measures the times without a reader. It must be called after the view.
+
+    Attributes:
+        found: results by group and partition, up to the latest `settle`.
+    """
 
     def __init__(self, view: ClusterView) -> None:
         self.found: dict[str, dict[str, Unread]] = {}
@@ -185,7 +227,7 @@ class UnreadTimes(Listener):
         self.settle(row.at_us)
 
     def settle(self, at_us: int) -> None:
-        """As when the run is over."""
+        """Add the time until `at_us` to the results."""
         for group in self._groups.groups.values():
             self._look(group, at_us)
 
@@ -214,6 +256,90 @@ class UnreadTimes(Listener):
         return found
 
     def _runs(self, client_id: str) -> bool:
-        """A client from outside is taken to run: nothing of its process is in the trace."""
+        """Return True if the member's process runs. External processes are not in the trace and count as running."""
         node = self._view.nodes.get(client_id)
         return node is None or (node.running and not node.paused)
+
+
+# --------------------------------------------------------------------------------------------------------- share groups
+#
+# What became of the records of share groups (KIP-932), according to the leaders of partitions.
+#
+# A share group delivers at least once: that a record is delivered again is no anomaly, and is counted here. Records
+# that are given up after their last delivery are named, since no member has accepted or rejected them.
+
+
+ACCEPTED, REJECTED, GIVEN_UP, GAP = "accepted", "rejected", "given_up", "gap"
+
+
+@dataclass(slots=True)
+class ShareFates:
+    """The records of a partition in one share group.
+
+    Attributes:
+        deliveries: number of deliveries of each record, by offset.
+        fates: what has become of each settled record, by offset.
+        causes: how many deliveries ended without settling the record, by cause.
+        most: the largest delivery count.
+    """
+
+    deliveries: dict[int, int] = field(default_factory=dict)
+    fates: dict[int, str] = field(default_factory=dict)
+    causes: dict[str, int] = field(default_factory=dict)
+    most: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        fates = list(self.fates.values())
+        return {
+            "delivered": len(self.deliveries),
+            "again": sum(count > 1 for count in self.deliveries.values()),
+            "largest_delivery_count": self.most,
+            "accepted": fates.count(ACCEPTED),
+            "rejected": fates.count(REJECTED),
+            "given_up": sorted(offset for offset, fate in self.fates.items() if fate == GIVEN_UP),
+            "in_flight": sum(offset not in self.fates for offset in self.deliveries),
+            "released": dict(sorted(self.causes.items())),
+        }
+
+
+class ShareGroups(Listener):
+    """Listener that keeps the records of all share groups. `found` has them by group and partition."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[TopicPartition, ShareFates]] = {}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fates of the records for a summary; empty if there are no share groups."""
+        found = {
+            group: {str(name): fates.as_json() for name, fates in sorted(partitions.items())}
+            for group, partitions in sorted(self.found.items())
+        }
+        return {"share_groups": found} if found else {}
+
+    def _of(
+        self, event: trace.SharePartitionLoaded | trace.ShareRecordsAcquired | trace.ShareRecordsSettled
+    ) -> ShareFates:
+        name = TopicPartition(event.topic, event.partition)
+        return self.found.setdefault(event.group, {}).setdefault(name, ShareFates())
+
+    @on(trace.SharePartitionLoaded)
+    def _loaded(self, row: TraceRow, event: trace.SharePartitionLoaded) -> None:
+        self._of(event)
+
+    @on(trace.ShareRecordsAcquired)
+    def _acquired(self, row: TraceRow, event: trace.ShareRecordsAcquired) -> None:
+        fates = self._of(event)
+        fates.most = max(fates.most, event.delivery_count)
+        for offset in range(event.first, event.last + 1):
+            fates.deliveries[offset] = fates.deliveries.get(offset, 0) + 1
+
+    @on(trace.ShareRecordsSettled)
+    def _settled(self, row: TraceRow, event: trace.ShareRecordsSettled) -> None:
+        fates = self._of(event)
+        offsets = range(event.first, event.last + 1)
+        if event.share_cause in trace.RELEASES:
+            cause = event.share_cause.value
+            fates.causes[cause] = fates.causes.get(cause, 0) + len(offsets)
+        if event.state != "available":
+            ends = {ShareCause.ACCEPTED: ACCEPTED, ShareCause.REJECTED: REJECTED, ShareCause.GAP: GAP}
+            fates.fates.update(dict.fromkeys(offsets, ends.get(event.share_cause, GIVEN_UP)))

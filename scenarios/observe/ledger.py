@@ -1,10 +1,13 @@
-"""Every record of a run: its producer's answer, its readers, and the content of the disks when the run ended.
+"""Every record of a run: the answer to its producer, its readers, and its copies on disk at the end of the run.
 
-`RecordLedger` is a listener of `replica.trace.TraceLog`. Its words:
+`RecordLedger` is a listener of `replica.trace.TraceLog`. It uses these terms:
 
-acked     RecordAcked                                   failed   RecordFailed and definitely not written
-unknown   sent, neither acked nor definitely failed     present  in the final log of its partition
-A record that was only handed over (acks=0) is `unknown`: nothing was promised.
+    acked     there is a RecordAcked event
+    failed    there is a RecordFailed event, and the record was definitely not written
+    unknown   the record was sent, and is neither acked nor failed
+    present   the record is in the final log of its partition
+
+A record that was only handed over (acks=0) is `unknown`, because nothing was promised.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from replica.errors import RETRIABLE, ErrorCode
-from replica.ids import TopicPartition
+from replica.ids import TopicPartition, client_of
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.trace.listening import Listener, on
@@ -29,9 +32,9 @@ from scenarios.observe.taken_records import TakenRecords, TransactionEnds
 
 
 class ReadJump(NamedTuple):
-    """A consumer's reads went from `after` (last offset read) to `offset` without a seek of the user between.
+    """A jump of a consumer's reads from the offset `after` to `offset` without a seek by the application.
 
-    after: -1 of a topic that was made again under its reader, which had read the one before
+    `after` is -1 if the topic was created again after the consumer had read the former topic.
     """
 
     client: str
@@ -43,7 +46,7 @@ class ReadJump(NamedTuple):
 
 
 class EndOffsetFall(NamedTuple):
-    """A client got an end offset below one it had got before."""
+    """An end offset that is lower than an earlier end offset which the client received."""
 
     client: str
     topic_partition: TopicPartition
@@ -54,7 +57,7 @@ class EndOffsetFall(NamedTuple):
 
 
 class PromisedOutput(NamedTuple):
-    """client: the application that owes it     topic_partition: where it belongs     reason: why it owes it"""
+    """An output that the application `client` must write to `topic_partition`, with the `reason`."""
 
     client: str
     topic_partition: TopicPartition
@@ -64,7 +67,7 @@ class PromisedOutput(NamedTuple):
 
 @dataclass(slots=True)
 class ErrorTally:
-    """How often a client was answered with one error, and when first and last (microseconds)."""
+    """The number of times that a client got an error, with the first and last time in microseconds."""
 
     count: int
     first_us: int
@@ -73,27 +76,34 @@ class ErrorTally:
 
 @dataclass(slots=True)
 class ReadRanges:
-    """Offsets one consumer has read of one partition."""
+    """The offsets that one consumer has read of one partition."""
 
     last: int = -1
     last_seq: int = -1
     sought: bool = True
-    """nothing read yet, or the user has moved the position since the last read"""
+    """True if nothing was read since the start or since the application's last seek."""
     ranges: OffsetRanges = field(default_factory=OffsetRanges)
     apart: dict[str, None] | None = None
-    """Records from brokers that have not said so far that they serve the topic of today: their offsets say nothing."""
+    """Records read from brokers that may still serve a deleted topic of this name; their offsets do not count."""
+
+
+_UNANSWERED = ("NETWORK_EXCEPTION", "REQUEST_TIMED_OUT")
+"""Errors of a request to which a client gets no answer, or gets it too late."""
 
 
 class RecordLedger(Listener):
-    """The records of a run by name, in sending order; final logs once LogEntryFound and ReplicaFound have been seen."""
+    """The records of a run by name, in sending order, and its final logs after LogEntriesFound and ReplicaFound."""
 
     def __init__(self, taken: TakenRecords | None = None, names: NameIndex | None = None) -> None:
-        """taken: records that were taken out of the logs for a good reason, and which (`LogMirror.deleted`)
-        names: an index that others keep records in, too (`LogMirror.sent.names`)
+        """Create an empty ledger.
+
+        Args:
+            taken: records that were deleted, expired or compacted (`LogMirror.deleted`).
+            names: an index of names that is shared with other objects (`LogMirror.sent.names`).
         """
         self.taken_by = TakenRecords(CompactedBatches()) if taken is None else taken
         self._untenable: dict[str, None] | None = None
-        """Of those, the records whose reason does not hold beside the final logs."""
+        """Taken records whose reason does not hold, given the final logs."""
         self.records = RecordTable(names)
         self.ends = TransactionEnds(self.records)
         self.writes = WriteTimes()
@@ -102,25 +112,31 @@ class RecordLedger(Listener):
         self.jumps: list[ReadJump] = []
         self.end_offset_falls: list[EndOffsetFall] = []
         self.promised: dict[str, PromisedOutput] = {}
-        """By name, the outputs of inputs that are done: whether acked or not, they have to be there."""
+        """Outputs of processed inputs, by name. They must exist whether they were acknowledged or not."""
         self.errors: dict[str, dict[str, ErrorTally]] = {}
         self.refusals: dict[str, trace.RequestRefused] = {}
-        """By client, what it was refused last for good."""
+        """The last request that was definitely refused, by client."""
         self.readers: dict[str, None] = {}
-        """Clients that have read a record, of whatever topic."""
+        """Clients that have read a record of any topic."""
         self.retries = 0
+        self.injected: dict[str, str] = {}
+        """For each record that a producer had to send again because of a fault of requests, the name of that fault."""
+        self._injections: dict[tuple[str, str], trace.ResponseInjected] = {}
+        """The latest fault of a Produce request, by client and broker."""
         self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._deleted_topics: dict[str, None] = {}
-        """those that have not been made again"""
+        """Deleted topics that have not been created again."""
         self._serving: dict[tuple[str], dict[tuple[int, str], bool]] = {}
-        """Of each topic that was made again: (partition, broker) that know of it, and whether it has led it. Others may
-        answer still about the former one."""
+        """For each topic that was created again, pairs (partition, broker) that serve it, and whether they have led.
+
+        Other brokers may still answer for the former topic.
+        """
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
         self._unsettled: set[int] = set()
-        """Places of records that were sent without a partition (-1); a later event says which one each of them got."""
+        """Indexes of records that were sent without a partition (-1); a later event names the partition of each."""
         self._aborted: dict[TopicPartition, OffsetRanges] = {}
         self._open: dict[tuple[TopicPartition, str], OffsetRanges] = {}
-        """By node: a marker may be in the log of one replica, and not yet in another's."""
+        """Open batches by partition and node, since one replica may have a marker that another does not have yet."""
         self._present: Presence | None = None
         self._gone: list[RecordEntry] | None = None
         self.parts = (self.writes, self.ends)
@@ -131,12 +147,12 @@ class RecordLedger(Listener):
         return iter(self.records)
 
     def named(self, kind: str) -> LazyNames:
-        """Names of the acked, failed or unknown records, in sending order."""
+        """Return the names of the acked, failed or unknown records, in sending order."""
         return self.records.named(FATES.index(kind))
 
     @property
     def gone(self) -> list[RecordEntry]:
-        """Those in no final log and not taken out of one for a good reason, in sending order: few of many."""
+        """Return records in no final log that were not deleted, expired or compacted, in sending order."""
         if self._gone is None:
             fates, flags, gone = self.records.fates, self.present.flags, []
             place = flags.find(0)
@@ -149,7 +165,7 @@ class RecordLedger(Listener):
 
     @property
     def is_readable(self) -> bool:
-        """Whether readers get all that is in the final logs."""
+        """Return True if readers can get everything that is in the final logs."""
         logs = ((replica, replica.entries) for replica in map(self.final_replica, self.final) if replica is not None)
         return not self._open and all(
             replica.is_leader and replica.running and entries[len(entries) - 1].offset < replica.high_watermark
@@ -158,7 +174,7 @@ class RecordLedger(Listener):
         )
 
     def is_gone(self, name: str) -> bool:
-        """In no final log, and not deleted on purpose."""
+        """Return True if the record is in no final log, and was not deleted, expired or compacted."""
         return name not in self.present and not self._is_taken(name)
 
     def _is_taken(self, name: str) -> bool:
@@ -167,12 +183,15 @@ class RecordLedger(Listener):
         return name in self.taken_by and name not in self._untenable
 
     def is_undone(self, name: str) -> bool:
-        """Its input is done, and no log that counts has it, but perhaps as a record of an aborted transaction."""
+        """Return True if the record's input is processed, but every final copy, if any, was aborted."""
         return name in self.promised and not self._is_taken(name) and not self.copies(name)
 
     def aborted_records(self) -> list[str]:
-        """Acked records that no reader of committed records gets or misses, in sending order: in the log they stand as
-        ones of an aborted transaction, or they are gone, and were sent in such transactions alone."""
+        """Return the acked records of aborted transactions, in the order in which they were sent.
+
+        A log has them as records of an aborted transaction, or they are in no log and were sent only in such
+        transactions.
+        """
         places = {entry.place for entry in self.gone if entry.aborted}
         for partition, ranges in self._aborted.items():
             log = self.final_log(partition)
@@ -183,36 +202,44 @@ class RecordLedger(Listener):
         return [entry.name for entry in acked if not self.copies(entry.name)]
 
     def is_stranded(self, entry: RecordEntry) -> bool:
-        """It was committed and is there, but its marker is in no log that counts, and will not be written again."""
+        """Return True if the record was committed and exists, but the final log lacks the commit marker for ever."""
         copies = self.copies(entry.name) if entry.committed and self._open else ()
         return bool(copies) and not self.settled_copies(entry.name)
 
     def copies(self, name: str) -> tuple[tuple[TopicPartition, int], ...]:
-        """(partition, offset) in the final logs. A copy of an aborted transaction is none: its application redoes the
-        work, and may write to another partition."""
+        """Return (partition, offset) of each copy in the final logs, without those of aborted transactions.
+
+        An application repeats the work of an aborted transaction, and may write to another partition then.
+        """
         copies = self.present.copies(name)
         return tuple(copy for copy in copies if not self.is_aborted(*copy)) if self._aborted else copies
 
     def settled_copies(self, name: str) -> tuple[tuple[TopicPartition, int], ...]:
-        """Those copies whose transaction, if they have one, is decided at the end of the run: an open one may still be
-        aborted, and who does its work again does not wait for that."""
+        """Return the copies without those of open transactions, which may still be aborted after the run."""
         copies = self.copies(name)
         return tuple(copy for copy in copies if not self._is_open(*copy)) if self._open else copies
 
     def where(self, name: str) -> tuple[TopicPartition, int] | None:
-        """Its first copy, before all one that is not of an aborted transaction; None where there is none."""
+        """Return the first copy, preferably outside of an aborted transaction; None if there is no copy."""
         found = self.copies(name) or self.present.copies(name)
         return found[0] if found else None
 
     def taken(self, why: str) -> list[str]:
-        """Acked records that are in no final log because they are `deleted`, `expired` or `compacted`; as sent."""
+        """Return the acked records that were removed from all final logs for one reason, in sending order.
+
+        Args:
+            why: `deleted`, `expired` or `compacted`.
+        """
         entries = (self.records.get(name) for name, reason in self.taken_by.items() if reason == why)
         acked = sorted((entry for entry in entries if entry is not None and entry.acked), key=lambda one: one.place)
         return [entry.name for entry in acked if entry.name not in self.present and self._is_taken(entry.name)]
 
     def final_replica(self, partition: TopicPartition) -> FinalReplica | None:
-        """The node whose log counts: the running leader, else a member of the ISR, else of the ELR, else any that has a
-        log, for what is there may come back; of several the one with the latest records. None: no log is left."""
+        """Return the replica whose log is decisive, or None if no log is left.
+
+        This is the running leader, otherwise a member of the ISR, otherwise of the ELR, otherwise any replica with a
+        log, since its records may return. Among several replicas it is the one with the latest records.
+        """
         found = (one for one in self.final.get(partition, {}).values() if one.found)
         return min(found, key=lambda one: one.rank, default=None)
 
@@ -221,13 +248,13 @@ class RecordLedger(Listener):
         return LogEntries() if replica is None else replica.entries
 
     def as_if_over(self, logs: dict[TopicPartition, dict[str, FinalReplica]]) -> RecordLedger:
-        """The same records beside logs of this moment, for a `check` step in the middle of a run."""
+        """Return the same records with the logs of this moment, for a `check` step during a run."""
         now = RecordLedger(self.taken_by)
         now.records, now.final = self.records, logs
         return now
 
     def close(self) -> None:
-        """Once the run is over: put final logs in offset order and forget earlier answers about them."""
+        """Sort the final logs after the run, and drop cached results about them."""
         for replicas in self.final.values():
             for replica in replicas.values():
                 replica.entries = replica.entries.in_order()
@@ -235,7 +262,7 @@ class RecordLedger(Listener):
 
     @property
     def present(self) -> Presence:
-        """Every record in a final log; called once the run is over (`close`)."""
+        """Return the positions of each record in the final logs; call this after `close`."""
         if self._present is None:
             self._present = Presence(self.records.index)
             for partition in sorted(self.final):
@@ -272,7 +299,7 @@ class RecordLedger(Listener):
 
     @on(trace.RecordAcked)
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
-        """The first time: a producer that sends a batch again gets another answer."""
+        """Handle a record's first acknowledgement. A batch that is sent again gets later ones, which are ignored."""
         place, records = self._place(row, event), self.records
         if records.fates[place] == ACKED:
             return
@@ -296,9 +323,17 @@ class RecordLedger(Listener):
         if records.fates[place] != ACKED:
             records.fates[place] = FAILED if event.definite else SENT
 
+    @on(trace.ResponseInjected)
+    def _injected(self, row: TraceRow, event: trace.ResponseInjected) -> None:
+        if event.api == "Produce":
+            self._injections[client_of(event.peer), event.node] = event
+
     @on(trace.BatchRefused)
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         self.retries += event.will_retry
+        injection = self._injections.get((client_of(event.client), event.peer)) if self._injections else None
+        if injection is not None and event.error in ((injection.error,) if injection.error else _UNANSWERED):
+            self.injected.update(dict.fromkeys(event.records, injection.fault))
 
     @on(trace.RequestRefused)
     def _request_refused(self, row: TraceRow, event: trace.RequestRefused) -> None:
@@ -341,7 +376,7 @@ class RecordLedger(Listener):
 
     @on(trace.PositionReset)
     def _position_reset(self, row: TraceRow, event: trace.PositionReset) -> None:
-        # A start or a seek has no error. A move forced by an error is not the user's: it skips records.
+        # A start or a seek has no error. A move because of an error skips records without the application's wish.
         reads = self.reads.get((event.client, self._partition(event.topic, event.partition)))
         if reads is not None and event.error is None:
             reads.sought = True
@@ -368,13 +403,16 @@ class RecordLedger(Listener):
 
     @on(trace.TopicDeleted)
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
-        """Its brokers answer as before until they hear of it."""
+        """Handle the deletion of a topic. Brokers still answer for the topic until they learn of the deletion."""
         self._deleted_topics[event.topic] = None
 
     @on(trace.PartitionCreated)
     def _partition_created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
-        """A topic that is made again begins at offset 0. Its readers keep their positions (the topic id of KIP-516 is
-        another one, and takes back no position): what lies before them in the new log, no user has asked to skip."""
+        """Handle a topic that is created again after its deletion, and whose readers keep their positions.
+
+        The new topic begins at offset 0. Its topic id (KIP-516) resets no position, so a reader skips the records below
+        its position.
+        """
         topic = event.topic
         if topic not in self._deleted_topics:
             return
@@ -395,8 +433,7 @@ class RecordLedger(Listener):
             serving[key] = serving.get(key, False) or isinstance(event, trace.LeadershipBegan)
 
     def _knows_topic(self, event: trace.RecordRead | trace.EndOffsetSeen, *, as_leader: bool = False) -> bool:
-        """Whether the broker that answers has begun to serve the topic of today: its answer is about a former one
-        otherwise, which the new one does not go on from."""
+        """Return False if the answering broker does not serve the current topic yet, but still the former one."""
         serving = self._serving.get((event.topic,))
         if serving is None:
             return True
@@ -404,7 +441,7 @@ class RecordLedger(Listener):
         return has_led is not None and (has_led or not as_leader)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful; the records stay, and which clients stand somewhere in a topic that may be made again."""
+        """Drop the state of deleted topics (Forgetful), but keep records, and positions in topics that may return."""
         drop(is_gone, self._partitions, self._serving)
         self.writes.forget(is_gone)
         self.jumps = [jump for jump in self.jumps if not is_gone(jump.topic_partition.topic)]
@@ -416,7 +453,7 @@ class RecordLedger(Listener):
             else:
                 self.reads[key] = ReadRanges(last_seq=reads.last_seq, sought=False)
 
-    def _final(self, event: trace.LogEntryFound | trace.LogEntriesFound | trace.ReplicaFound) -> FinalReplica:
+    def _final(self, event: trace.LogEntriesFound | trace.ReplicaFound) -> FinalReplica:
         replicas = self.final.setdefault(self._partition(event.topic, event.partition), {})
         known = replicas.get(event.node)
         if known is None:
@@ -430,7 +467,7 @@ class RecordLedger(Listener):
 
     @on(trace.OpenBatchFound)
     def _open_found(self, row: TraceRow, event: trace.OpenBatchFound) -> None:
-        """What its coordinator has decided counts, whether the marker is written by now or not."""
+        """Handle a batch of a transaction without a marker. The coordinator's decision counts, also before a marker."""
         partition = TopicPartition(event.topic, event.partition)
         committing = self.ends.pending(partition, event.producer_id)
         if committing is None:
@@ -439,24 +476,19 @@ class RecordLedger(Listener):
             self._aborted.setdefault(partition, OffsetRanges()).add(event.base_offset, event.last_offset)
 
     def _is_open(self, partition: TopicPartition, offset: int) -> bool:
-        """In the log that counts."""
+        """Return True if the copy in the final log belongs to an open transaction."""
         replica = self.final_replica(partition)
         ranges = None if replica is None else self._open.get((partition, replica.node))
         return ranges is not None and ranges.covers(offset)
 
     def is_aborted(self, partition: TopicPartition, offset: int) -> bool:
-        """Of a transaction that was aborted: readers of committed records leave it out."""
+        """Return True if a copy belongs to an aborted transaction, which read_committed consumers skip."""
         ranges = self._aborted.get(partition)
         return ranges is not None and ranges.covers(offset)
 
-    @on(trace.LogEntryFound)
-    def _log_entry_found(self, row: TraceRow, event: trace.LogEntryFound) -> None:
-        self._final(event).entries.append(event.offset, event.record, event.leader_epoch, event.crc, row.seq)
-
     @on(trace.LogEntriesFound)
     def _log_entries_found(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
-        entries = self._final(event).entries
-        entries.extend(event.offset, event.place, event.count, event.leader_epoch, event.crc, row.seq)
+        self._final(event).entries.extend(event.offset, event.records, event.leader_epoch, event.crc, row.seq)
 
     @on(trace.ReplicaFound)
     def _replica_found(self, row: TraceRow, event: trace.ReplicaFound) -> None:

@@ -1,7 +1,7 @@
-"""The content of every replica's log at this instant, batch by batch, rebuilt from the trace.
+"""The current content of every replica's log, batch by batch, reconstructed from the trace.
 
-`LogMirror` is a listener of `replica.trace.TraceLog`. The producers' BatchSent events name the records in a batch; in a
-log it is found by its base offset and its CRC, which is the same on every replica.
+`LogMirror` is a listener of `replica.trace.TraceLog`. The BatchSent events of producers have the names of the records
+in a batch. In a log, a batch is identified by its base offset and its CRC, which is the same on every replica.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from scenarios.observe.taken_records import DELETED, EXPIRED, KeyedPlace, TakenR
 
 
 class ReplicaLog(BatchList):
-    """One replica's log, with the batches that compaction has taken since. Its offsets may have gaps at its start, and
-    where a follower was sent a log that had been compacted.
+    """The log of one replica, including batches that compaction has removed.
 
-    epochs: (leader epoch, base offset of its first batch), oldest first, as the batches say
-    doubtful: its disk lost bytes and has not been read since, so its end is not known
-    exists: its broker has reported it, and not deleted it since
-    compacted: offsets of records that compaction took out of it
-    first: its log start offset as last stated; batches below it stay here
-    marked: all records below it are noted as deleted or expired
+    There may be a gap at its start, or where a follower received a compacted log.
+
+    Attributes:
+        epochs: (leader epoch, base offset of its first batch), oldest first.
+        doubtful: True if the disk has lost bytes and was not read since, so that the end of the log is unknown.
+        exists: True if the broker has reported the log and has not deleted it since.
+        compacted: offsets of records that compaction has removed.
+        first: last reported log start offset. Batches below this offset stay in this object.
+        marked: offset below which all records are noted as deleted or expired.
     """
 
     __slots__ = ("compacted", "doubtful", "end", "epochs", "exists", "first", "marked", "node", "start")
@@ -40,7 +42,7 @@ class ReplicaLog(BatchList):
         self.epochs: list[tuple[int, int]] = []
         self.start = 0
         self.end = 0
-        """log end offset as the batches show it"""
+        """Log end offset according to the batches."""
         self.doubtful = False
         self.exists = False
         self.compacted: set[int] = set()
@@ -70,24 +72,24 @@ class ReplicaLog(BatchList):
         return dropped
 
     def begin_at(self, start: int) -> None:
-        """An empty log whose first record will be at `start`."""
+        """Empty the log; its first record will be at `start`."""
         self.start = self.end = self.first = self.marked = start
 
 
 class LogMirror(Listener):
-    """Logs by partition and node, and the records of every batch any producer has sent."""
+    """Listener that reconstructs every replica's log from the trace, and keeps the records of all sent batches."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, dict[str, ReplicaLog]] = {}
         self.sent = SentBatches()
         self.dropped: list[MirroredBatch] = []
-        """what the latest event took out of a log"""
+        """The batches that the latest event has removed from a log."""
         self.deleted = TakenRecords(self.sent.compacted)
         self._doomed: dict[tuple[TopicPartition, str], None] = {}
-        """logs of topics that were deleted, until their broker has heard of it"""
+        """The logs of deleted topics whose broker has not learned of the deletion yet."""
         self._columns: dict[TopicPartition, BatchColumns] = {}
         self._last_of_keys: dict[str, int] = {}
-        """offset of the last record of each key, in the log that is being compacted"""
+        """The offset of the last record of each key, in the log that is being compacted."""
 
     def log(self, partition: TopicPartition, node: str) -> ReplicaLog:
         logs = self.logs.get(partition)
@@ -99,20 +101,21 @@ class LogMirror(Listener):
         return log
 
     def columns(self, partition: TopicPartition) -> BatchColumns:
-        """Every batch of a partition, for callers that keep a list of some."""
+        """Return all batches of a partition, for callers that keep indexes of some of them."""
         known = self._columns.get(partition)
         if known is None:
             known = self._columns[TopicPartition(*partition)] = BatchColumns()
         return known
 
     def records(self, partition: TopicPartition, node: str) -> list[tuple[int, str, MirroredBatch]]:
-        """(offset, record, batch) of one log, in offset order; a batch of unknown sender is named by its offset, `?12`.
+        """Return (offset, record name, batch) for each record in one log, in order of offsets.
 
-        Such a batch counts as one record: how many it claims to hold is not known to be true.
+        A batch of an unknown sender is named after its offset, such as `?12`, and counts as one record, because the
+        record count in its header may be wrong. A log that went with its disk has no records.
         """
         found = []
         log = self.log(partition, node)
-        for batch in log:
+        for batch in log if log.exists else ():
             names = self.sent.records(partition, batch.base_offset, batch.crc) or (f"?{batch.base_offset}",)
             found += [
                 (offset, name, batch)
@@ -122,7 +125,7 @@ class LogMirror(Listener):
         return found
 
     def names_in(self, partition: TopicPartition, node: str, base_offset: int) -> tuple[str, ...]:
-        """Of the batch that begins at `base_offset` in a node's log; () if none does, or its sender is unknown."""
+        """Return the records of the batch at `base_offset` in a node's log, () if they are unknown."""
         log = self.logs.get(partition, {}).get(node)
         batch = None if log is None else log.at(base_offset)
         if batch is None or batch.base_offset != base_offset:
@@ -131,18 +134,14 @@ class LogMirror(Listener):
 
     @property
     def doomed_topics(self) -> set[str]:
-        """Deleted ones of which some broker still has logs."""
+        """Return the deleted topics of which some broker still has logs."""
         return {partition.topic for partition, _ in self._doomed}
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful. What was done to their records (`deleted`) is of use as long as the records are."""
+        """Drop the state of deleted topics (Forgetful)."""
         drop(is_gone, self.logs, self._columns)
         self.sent.forget(is_gone)
         self.deleted.forget(is_gone)
-
-    def is_doomed(self, partition: TopicPartition, node: str) -> bool:
-        """The node has not heard yet that the topic was deleted: its events are about the former topic."""
-        return (partition, node) in self._doomed
 
     @on(trace.BatchSent)
     def _batch_sent(self, row: TraceRow, event: trace.BatchSent) -> None:
@@ -158,7 +157,7 @@ class LogMirror(Listener):
         self.sent.acked(TopicPartition(event.topic, event.partition), event.record, event.offset)
 
     def _place(self, partition: TopicPartition, batch: MirroredBatch) -> int:
-        """Of the same batch in another replica's log, if there is one: a long run holds each batch once."""
+        """Return the index of a batch. Equal batches of several replicas share an index, which saves memory."""
         for log in self.logs[partition].values():
             place = log.place_of(batch) if log.end > batch.base_offset else -1
             if place >= 0:
@@ -192,7 +191,7 @@ class LogMirror(Listener):
                 self.deleted.sent_again(partition, name)
 
     def _is_deposed(self, partition: TopicPartition, leader_epoch: int) -> bool:
-        """Whether records of a later epoch are known: what such a leader still appends, it has to cut off again."""
+        """Return True if records of a later epoch exist, so that a leader of this epoch will truncate its appends."""
         return any(
             log.epochs and log.epochs[-1][0] > leader_epoch
             for node, log in self.logs[partition].items()
@@ -205,7 +204,7 @@ class LogMirror(Listener):
         row: TraceRow,
         event: trace.LogTruncated | trace.LogRecovered | trace.LeadershipBegan | trace.FollowingBegan,
     ) -> None:
-        """A log that says where it ends, after a truncation, a recovery, or on an empty disk that no one announced."""
+        """Apply the reported end of a log, after a truncation or recovery, or on an empty disk."""
         log = self.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         log.doubtful, log.exists = False, True
         self.dropped = (
@@ -214,12 +213,12 @@ class LogMirror(Listener):
 
     @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
-        """A broker that died before its next checkpoint comes back with records that were deleted."""
+        """Apply a recovery. If the broker died before its next checkpoint, records that it had deleted are back."""
         self._end_stated(row, event)
         self.log(TopicPartition(event.topic, event.partition), event.node).first = event.log_start_offset
 
     def _restart(self, log: ReplicaLog, event: Any) -> list[MirroredBatch]:
-        """The log ends beyond all that was appended: it was emptied and started anew there."""
+        """Restart a log whose end is above all appended records, which means that it was emptied and begins there."""
         dropped = log.cut_to(0)
         log.begin_at(event.log_end_offset)
         return dropped
@@ -245,14 +244,14 @@ class LogMirror(Listener):
 
     @on(trace.LogStartOffsetAdvanced)
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
-        """The batches stay in the mirror: until its next checkpoint, a broker that dies comes back with them."""
+        """Apply a new log start. Batches stay, since a broker that dies before its next checkpoint has them again."""
         if event.role == "leader":
             self._begin_at(event, DELETED)
         self.log(TopicPartition(event.topic, event.partition), event.node).first = event.log_start_offset
 
     @on(trace.RecordsExpired)
     def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
-        """On whichever replica: it may lead later, and need not have the records then."""
+        """Handle records that expired on any replica, because that replica may lead later."""
         self._begin_at(event, EXPIRED)
 
     @on(trace.KeysAppended)
@@ -261,7 +260,7 @@ class LogMirror(Listener):
 
     @on(trace.LogCompacted)
     def _log_compacted(self, row: TraceRow, event: trace.LogCompacted) -> None:
-        """Of each key, the last record that the cleaner has seen: what it takes is compared with these."""
+        """Find the last record of each key that the cleaner has read, to compare removed records with."""
         partition = TopicPartition(event.topic, event.partition)
         last = self._last_of_keys = {}
         for batch in self.log(partition, event.node).between(0, event.offset):
@@ -270,7 +269,11 @@ class LogMirror(Listener):
 
     @on(trace.BatchCompacted)
     def _batch_compacted(self, row: TraceRow, event: trace.BatchCompacted) -> None:
-        """A record may go if a later one has its key, if it is a tombstone, or if its transaction was aborted."""
+        """Record which records compaction has removed correctly.
+
+        It may remove a record if a later record has the same key, if the record is a tombstone, or if its transaction
+        was aborted.
+        """
         partition = TopicPartition(event.topic, event.partition)
         self.sent.compacted.compacted(event)
         log = self.log(partition, event.node)
@@ -298,10 +301,12 @@ class LogMirror(Listener):
         below: int | None = None,
         why: str = DELETED,
     ) -> None:
-        """Note that these records are deleted.
+        """Handle the deletion of records.
 
-        gone: offsets that compaction had taken before; what is lost by then stays lost
-        below: only the records at lower offsets
+        Args:
+            gone: offsets that compaction had removed before. Records that were lost before stay lost.
+            below: offset below which the records were deleted; None for all records of the batches.
+            why: the reason, such as DELETED.
         """
         for batch in batches:
             names = self.sent.records(partition, batch.base_offset, batch.crc)
@@ -321,6 +326,6 @@ class LogMirror(Listener):
         partition = TopicPartition(event.topic, event.partition)
         log = self.log(partition, event.node)
         log.doubtful = True
-        if event.size_bytes < 0:  # With its disk; what its broker has of a topic of that name later is not the old log.
+        if event.size_bytes < 0:  # A later log of this broker for a topic of this name is a new one.
             log.exists = False
             self._doomed.pop((partition, event.node), None)

@@ -1,5 +1,4 @@
-"""How each partition stood over time: its replicas, which of them were in sync, led or were down, and the high
-watermark of its leaders."""
+"""The history of each partition: its replicas, their roles, and its high watermark over time."""
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ from scenarios.observe.availability import IsGone
 from scenarios.observe.view import ClusterView
 
 GONE_DRAWN = 8
-"""So many partitions of deleted topics, and so many former lives of each."""
+"""The number of deleted partitions, and of earlier incarnations of each partition, that a report draws."""
 
 
 class Levels:
-    """A number over time, as pairs (from microsecond, value), sixteen bytes for each."""
+    """A number over time, as pairs (start in microseconds, value) of sixteen bytes each."""
 
     __slots__ = ("_from_us", "_values")
 
@@ -46,11 +45,13 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class PartitionHistory:
-    """How a partition stood over time. states: (from microsecond, a sign per replica), when it changed.
+    """The states of a partition over time.
 
-    replicas: all it ever had, in the order of their coming; those that came later have no sign in earlier states, and
-    one that is gone has an empty one
-    high_watermark: (from microsecond, the largest HW any leader had reached)
+    Attributes:
+        replicas: all replicas that the partition ever had, in the order of their arrival.
+        states: (start in microseconds, one sign per replica). A replica that came later has no sign in earlier states,
+            and a replica that has left has an empty sign.
+        high_watermark: (start in microseconds, largest high watermark that any leader had reached).
     """
 
     replicas: list[str]
@@ -59,17 +60,22 @@ class PartitionHistory:
 
 
 class Standing(NamedTuple):
-    """From one event on: a partition's replicas, its leader, its ISR. assigned None: it no longer exists"""
+    """The replicas, leader and ISR of a partition from one event on.
+
+    `assigned` is None once the partition is deleted. `leads` is False for a leader that has restarted and has no role
+    yet.
+    """
 
     seq: int
     at_us: int
     assigned: tuple[str, ...] | None
     leader: str | None
     isr: tuple[str, ...]
+    leads: bool = False
 
 
 class NodeChange(NamedTuple):
-    """From one event on: whether a node runs, and whether it is paused."""
+    """A change of a node, with its state from this event on: whether it runs or is paused."""
 
     seq: int
     at_us: int
@@ -79,10 +85,10 @@ class NodeChange(NamedTuple):
 
 
 class PartitionHistories(Listener):
-    """Listener. What the view says whenever something may have changed; the histories are made on request.
+    """Listener that keeps the state in the view after each change. Histories are created on request.
 
-    An event of one partition costs no look at the others, nor does one of a node: with 10,000 partitions there are tens
-    of thousands of events when a broker dies.
+    An event about one partition or node does not search other partitions, because with 10,000 partitions the death of a
+    broker causes tens of thousands of events.
     """
 
     def __init__(self, view: ClusterView) -> None:
@@ -94,15 +100,14 @@ class PartitionHistories(Listener):
 
     @on(
         trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted, trace.ElrCommitted,
-        trace.ReassignmentBegan, trace.ReassignmentCompleted, trace.ReassignmentCancelled,
+        trace.ReassignmentBegan, trace.ReassignmentCompleted, trace.ReassignmentCancelled, trace.LeadershipBegan,
     )  # fmt: skip
     def _changed(self, row: TraceRow, event: Any) -> None:
-        """The partition of an event."""
         name = TopicPartition(event.topic, event.partition)
         partition = self._view.partitions.get(name)
         if partition is not None:
-            standing = Standing(row.seq, row.at_us, partition.assigned, partition.leader, partition.isr)
-            self._standings.setdefault(name, []).append(standing)
+            who = (partition.assigned, partition.leader, partition.isr, partition.acting_leader is not None)
+            self._standings.setdefault(name, []).append(Standing(row.seq, row.at_us, *who))
 
     @on(trace.NodeStarted, trace.NodeStopped, trace.FaultBegan, trace.FaultEnded)
     def _nodes_changed(self, row: TraceRow, event: trace.TraceEvent) -> None:
@@ -127,7 +132,7 @@ class PartitionHistories(Listener):
             self._high_watermarks[name].append(row.at_us, event.high_watermark)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful; the last few are drawn beside those that are there, and the last few lives of each."""
+        """Drop the state of deleted topics (Forgetful), except for the partitions and incarnations that are drawn."""
         gone = [name for name in self._standings if is_gone(name.topic)]
         drawn = set(sorted(gone, key=lambda name: self._standings[name][-1].seq)[-GONE_DRAWN:])
         for name in gone:
@@ -153,11 +158,13 @@ class PartitionHistories(Listener):
         for change in heapq.merge(*sources, key=attrgetter("seq")):
             if isinstance(change, NodeChange):
                 nodes[change.node] = change
+                if now is not None and now.leader == change.node and not change.running:
+                    now = now._replace(leads=False)
             else:
                 now = change
             if now is None:
                 continue
-            if now.assigned is None:  # Its topic is deleted, and may be made again.
+            if now.assigned is None:  # The topic is deleted, and may be created again.
                 if states and any(states[-1][1]):
                     states.append((change.at_us, ("",) * len(replicas)))
                 continue
@@ -174,13 +181,13 @@ def _sign(standing: Standing, node: str, known: NodeChange | None) -> str:
         return "gone-in" if inside else "gone"
     if known.paused:
         return "frozen-in" if inside else "frozen-out"
-    if standing.leader == node:
+    if standing.leader == node and standing.leads:
         return "leads"
     return "in" if inside else "out"
 
 
 def value_at(changes: Iterable[tuple[int, Any]], at_us: int) -> Any:
-    """The value in force at a moment, None before the first change."""
+    """Return the value at a point in time, or None before the first change."""
     found = None
     for since_us, value in changes:
         if since_us > at_us:

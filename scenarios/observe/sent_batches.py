@@ -1,4 +1,4 @@
-"""The records in every batch that a producer has sent, and its sender."""
+"""The sender and the records of every batch that a producer has sent."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from scenarios.observe.columns.record_table import WordTable
 
 # ---------------------------------------------------------------------------------------------------- compacted batches
 #
-# What compaction has made of the batches of compacted topics: their names after it, and the records that went.
+# The changes of batches by compaction: their new CRC, and the removed records.
 #
-# A batch keeps its offsets and its leader epoch when the cleaner writes it anew, but has another CRC, on each
-# replica the
-# one that fits what it took there. Here such a batch goes by the CRC with which it was appended.
+# A batch keeps its offsets and its leader epoch when the cleaner rewrites it, but its CRC changes, on each replica
+# depending on what was removed there. Here a batch is identified by the CRC with which it was appended.
 
 
 class KeyedRecord(NamedTuple):
@@ -30,23 +29,24 @@ class KeyedRecord(NamedTuple):
 
 
 class _Rewritten(NamedTuple):
-    """crc: as it was appended     gone: offsets of the records that it lacks"""
+    """A batch that the cleaner has rewritten: its CRC at the append, and the offsets of the records that it lost."""
 
     crc: int
     gone: frozenset[int]
 
 
 class CompactedBatches:
-    """Empty for runs without compacted topics.
+    """The batches that compaction has changed; empty in runs without compacted topics.
 
-    are_any: whether any log of the run has been compacted; asked first, for it costs nothing
+    Attributes:
+        are_any: True if some log of the run has been compacted. Check this first, because it is cheap.
     """
 
     def __init__(self) -> None:
         self.are_any = False
         self._rewritten: dict[TopicPartition, dict[tuple[int, int], _Rewritten]] = {}
         self._removed: dict[TopicPartition, dict[int, int]] = {}
-        """whole batches that some replica lacks: base offset -> last offset"""
+        """Batches that are missing on some replica, as last offset by base offset."""
         self._keys: dict[TopicPartition, dict[tuple[int, int], tuple[KeyedRecord, ...]]] = {}
 
     def keys_appended(self, event: trace.KeysAppended) -> None:
@@ -66,7 +66,7 @@ class CompactedBatches:
             self._rewritten.setdefault(partition, {})[event.base_offset, event.new_crc] = after
 
     def topic_deleted(self, topic: str) -> None:
-        """What is written to a topic of that name from now on is unrelated."""
+        """Forget a deleted topic, because a new topic of the same name is unrelated."""
         for partition in [*self._rewritten, *self._removed, *self._keys]:
             if partition.topic == topic:
                 self._rewritten.pop(partition, None)
@@ -74,7 +74,6 @@ class CompactedBatches:
                 self._keys.pop(partition, None)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful."""
         drop(is_gone, self._rewritten, self._removed, self._keys)
 
     # ------------------------------------------------------------------------------------------------------- questions
@@ -84,15 +83,15 @@ class CompactedBatches:
         return _Rewritten(crc, frozenset()) if found is None else found
 
     def crc_as_appended(self, partition: TopicPartition, base_offset: int, crc: int) -> int:
-        """The same, if the cleaner has not written that batch."""
+        """Return the CRC that a batch had when it was appended, before any rewrite by the cleaner."""
         return self._of(partition, base_offset, crc).crc if self._rewritten else crc
 
     def gone(self, partition: TopicPartition, base_offset: int, crc: int) -> frozenset[int]:
-        """Offsets of the records that a batch with this CRC no longer has."""
+        """Return the offsets of the records that compaction has removed from a batch with this CRC."""
         return self._of(partition, base_offset, crc).gone
 
     def are_gone(self, partition: TopicPartition, low: int, high: int) -> bool:
-        """Whether the offsets [low, high) are those of batches that compaction has removed, on some replica."""
+        """Return True if the offsets [low, high) belong to batches that compaction has removed on some replica."""
         removed = self._removed.get(partition, {})
         while low < high:
             last_offset = removed.get(low)
@@ -102,15 +101,15 @@ class CompactedBatches:
         return low == high
 
     def has_any(self, partition: TopicPartition) -> bool:
-        """Whether the partition has been compacted on some replica."""
+        """Return True if the partition has been compacted on some replica."""
         return partition in self._rewritten or partition in self._removed
 
     def has_keys(self, partition: TopicPartition) -> bool:
-        """Whether anything was appended to it while it was a compacted topic's."""
+        """Return True if records were appended while its topic was compacted."""
         return partition in self._keys
 
     def keys_by_place(self, partition: TopicPartition) -> dict[tuple[int, int], str]:
-        """The key of each record, by offset and leader epoch."""
+        """Return the key of each record, by offset and leader epoch."""
         return {
             (offset, leader_epoch): record.key
             for (base_offset, leader_epoch), records in self._keys.get(partition, {}).items()
@@ -120,21 +119,21 @@ class CompactedBatches:
     def keyed(
         self, partition: TopicPartition, base_offset: int, leader_epoch: int
     ) -> Iterator[tuple[int, KeyedRecord]]:
-        """(offset, record) of a batch; nothing if its topic was not compacted when it was appended."""
+        """Yield (offset, record) of a batch, or nothing if the topic was not compacted when the batch was appended."""
         known = self._keys.get(partition, {}).get((base_offset, leader_epoch), ())
         return iter(enumerate(known, base_offset))
 
 
 _RECENT_MIN = 1024
 _RECENT_SHARE = 16
-"""Of so many entries one may be in the dict: merging then costs a microsecond or two for each."""
+"""The largest share of entries in the dict, chosen so that merging takes one or two microseconds per entry."""
 _NOWHERE = -1
 
 
 class CrcMap:
-    """Small numbers by CRC (32 bits, unsigned), eight bytes an entry where a dict takes a hundred and fifty.
+    """A map from CRC (32 bits, unsigned) to small numbers, with eight bytes per entry where a dict needs about 150.
 
-    The latest entries are in a dict; when there are enough, they are merged into two arrays in the order of the CRCs.
+    The latest entries are in a dict. When there are enough, they are merged into two arrays sorted by CRC.
     """
 
     __slots__ = ("_crcs", "_numbers", "_recent")
@@ -145,7 +144,7 @@ class CrcMap:
         self._recent: dict[int, int] = {}
 
     def get(self, crc: int) -> int:
-        """-1 if there is none."""
+        """Return the number of a CRC, -1 if there is none."""
         found = self._recent.get(crc)
         if found is not None:
             return found
@@ -171,19 +170,23 @@ class CrcMap:
 
 
 class Twins:
-    """Batches of one partition with one CRC: the same words in the same millisecond, or a chance of one in 2^32.
+    """Batches of one partition with the same CRC, because of equal bytes in one millisecond or by chance (one in 2^32).
 
-    placed: which of them stands at a base offset     waiting: sent, and as far as anyone knows not appended since
+    Attributes:
+        placed: number of the batch at each base offset.
+        waiting: batches that were sent and are not known to be appended since.
+        senders: producers that have sent any of the batches.
     """
 
-    __slots__ = ("placed", "waiting")
+    __slots__ = ("placed", "senders", "waiting")
 
     def __init__(self) -> None:
+        self.senders: set[int] = set()
         self.placed: dict[int, int] = {}
         self.waiting: dict[int, None] = {}
 
     def appended(self, base_offset: int, latest: int) -> int:
-        """Returns which one it is: of those that wait the oldest. They are the same to the byte; acks put it right."""
+        """Mark the oldest waiting batch as appended, and return its number. Acks correct a wrong choice later."""
         number = next(iter(self.waiting), latest)
         self.waiting.pop(number, None)
         self.placed[base_offset] = number
@@ -191,10 +194,13 @@ class Twins:
 
 
 class PartitionBatches:
-    """The batches sent to one partition since its topic was made.
+    """The batches sent to one partition since its topic was created.
 
-    numbers: of the batch that was sent last, by CRC     former: the same, of the topic of that name before
-    twins: by CRC, where several batches have it     firsts: CRC and number of a twin, by its first record
+    Attributes:
+        numbers: number of the batch sent last, by CRC.
+        former: `numbers` of the deleted topic of that name; None if there was none.
+        twins: batches that share a CRC, by CRC.
+        firsts: CRC and number of each twin, by the name of its first record.
     """
 
     __slots__ = ("firsts", "former", "numbers", "twins")
@@ -206,7 +212,7 @@ class PartitionBatches:
         self.firsts: dict[str, tuple[int, int]] = {}
 
     def latest(self, crc: int) -> int:
-        """-1 if there is none."""
+        """Return the number of the batch sent last with this CRC, -1 if there is none."""
         number = self.numbers.get(crc)
         return self.former.get(crc) if number < 0 and self.former is not None else number
 
@@ -217,13 +223,14 @@ class PartitionBatches:
 
 
 class SentBatches:
-    """Every batch of every producer, some thirty-five bytes for each and sixteen for each of its records, or less.
+    """Every batch of every producer, with at most 35 bytes per batch and 16 per record.
 
-    A batch in a log is found by partition, base offset and CRC: clients that we do not know send the same bytes to
-    several partitions, and to one partition more than once.
+    A batch in a log is identified by partition, base offset and CRC, because external clients may send equal bytes to
+    several partitions, and more than once to one partition.
 
-    names: of every record that was in some batch; others may add theirs, to keep their events by place
-    compacted: a batch that the cleaner has written anew is the one that was sent
+    Attributes:
+        names: names of all records in the batches. Other classes may add names.
+        compacted: finds the original of a batch that the cleaner has rewritten.
     """
 
     def __init__(self) -> None:
@@ -231,8 +238,8 @@ class SentBatches:
         self.compacted = CompactedBatches()
         self._partitions: dict[TopicPartition, PartitionBatches] = {}
         self._senders = WordTable()
-        # Of each batch: its last sender, place of its last append, and the start of its records; those end where the
-        # next batch's begin.
+        # For each batch: its last sender, the offset of its last append, and the start of its records, which end where
+        # those of the next batch begin.
         self._sender = array("i")
         self._base_offset = array("q")
         self._first = array("i", [0])
@@ -241,7 +248,7 @@ class SentBatches:
     # ----------------------------------------------------------------------------------------------------------- events
 
     def add(self, partition: TopicPartition, crc: int, client: str, records: tuple[str, ...]) -> None:
-        """A batch that is sent again is the same one, whichever producer sends it."""
+        """Add a batch. If equal bytes are sent again, by any producer, this is the same batch."""
         known = self._partitions.get(partition)
         if known is None:
             known = self._partitions[partition] = PartitionBatches()
@@ -251,19 +258,21 @@ class SentBatches:
             number = len(self._sender)
             self._sender.append(0)
             self._base_offset.append(_NOWHERE)
-            self._records.put(self._first[-1], map(self.names.place_or_add, records))
+            self._records.put(self._first[-1], self.names.places_or_add(records))
             self._first.append(self._first[-1] + len(records))
         if number != latest:
             known.numbers[crc] = number
         self._sender[number] = self._senders.place(client)
         if known.twins and crc in known.twins:
+            known.twins[crc].senders.add(self._sender[number])
             known.twins[crc].waiting[number] = None
             known.firsts[records[0]] = (crc, number)
 
     def _twin(self, known: PartitionBatches, crc: int, latest: int, records: tuple[str, ...]) -> int:
-        """Another batch than `latest` has its CRC. Returns the number of that other one, -1 if it is new."""
+        """Return the number of another batch with the CRC of `latest` and these records, or -1 if it is a new one."""
         if crc not in known.twins:
             twins = known.twins[crc] = Twins()
+            twins.senders.add(self._sender[latest])
             if self._base_offset[latest] == _NOWHERE:
                 twins.waiting[latest] = None
             else:
@@ -273,7 +282,7 @@ class SentBatches:
         return number if number >= 0 and self._of(number) == records else -1
 
     def appended(self, partition: TopicPartition, base_offset: int, crc: int) -> None:
-        """A leader has appended a batch."""
+        """Handle a leader's append of a batch."""
         known = self._partitions.get(partition)
         if known is None:
             return
@@ -284,7 +293,7 @@ class SentBatches:
             self._base_offset[number] = base_offset
 
     def acked(self, partition: TopicPartition, record: str, offset: int) -> None:
-        """The answer to a producer shows which of several twins stands where."""
+        """Store the offset of a record, which distinguishes batches with equal CRC."""
         known = self._partitions.get(partition)
         if known is None or record not in known.firsts:
             return
@@ -306,53 +315,59 @@ class SentBatches:
         self._base_offset[number] = offset
 
     def refused(self, partition: TopicPartition, crc: int, records: tuple[str, ...]) -> None:
-        """It was not appended."""
+        """Handle the refusal of a batch, so that no later append is mistaken for it."""
         known = self._partitions.get(partition)
         if known is not None and crc in known.twins and records[0] in known.firsts:
             known.twins[crc].waiting.pop(known.firsts[records[0]][1], None)
 
     def topic_deleted(self, topic: str) -> None:
-        """Batches sent to a topic of that name from now on are unrelated to earlier ones."""
+        """Forget the batches of a deleted topic, because later batches are for an unrelated topic of that name."""
         self.compacted.topic_deleted(topic)
         for partition, known in self._partitions.items():
             if partition.topic == topic:
                 self._partitions[partition] = PartitionBatches(known.numbers)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful: which batches were sent to its partitions; their records stay."""
+        """Drop the state of deleted topics (Forgetful): the batches of the partitions, but not their records."""
         drop(is_gone, self._partitions)
         self.compacted.forget(is_gone)
 
     # ------------------------------------------------------------------------------------------------------- questions
 
     def records(self, partition: TopicPartition, base_offset: int, crc: int) -> tuple[str, ...]:
-        """Of the batch that stands there, in the order of their offsets; () if its sender is unknown."""
+        """Return the names of the records in a batch, in order of offsets; () if its sender is unknown."""
         number = self._at(partition, base_offset, crc)
         return () if number < 0 else self._of(number)
 
-    def places(self, partition: TopicPartition, base_offset: int, crc: int) -> list[int]:
-        """As `records`: where `names` has them."""
+    def places(self, partition: TopicPartition, base_offset: int, crc: int) -> array[int]:
+        """Return the name indexes of the records in a batch; none if its sender is unknown."""
         number = self._at(partition, base_offset, crc)
-        return [] if number < 0 else self._records.between(self._first[number], self._first[number + 1])
+        return array("q") if number < 0 else self._records.between(self._first[number], self._first[number + 1])
 
     def record(self, partition: TopicPartition, base_offset: int, crc: int, index: int) -> str | None:
-        """One of them; None for a batch of unknown sender, or with fewer records."""
+        """Return the name of one record of a batch, or None if the sender is unknown or the batch has fewer records."""
         number = self._at(partition, base_offset, crc)
         if number < 0 or self._first[number] + index >= self._first[number + 1]:
             return None
         return self.names.name(self._records[self._first[number] + index])
 
     def gone(self, partition: TopicPartition, base_offset: int, crc: int) -> frozenset[int]:
-        """Offsets of the records that the batch, as it is with this CRC, has lost to compaction."""
+        """Return the offsets of the records that the batch with this CRC has lost to compaction."""
         return self.compacted.gone(partition, base_offset, crc)
 
     def client(self, partition: TopicPartition, base_offset: int, crc: int) -> str | None:
-        """The last sender of the batch that stands there; None if it is unknown."""
+        """Return the last sender of a batch, or None if it is unknown."""
         number = self._at(partition, base_offset, crc)
         return None if number < 0 else self._senders.get(self._sender[number])
 
+    def has_several_senders(self, partition: TopicPartition, crc: int) -> bool:
+        """Return True if several producers sent equal batches. Until an ack, it is unknown whose batch a log has."""
+        known = self._partitions.get(partition)
+        twins = None if known is None else known.twins.get(crc)
+        return twins is not None and len(twins.senders) > 1
+
     def number(self, partition: TopicPartition, crc: int) -> int:
-        """Of the batch that was sent last with this CRC, for `records_of`; -1 for none."""
+        """Return the number, for `records_of`, of the batch sent last with this CRC; -1 for none."""
         known = self._partitions.get(partition)
         return -1 if known is None else known.numbers.get(crc)
 
@@ -368,4 +383,4 @@ class SentBatches:
         return known.at(base_offset, crc)
 
     def _of(self, number: int) -> tuple[str, ...]:
-        return tuple(map(self.names.name, self._records.between(self._first[number], self._first[number + 1])))
+        return tuple(self.names.at(self._records.between(self._first[number], self._first[number + 1])))

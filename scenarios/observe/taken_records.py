@@ -1,12 +1,12 @@
-"""Records that are in no log any more for a good reason, and whether that reason still holds when the run is over.
+"""Records that were legitimately removed from a log, and whether the reason still holds at the end of the run.
 
-1. What an operator deleted, or retention took, was given up for good: nothing brings the promise back.
-2. Compaction promises to keep the last record of each key. A record that it took is accounted for as long as a later
-   record of its key is in the log that counts, was deleted or has expired, or is a tombstone that went by right.
-   Where the later record was cut off (unclean election, damage), the earlier one is lost with it.
-3. A tombstone may go once delete.retention.ms has passed. But where the log that counts was cut off below its place
-   and still holds an earlier record of its key, it is the cut that took the deletion.
-4. What went with an aborted transaction was never promised.
+1. Records that an operator deleted or retention removed were given up. They need not come back.
+2. Compaction promises to keep the last record of each key. A removed record is accounted for as long as a later record
+   of its key is in the final log, was deleted or has expired, or is a tombstone that was removed legitimately. If the
+   later record was truncated (unclean election, damage), the earlier one is lost with it.
+3. A tombstone may be removed after delete.retention.ms. But if the final log was truncated below its offset and still
+   has an earlier record of its key, the truncation lost the deletion.
+4. Records of an aborted transaction were never promised.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from scenarios.observe.final_logs import FinalReplica, LogEntries
 from scenarios.observe.sent_batches import CompactedBatches, KeyedRecord
 
 DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
-"""Why a record is in no log any more: an operator has deleted it (DeleteRecords, or its topic), retention has, or
-compaction."""
+"""The reasons for which a record is in no log: an operator deleted it or its topic, it expired, or it was compacted."""
 
 
 class KeyedPlace(NamedTuple):
-    """Where a record stood that compaction took. record: None for one of an aborted transaction"""
+    """A record that compaction removed, with its position. `record` is None if its transaction was aborted."""
 
     offset: int
     leader_epoch: int
@@ -39,14 +38,14 @@ class KeyedPlace(NamedTuple):
 
 
 class TakenRecords(dict[str, str]):
-    """By name, why a record was taken out of some log: DELETED, EXPIRED or COMPACTED."""
+    """The reason why each record was removed from some log, by name: DELETED, EXPIRED or COMPACTED."""
 
     def __init__(self, batches: CompactedBatches) -> None:
         super().__init__()
         self._batches = batches
         self._compacted: dict[TopicPartition, dict[str, KeyedPlace]] = {}
         self._deleted_up_to: dict[TopicPartition, dict[str, int]] = {}
-        """By key, the last offset of its records that were deleted or have expired."""
+        """The last offset of deleted or expired records, by partition and key."""
 
     def compacted(self, partition: TopicPartition, name: str, place: KeyedPlace) -> None:
         self.setdefault(name, COMPACTED)
@@ -57,13 +56,13 @@ class TakenRecords(dict[str, str]):
         known[key] = max(offset, known.get(key, -1))
 
     def sent_again(self, partition: TopicPartition, name: str) -> None:
-        """A leader has appended it once more, so it is judged anew."""
+        """Forget the reason of a record that a leader has appended again."""
         self.pop(name, None)
         if self._compacted:
             self._compacted.get(partition, {}).pop(name, None)
 
     def topic_deleted(self, topic: str) -> None:
-        """What compaction had taken of it is settled: what was lost by now stays lost."""
+        """Decide the fate of the compacted records of a deleted topic: those that are lost by now stay lost."""
         for partition in [partition for partition in self._compacted if partition.topic == topic]:
             for name in self._untenable(partition, None, lambda partition, offset: False):
                 self.pop(name, None)
@@ -71,7 +70,7 @@ class TakenRecords(dict[str, str]):
         drop(lambda one: one == topic, self._deleted_up_to)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful: the reasons stay, as the records do."""
+        """Drop the state of deleted topics (Forgetful). The reasons stay, because the records stay in the ledger."""
         drop(is_gone, self._compacted, self._deleted_up_to)
 
     def untenable(
@@ -79,7 +78,7 @@ class TakenRecords(dict[str, str]):
         log_of: Callable[[TopicPartition], FinalReplica | None],
         is_aborted: Callable[[TopicPartition, int], bool],
     ) -> dict[str, None]:
-        """Return the records whose reason does not hold beside the logs that count."""
+        """Return the records that were removed for a reason that does not hold, given the final logs."""
         found = (self._untenable(partition, log_of(partition), is_aborted) for partition in self._compacted)
         return dict.fromkeys(chain.from_iterable(found))
 
@@ -93,7 +92,7 @@ class TakenRecords(dict[str, str]):
         end = 0 if replica is None else replica.log_end_offset
         offsets, epochs = [], []
         standing: dict[str, tuple[int, int]] = {}
-        """By key, the first and the last offset in the log."""
+        """The first and the last offset in the log, by key."""
         keys = self._batches.keys_by_place(partition)
         for entry in entries:
             offsets.append(entry.offset)
@@ -132,33 +131,31 @@ class TakenRecords(dict[str, str]):
 
 # ----------------------------------------------------------------------------------------------------- transaction ends
 #
-# How the transactions ended that records were sent in: what readers of committed records were promised of them.
+# The ends of transactions, which decide the records that read_committed consumers were promised.
 #
-# A transaction is decided once its coordinator has written so (PrepareCommit, PrepareAbort), and a decision stands,
-# whatever becomes of records and markers (KIP-98; TransactionCoordinator.endTransaction). The decision about a
-# record is
-# the first one about its producer id after its batch was sent for the first time. Where the trace has no word of the
-# coordinator, that of the producer counts: what it was answered.
+# A transaction is decided once its coordinator has written the decision (PrepareCommit, PrepareAbort). The decision
+# stands, whatever happens to records and markers (KIP-98; TransactionCoordinator.endTransaction). The decision about a
+# record is the first one about its producer id after its batch was sent for the first time. If the trace has no event
+# of the coordinator, the answer to the producer counts.
 
 PREPARED = {"PrepareCommit": True, "PrepareAbort": False}
 COMPLETE = {"CompleteCommit": True, "CompleteAbort": False}
 
 
 class TransactionEnds(Listener):
-    """Notes in the table of the records what was decided about each of them."""
+    """A listener that marks in the table of records whether each record's transaction was committed or aborted."""
 
     def __init__(self, records: RecordTable) -> None:
         self._records = records
         self._undecided: dict[int, list[int]] = {}
-        """By producer id, places of the records that were sent since its last decision."""
+        """The indexes of the records that were sent since the last decision, by producer id."""
         self._coordinated: dict[int, None] = {}
-        """Producer ids whose coordinator is in the trace."""
+        """The producer ids whose coordinator is in the trace."""
         self._prepared: dict[str, trace.TransactionStateChanged] = {}
-        """By transactional.id, decisions whose markers are not all written."""
+        """Decisions whose markers are not all written yet, by transactional.id."""
 
     def pending(self, partition: TopicPartition, producer_id: int) -> bool | None:
-        """What the marker will say that the coordinator has still to write there: COMMIT, not ABORT. None: no marker
-        is on its way."""
+        """Return which marker the coordinator must still write: True for COMMIT, False for ABORT, None for none."""
         for event in self._prepared.values():
             if event.producer_id == producer_id and str(partition) in event.partitions:
                 return PREPARED[event.state]
@@ -192,7 +189,8 @@ class TransactionEnds(Listener):
         if event.state in PREPARED:
             self._prepared[event.transactional_id] = event
             self._decide(event.producer_id, PREPARED[event.state])
-        elif event.state in COMPLETE and not was_stated:  # The coordinator that decided it died before it could say so.
+        # The coordinator that made the decision died before it could emit the event.
+        elif event.state in COMPLETE and not was_stated:
             self._decide(event.producer_id, COMPLETE[event.state])
 
     def _decide(self, producer_id: int, committed: bool) -> None:
@@ -205,24 +203,24 @@ class TransactionEnds(Listener):
 
 
 def after_its_end(marker: trace.TransactionMarkerWritten) -> str:
-    """Of a batch that is appended behind the marker of the transaction it was sent in."""
+    """Return a sentence about a batch that is appended after its transaction's marker."""
     kind = "COMMIT" if marker.committed else "ABORT"
     ended = f"the {kind} marker at {marker.offset} has ended its transaction"
     return f"{ended}, so it begins one that no coordinator knows"
 
 
 class LateBatches:
-    """Which batches come behind the marker of the transaction they were sent in, and begin one that no coordinator
-    knows: before KIP-890 no leader asks whether their transaction is still open (KAFKA-14402).
+    """A finder of batches that come after their transaction's marker and begin a transaction without a coordinator.
 
-    What a coordinator has not said is not known, so without its events no batch is late.
+    Before KIP-890 no leader checks whether their transaction is still open (KAFKA-14402). Without a coordinator's
+    events no batch counts as late.
     """
 
     def __init__(self) -> None:
         self._ids: dict[int, str] = {}
-        """By producer id, the transactional.id."""
+        """The transactional.id of each producer id."""
         self._joined: dict[tuple[int, str], None] = {}
-        """Producer ids and partitions that their coordinator has put into a transaction, and that wait for a marker."""
+        """Pairs (producer id, partition) that a coordinator has added to a transaction and that have no marker yet."""
         self._markers: dict[tuple[int, str], trace.TransactionMarkerWritten] = {}
 
     def changed(self, event: trace.TransactionStateChanged) -> None:
@@ -236,7 +234,7 @@ class LateBatches:
         self._markers[key] = event
 
     def overtaken(self, event: trace.BatchAppended) -> tuple[str, trace.TransactionMarkerWritten] | None:
-        """The transactional.id, and the marker that the batch came too late for. None: the batch is in time."""
+        """Return the transactional.id and the earlier marker of a late batch, or None if the batch is in time."""
         if event.producer_id not in self._ids or event.role != "leader" or event.base_sequence < 0:
             return None
         key = (event.producer_id, f"{event.topic}-{event.partition}")
@@ -244,7 +242,6 @@ class LateBatches:
         return None if marker is None else (self._ids[event.producer_id], marker)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful."""
         for key, marker in list(self._markers.items()):
             if is_gone(marker.topic):
                 del self._markers[key]

@@ -1,7 +1,7 @@
 """The trace on disk: typed Parquet (zstd) tables, one folder per table, `trace/<table>/part-NNNNN.parquet`.
 
 `TraceWriter` is a listener of `replica.trace.TraceLog`. A part is written under a hidden temporary name and renamed, so
-that a reader never meets half a file; parts are cut by row count, so that the same simulated run gives the same bytes.
+that a reader never sees half a file. Parts end at a row count, so that the same simulated run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ import hashlib
 import heapq
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, product
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica.trace.columns import TraceError
 from replica.trace.events import (
     CLASS_OF_EVENT,
-    EVENT_NAMES,
     OBSERVED_BY,
     OPTIONAL_TABLES,
     REASON,
@@ -32,37 +30,36 @@ from replica.trace.events import (
     TABLES,
     Column,
     LogEntriesFound,
-    LogEntryFound,
     TraceEvent,
     TraceRow,
     columns_of_event,
     columns_of_table,
-    makes_sentence,
+    value_of,
 )
 from replica.trace.listening import Listener, on
-from replica.wording import spelt_out
 
 # -------------------------------------------------------------------------------------------------------- arrow columns
 #
-# Arrow columns from plain Python values, without `pyarrow.array`.
+# Conversion of plain Python values to Arrow columns, without `pyarrow.array`.
 #
-# That function imports pandas just to ask whether it was given one of its objects: a third of a second for every run.
+# That function imports pandas only to ask whether its argument is one of pandas' objects, which takes a third of a
+# second in every run.
 
 ArrowColumn = Callable[[Sequence[Any], pa.DataType], pa.Array]
 
 
 def column(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
-    """values: ints, strings, booleans, or tuples of ints or strings, as `arrow_type` says; None is null"""
+    """Return an Arrow column of ints, strings, booleans, or tuples of these, as `arrow_type` says."""
     return _BUILDERS[arrow_type.id](values, arrow_type)
 
 
 def _is_constant(values: Sequence[Any]) -> bool:
-    """One value over and over, as most columns of a stretch of a run are."""
+    """Return True if all values are equal, as in most columns of a chunk."""
     return bool(values) and values[0] == values[-1] is not None and values.count(values[0]) == len(values)
 
 
 def _validity(values: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
-    """(bitmap or None if there are no nulls, number of nulls)"""
+    """Return the bitmap of nulls, None if there are none, and the number of nulls."""
     if None not in values:
         return None, 0
     present = [value is not None for value in values]
@@ -102,7 +99,7 @@ def _string(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     filled = ["" if value is None else value for value in values] if nulls else values
     joined = "".join(filled)
     encoded = joined.encode()
-    # In plain ASCII every character is a byte, and nothing need be encoded by itself.
+    # In plain ASCII every character is a byte, so the strings need not be encoded one by one.
     offsets = _offsets(filled if len(encoded) == len(joined) else list(map(str.encode, filled)))
     return pa.Array.from_buffers(arrow_type, len(values), [validity, offsets, pa.py_buffer(encoded)], nulls)
 
@@ -129,14 +126,13 @@ _BUILDERS: dict[int, ArrowColumn] = {
 
 ROWS_PER_PART = 65_536
 ROWS_PER_CHUNK = 8_192
-"""Events of all tables are kept as plain values for so many rows, then become Arrow columns."""
+"""The number of events of all tables that are kept as plain values before they are converted to Arrow columns."""
 
 _ALL_TABLES = TABLES + OPTIONAL_TABLES
 _REPEATING = sorted(
     {one.name for table in _ALL_TABLES for one in columns_of_table(table) if one.type == "string"} - {"record"}
 )
-"""Columns whose values a part lists once. For numbers and names that never come again this takes twice the time, and
-three times the space."""
+"""The columns that are dictionary-encoded. For columns without repeated values this would be slower and larger."""
 _VERSION_KEY = b"highwater.trace.schema_version"
 
 _ARROW_TYPES: dict[str, Any] = {
@@ -149,7 +145,7 @@ _ARROW_TYPES: dict[str, Any] = {
 
 
 def arrow_schema(table: str, *, observed: bool = False) -> pa.Schema:
-    """The Arrow schema of one table, each column with its documentation. observed: of a run on real Kafka"""
+    """Return the Arrow schema of one table with its documentation; `observed` is True for a run on real Kafka."""
     columns = [_arrow_field(column) for column in columns_of_table(table, observed=observed)]
     return pa.schema(columns, metadata={_VERSION_KEY: str(SCHEMA_VERSION)})
 
@@ -159,10 +155,10 @@ def _arrow_field(column: Column) -> pa.Field:
 
 
 class _KindBuffer:
-    """Events of one kind as one flat list of plain values, row after row.
+    """Events of one kind as a flat list of plain values, row after row.
 
-    No event object outlives its step: thousands of living objects would make Python's garbage collections the largest
-    cost of tracing.
+    No event object outlives its step, because with thousands of live objects Python's garbage collection would be the
+    largest cost of tracing.
     """
 
     __slots__ = ("event", "extend", "fields", "types", "values", "values_of", "width")
@@ -172,15 +168,15 @@ class _KindBuffer:
         self.event = event
         self.fields = [column.name for column in columns]
         self.types = [_ARROW_TYPES[column.type] for column in columns]
-        # One value more than there are columns: how the event was seen goes there in a run of nodes that are observed;
-        # else it is not read. attrgetter gives a tuple only for two names or more.
+        # There is one value more than columns: `observed_by`, which is not read in runs that state their events
+        # themselves. attrgetter returns a tuple only for two names or more.
         self.width = 3 + len(columns) + 1
-        self.values_of = self._with_sentence() if makes_sentence(kind) else attrgetter(*self.fields, self.fields[-1])
+        self.values_of = self._with_sentence() if columns[-1] is REASON else attrgetter(*self.fields, self.fields[-1])
         self.values: list[Any] = []
         self.extend = self.values.extend
 
     def _with_sentence(self) -> Callable[[TraceEvent], tuple[Any, ...]]:
-        # `sentence` itself, too, as the second name at least.
+        # The attribute `sentence` is read too, so that there are at least two names.
         data = attrgetter(*self.fields[:-1], "sentence")
 
         def values_of(event: TraceEvent) -> tuple[Any, ...]:
@@ -190,7 +186,7 @@ class _KindBuffer:
         return values_of
 
     def as_table(self, schema: pa.Schema) -> pa.Table:
-        """The events as columns of the whole table; columns of other kinds are null."""
+        """Return the events with all columns of the table; columns of other kinds are null."""
         width, values = self.width, self.values
         rows = len(values) // width
         filled: dict[str, Any] = {
@@ -207,90 +203,10 @@ class _KindBuffer:
         return pa.table(columns, schema=_all_nullable(schema))
 
 
-class _Stretch(NamedTuple):
-    """Rows of a LogEntriesFound, or of a part of it.
-
-    first, rows: the number of its first row, and how many     seen: how it was observed
-    """
-
-    row: TraceRow
-    event: LogEntriesFound
-    first: int
-    rows: int
-    seen: str | None
-
-
-class _EntryBuffer:
-    """Records that were found in logs: a million of them become columns in a second, and not row by row."""
-
-    __slots__ = ("event", "values")
-
-    def __init__(self) -> None:
-        self.event = EVENT_NAMES[LogEntryFound]
-        self.values: list[_Stretch] = []
-
-    def as_table(self, schema: pa.Schema) -> pa.Table:
-        """As _KindBuffer's."""
-        from pyarrow.compute import binary_join_element_wise
-
-        stretches = self.values
-        counts = np.array([stretch.rows for stretch in stretches])
-        heads = np.cumsum(counts) - counts
-        rows = int(counts.sum())
-        stretch_of = np.repeat(np.arange(len(stretches)), counts)
-        within = np.arange(rows) - np.repeat(heads, counts)
-
-        def of_stretches(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
-            return column(values, arrow_type).take(_int_array(stretch_of))
-
-        def counting(firsts: Sequence[int]) -> Any:
-            return np.array(firsts)[stretch_of] + within
-
-        starts = [stretch.event.place + stretch.first for stretch in stretches]
-        places = [(one.event.names, start, start + one.rows) for one, start in zip(stretches, starts, strict=True)]
-        numbered = [names.numbered(start, stop) for names, start, stop in places]
-        if None in numbered:
-            records = column([name for names, *span in places for name in names.between(*span)], pa.string())
-        else:
-            prefixes, firsts = zip(*numbered, strict=True)
-            numbers, nothing = _int_array(counting(firsts)).cast(pa.string()), column([""] * rows, pa.string())
-            records = binary_join_element_wise(of_stretches(prefixes, pa.string()), numbers, nothing)
-        seq = counting([stretch.row.seq + stretch.first for stretch in stretches])
-        # A record follows from the one before, and the first of an event from what that follows from, if anything.
-        follows = seq - 1
-        sizes = np.ones(rows, np.int32)
-        for head, stretch in zip(heads.tolist(), stretches, strict=True):
-            if not stretch.first:
-                sizes[head] = len(stretch.row.causes)
-                follows[head] = stretch.row.causes[0] if stretch.row.causes else 0
-        bounds = np.concatenate([np.zeros(1, np.int32), np.cumsum(sizes, dtype=np.int32)])
-        causes = [None, pa.py_buffer(bounds)]
-        filled = {
-            "seq": _int_array(seq),
-            "at_us": of_stretches([stretch.row.at_us for stretch in stretches], pa.int64()),
-            "event": column([self.event] * rows, pa.string()),
-            "causes": pa.Array.from_buffers(
-                _ARROW_TYPES["list<int64>"], rows, causes, 0, children=[_int_array(follows[sizes > 0])]
-            ),
-            "offset": _int_array(counting([stretch.event.offset + stretch.first for stretch in stretches])),
-            "record": records,
-            OBSERVED_BY.name: of_stretches([stretch.seen for stretch in stretches], pa.string()),
-        }
-        for field in schema:
-            if field.name not in filled and field.name in LogEntriesFound.__dataclass_fields__:
-                filled[field.name] = of_stretches([getattr(one.event, field.name) for one in stretches], field.type)
-        columns = [filled[field.name] if field.name in filled else pa.nulls(rows, field.type) for field in schema]
-        return pa.table(columns, schema=_all_nullable(schema))
-
-
-def _int_array(numbers: Any) -> pa.Array:
-    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)], 0)
-
-
 class _WaitingRows:
-    """Chunks of one table until there are enough for a part: the latest in memory, those before it in a file.
+    """The rows of one table that wait for a part: the latest chunk in memory, earlier ones in a file.
 
-    A run of an hour may fill no part at all: its events must not pile up in memory until it ends.
+    A run of an hour may not fill a part, and its events must not accumulate in memory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -300,7 +216,7 @@ class _WaitingRows:
         self._file: pa.RecordBatchStreamWriter | None = None
 
     def append(self, chunk: pa.Table) -> None:
-        """raises: OSError"""
+        """Add a chunk. Raises OSError."""
         if self._latest is not None:
             if self._file is None:
                 self._path.parent.mkdir(exist_ok=True)
@@ -310,11 +226,12 @@ class _WaitingRows:
         self.rows += chunk.num_rows
 
     def take(self) -> list[pa.Table]:
-        """All of them, oldest first, chunk by chunk as they came: the bytes of a part depend on it."""
+        """Return all rows, oldest first, in their chunks, because the bytes of a part depend on these."""
         found = []
         if self._file is not None:
             self._file.close()
-            # Mapped, so that a part is written without a second copy; the pages stay readable once the name is gone.
+            # The file is mapped, so that a part is written without a second copy; the pages stay readable after its
+            # deletion.
             with pa.memory_map(str(self._path)) as source:
                 found.append(pa.ipc.open_stream(source).read_all())
         if self._latest is not None:
@@ -324,7 +241,7 @@ class _WaitingRows:
 
     def discard(self) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk was reported when the chunk was written
+            with contextlib.suppress(OSError):  # A full disk was reported when the chunk was written.
                 self._file.close()
             self._path.unlink(missing_ok=True)
         self.rows, self._latest, self._file = 0, None, None
@@ -339,12 +256,13 @@ def _all_nullable(schema: pa.Schema) -> pa.Schema:
 
 
 class TraceWriter(Listener):
-    """Keeps events until a part is full, then writes them as columns. `close()` writes the rest.
+    """Listener that keeps events until a part is full and then writes them as columns. `close()` writes the rest.
 
-    `trace_dir` is created. Raises OSError (disk full, not writable) from the call that met it; no part then exists
-    under its final name that is not whole. As a context manager, an exception leaves the last parts unwritten.
+    It creates `trace_dir`. Any method may raise OSError (disk full, not writable). Every part under its final name is
+    complete. If it is used as a context manager, an exception in the block leaves the last parts unwritten.
 
-    observed_by: how the event that is written now was seen, in a run on real Kafka; its tables have a column for that
+    Args:
+        observed_by: in a run on real Kafka, a function that returns the way in which the current event was observed.
     """
 
     def __init__(
@@ -354,7 +272,8 @@ class TraceWriter(Listener):
         rows_per_part: int = ROWS_PER_PART,
         observed_by: Callable[[], str | None] | None = None,
     ) -> None:
-        # Not above, since readers do without; not with the first chunk, since live brokers would stand still meanwhile.
+        # This is imported here because readers do not need it, and because live brokers would have to wait if it were
+        # imported with the first chunk.
         import pyarrow.compute as pc
 
         self._sort_indices = pc.sort_indices
@@ -365,15 +284,18 @@ class TraceWriter(Listener):
         self._observed_by = observed_by
         self._schemas = {table: arrow_schema(table, observed=observed_by is not None) for table in _ALL_TABLES}
         self._buffers = {kind: _KindBuffer(name, kind) for name, kind in CLASS_OF_EVENT.items()}
-        self._buffers_of: dict[str, list[_KindBuffer | _EntryBuffer]] = {table: [] for table in _ALL_TABLES}
+        self._buffers_of: dict[str, list[_KindBuffer]] = {table: [] for table in _ALL_TABLES}
         for kind, buffer in self._buffers.items():
             self._buffers_of[kind.TABLE].append(buffer)
-        self._entries = _EntryBuffer()
-        self._buffers_of[LogEntryFound.TABLE].append(self._entries)
         self._parts_written = dict.fromkeys(_ALL_TABLES, 0)
         for table in TABLES:
             (trace_dir / table).mkdir(parents=True, exist_ok=True)
         self._waiting = {table: _WaitingRows(trace_dir / table / ".waiting.tmp") for table in _ALL_TABLES}
+
+    @on(LogEntriesFound)
+    def _count_names(self, row: TraceRow, event: LogEntriesFound) -> None:
+        """Count the names as rows, because they take as much memory, and a final log has nothing else between them."""
+        self._rows_waiting += len(event.records)
 
     @on(TraceEvent)
     def _take(self, row: TraceRow, event: TraceEvent) -> None:
@@ -385,32 +307,20 @@ class TraceWriter(Listener):
         if self._rows_waiting >= self._rows_per_chunk:
             self._take_chunks()
 
-    @on(LogEntriesFound)
-    def _take_entries(self, row: TraceRow, event: LogEntriesFound) -> None:
-        """A chunk ends within them where it would if they came one by one."""
-        first, seen = 0, None if self._observed_by is None else self._observed_by()
-        while first < event.count:
-            count = min(event.count - first, self._rows_per_chunk - self._rows_waiting)
-            self._entries.values.append(_Stretch(row, event, first, count, seen))
-            first += count
-            self._rows_waiting += count
-            if self._rows_waiting >= self._rows_per_chunk:
-                self._take_chunks()
-
     def close(self) -> None:
-        """Write what is left; every table that is not optional then has a part, empty if nothing happened."""
+        """Write the remaining events. Every table that is not optional then has a part, which may be empty."""
         self.write_parts()
         for table in TABLES:
             if not self._parts_written[table]:
                 self._write_part(table)
 
     def write_parts(self) -> None:
-        """Write what waits, however little it is, for readers of a live run."""
+        """Write all waiting events, so that readers of a live run get them."""
         for _ in self.parts_one_by_one():
             pass
 
     def parts_one_by_one(self) -> Iterator[None]:
-        """`write_parts`, with a pause after each, in which other work can be done."""
+        """Do the work of `write_parts` with a pause after each part, so that other work can run."""
         self._take_chunks()
         for table in _ALL_TABLES:
             if self._waiting[table].rows:
@@ -418,7 +328,7 @@ class TraceWriter(Listener):
                 yield
 
     def leave(self) -> None:
-        """Keep the parts that are written, and nothing else: an interrupted step may have left half an event."""
+        """Drop all events that are not in a part, because an interrupted step may have left half an event."""
         for buffer in chain.from_iterable(self._buffers_of.values()):
             buffer.values.clear()
         for waiting in self._waiting.values():
@@ -427,9 +337,9 @@ class TraceWriter(Listener):
             if not self._parts_written[table]:
                 self._write_part(table)
 
-    def sha256(self) -> str:
-        """Of the whole trace, once it is closed."""
-        return trace_sha256(self.trace_dir)
+    def digests(self) -> tuple[str, str]:
+        """Return both digests of the closed trace, as `digests_of` does."""
+        return digests_of(self.trace_dir)
 
     def __enter__(self) -> Self:
         return self
@@ -443,7 +353,7 @@ class TraceWriter(Listener):
             waiting.discard()
 
     def _take_chunks(self) -> None:
-        """Turn what waits into Arrow columns; a chunk of any table covers the same stretch of the run."""
+        """Convert waiting events to Arrow columns. The chunks of all tables cover the same part of the run."""
         for table in _ALL_TABLES:
             filled = [buffer for buffer in self._buffers_of[table] if buffer.values]
             if filled:
@@ -459,7 +369,7 @@ class TraceWriter(Listener):
 
     def _write_part(self, table: str) -> None:
         final = self.trace_dir / table / f"part-{self._parts_written[table]:05d}.parquet"
-        # Spark and our own readers ignore names that begin with a dot.
+        # Spark and Highwater's own readers ignore names that begin with a dot.
         temporary = final.with_name(f".{final.name}.tmp")
         final.parent.mkdir(exist_ok=True)
         rows = pa.concat_tables([_no_rows(self._schemas[table]), *self._waiting[table].take()])
@@ -472,7 +382,7 @@ class TraceWriter(Listener):
             raise
         self._parts_written[table] += 1
         del rows
-        # Writing a part takes as much memory again as its columns: back to the system with it.
+        # Writing a part takes as much memory as its columns. Return this memory to the system.
         pa.default_memory_pool().release_unused()
 
 
@@ -480,18 +390,18 @@ class TraceWriter(Listener):
 
 
 def part_files(trace_dir: Path) -> list[Path]:
-    """All parts of a trace in a fixed order. Raises TraceError when a table has none."""
+    """Return all parts of a trace in a fixed order. Raises TraceError if a table has none."""
     found: list[Path] = []
     for table in _ALL_TABLES:
         parts = sorted((trace_dir / table).glob("part-*.parquet"))
         if not parts and table in TABLES:
-            raise TraceError(f"{trace_dir}: table {table!r} has no part: this is not a whole trace")
+            raise TraceError(f"{trace_dir} is incomplete: the table {table!r} has no file")
         found.extend(parts)
     return found
 
 
 def complete(trace_dir: Path) -> None:
-    """Give each table of which a killed process has written nothing a part without rows. raises: OSError"""
+    """Write an empty part for each table of which a killed process has written none. Raises OSError."""
     writer = TraceWriter(trace_dir)
     for table in TABLES:
         if not any((trace_dir / table).glob("part-*.parquet")):
@@ -499,7 +409,7 @@ def complete(trace_dir: Path) -> None:
 
 
 def trace_sha256(trace_dir: Path) -> str:
-    """One hash over every part's name and bytes, in a fixed order, as 64 hex digits."""
+    """Return the hash of the names and bytes of all parts in a fixed order, as 64 hex digits."""
     digest = hashlib.sha256()
     for path in part_files(trace_dir):
         data = path.read_bytes()
@@ -508,8 +418,38 @@ def trace_sha256(trace_dir: Path) -> str:
     return digest.hexdigest()
 
 
+WORDS = frozenset({"reason", "message", "effect", "finding", "last_words"})
+"""The columns with texts for people. The digest of the data leaves them out, so that rewording does not change it."""
+
+
+def digests_of(trace_dir: Path) -> tuple[str, str]:
+    """Return the digest of all bytes of a complete trace, and that of its data. Raises TraceError or OSError."""
+    return trace_sha256(trace_dir), data_sha256(trace_dir)
+
+
+def data_sha256(trace_dir: Path) -> str:
+    """Return the hash of all columns except WORDS, from the bytes that Parquet stores together for each column."""
+    digest = hashlib.sha256()
+    for path in part_files(trace_dir):
+        stored = pq.read_metadata(path)
+        digest.update(f"{path.relative_to(trace_dir).as_posix()}\0{stored.num_rows}\0".encode())
+        with path.open("rb") as file:
+            for group, i in product(range(stored.num_row_groups), range(stored.num_columns)):
+                found = stored.row_group(group).column(i)
+                name = found.path_in_schema
+                if name.partition(".")[0] not in WORDS:
+                    file.seek(found.dictionary_page_offset if found.has_dictionary_page else found.data_page_offset)
+                    digest.update(f"{name}\0{found.total_compressed_size}\0".encode())
+                    digest.update(file.read(found.total_compressed_size))
+    return digest.hexdigest()
+
+
 def read_rows(trace_dir: Path) -> Iterator[TraceRow]:
-    """The events of a run as they were emitted, in seq order. Raises TraceError."""
+    """Yield the events of a run in the order of their sequence numbers.
+
+    Raises:
+        TraceError: a table has no part, or a part is damaged.
+    """
     parts = part_files(trace_dir)
     by_table = [[path for path in parts if path.parent.name == table] for table in _ALL_TABLES]
     return heapq.merge(*map(_rows_of_table, by_table), key=attrgetter("seq"))
@@ -522,37 +462,26 @@ def _rows_of_table(parts: list[Path]) -> Iterator[TraceRow]:
 
 def _rows_of_part(path: Path) -> Iterator[TraceRow]:
     columns = _read_part(path).to_pydict()
-    # A class that makes the sentence makes it anew.
+    # The classes of events create their sentences again.
     fields = {name: [one for one in columns_of_event(cls) if one is not REASON] for name, cls in CLASS_OF_EVENT.items()}
     for i, name in enumerate(columns["event"]):
         if name not in CLASS_OF_EVENT:
             raise TraceError(f"{path}: unknown event {name!r}")
         try:
-            event = CLASS_OF_EVENT[name](**{one.name: _value(one, columns[one.name][i]) for one in fields[name]})
+            event = CLASS_OF_EVENT[name](**{one.name: value_of(one, columns[one.name][i]) for one in fields[name]})
         except ValueError as unknown:
-            raise TraceError(f"{path}: event {name!r} has a cause that there is not: {unknown}") from None
+            raise TraceError(f"{path}: event {name!r} has an unknown cause: {unknown}") from None
         yield TraceRow(columns["seq"][i], columns["at_us"][i], tuple(columns["causes"][i]), event)
 
 
-def _value(column: Column, written: Any) -> Any:
-    """raises: ValueError for a word that is no cause"""
-    value = _frozen(written)
-    if column.causes is None or value is None:
-        return value
-    return tuple(map(column.causes, value)) if isinstance(value, tuple) else column.causes(value)
-
-
-def _frozen(value: Any) -> Any:
-    """Words become printable, as those of a run are: a terminal would obey control characters from a foreign file."""
-    if isinstance(value, str):
-        return spelt_out(value)
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
 def check_trace(trace_dir: Path, sha256: object) -> None:
-    """Whether every part begins and ends as one, and they are what a run wrote. Raises TraceError.
+    """Check that every part is complete and belongs to the run.
 
-    sha256: the digest of the trace, as in the run's summary
+    Args:
+        sha256: digest of the trace in the run's summary.
+
+    Raises:
+        TraceError: a part is damaged, or the trace is that of another run.
     """
     for path in part_files(trace_dir):
         _open_part(path)
@@ -560,16 +489,18 @@ def check_trace(trace_dir: Path, sha256: object) -> None:
         is_own = trace_sha256(trace_dir) == sha256
     except OSError as error:
         raise TraceError(str(error)) from error
-    # Values that were changed within a page may well decode, and mean something else.
+    # A page with changed bytes may still decode, to other values.
     if not is_own:
-        raise TraceError(f"{trace_dir}: its files are not those of this run: summary.json has another `trace_sha256`")
+        raise TraceError(
+            f"the files in {trace_dir} were changed after the run: their hash is not the `trace_sha256` in summary.json"
+        )
 
 
 def _read_part(path: Path) -> pa.Table:
     try:
         return _open_part(path).read()
     except (pa.ArrowException, OSError) as error:
-        raise TraceError(f"{path}: damaged ({_first_line(error)})") from error
+        raise TraceError(f"{path} is damaged ({_first_line(error)})") from error
 
 
 def _first_line(error: Exception) -> str:
@@ -581,10 +512,12 @@ def _open_part(path: Path) -> pq.ParquetFile:
         file = pq.ParquetFile(path)
         schema = file.schema_arrow
     except (pa.ArrowException, OSError) as error:
-        raise TraceError(f"{path}: not a Parquet file, or cut short ({_first_line(error)})") from error
+        raise TraceError(f"{path} is not a complete Parquet file ({_first_line(error)})") from error
     version = (schema.metadata or {}).get(_VERSION_KEY, b"none").decode(errors="replace")
     if version != str(SCHEMA_VERSION):
-        raise TraceError(f"{path}: trace schema {version}, this version of Highwater reads {SCHEMA_VERSION}")
+        raise TraceError(
+            f"{path} has trace schema {version}, but this version of Highwater reads only {SCHEMA_VERSION}"
+        )
     if not schema.equals(arrow_schema(path.parent.name, observed=OBSERVED_BY.name in schema.names)):
-        raise TraceError(f"{path}: its columns are not those of the table {path.parent.name!r}")
+        raise TraceError(f"{path} does not have the columns of the table {path.parent.name!r}")
     return file

@@ -1,17 +1,17 @@
-"""The committed log of every partition, as an observer who sees everything knows it.
+"""The committed log of every partition, as an observer with full knowledge sees it.
 
-A record is committed once some leader has legally moved its high watermark past it; `end` is what
-replica/RULES.md calls trueHW. For each replica `matched` says how far its log equals the committed one.
+A record is committed once some leader has legally moved its high watermark past it. `end` is called trueHW in
+replica/RULES.md. For each replica, `matched` is the offset up to which its log equals the committed log.
 
-The committed log is only ever shortened ("re-based") in two ways, both of which Kafka permits by configuration:
+The committed log is shortened ("re-based") only in two cases, both of which Kafka permits by configuration:
 
-* an unclean election: from then on the chosen broker's log is the truth, and what a leader of an older epoch still
-  commits does not count;
-* a broker whose disk lost bytes (DataLost: power_off, tear, wipe) leads before it has caught up with the committed log;
-  without ELR the controller cannot know better (KIP-966). Until it has caught up, such a replica is `excused`; the
-  excuse also ends when the broker registers anew and is in no ISR: from then on it must catch up before it may join.
-  With ELR that is so however it went down, unless in order: only damage after an orderly stop goes unseen. A member of
-  the ELR is excused as well from what its leader has committed by an earlier min.insync.replicas (invariants/log.py).
+* An unclean election: the log of the chosen broker is then decisive, and leaders of older epochs commit nothing more.
+* A broker whose disk lost bytes (DataLost: power_off, tear, wipe) leads before it has caught up with the committed log.
+  Without ELR the controller cannot know better (KIP-966). Until it has caught up, such a replica is `excused`. The
+  excuse also ends when the broker registers again and is in no ISR: from then on it must catch up before it may join.
+  With ELR this is so after any disorderly stop; only damage after an orderly stop is unknown to the controller. A
+  member of the ELR is also excused from what its leader has committed by an earlier min.insync.replicas
+  (invariants/log.py).
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ from scenarios.observe.view import ClusterView, PartitionView
 
 
 class CommittedLog:
-    """One partition's committed log.
+    """The committed log of one partition.
 
-    end: trueHW      peak: the highest `end` ever      leader_peaks: the highest HW each broker has had as a leader
-    rebased_epoch: leader epoch of the last re-basing, -1 for none; leaders of older epochs no longer commit
-    corrupted: first offset that each broker's disk has damaged unnoticed
-    damaged_in: leader epoch in which each broker's disk last lost bytes
-    start: records below were deleted on purpose, so no replica has to hold them
-    shortfall: how many records the latest leader lacked without an excuse (0: complete)
+    Attributes:
+        end: offset up to which records are committed (trueHW).
+        peak: the highest `end` ever.
+        leader_peaks, follower_peaks: the highest HW that each broker has had as a leader, and as a follower.
+        rebased_epoch: leader epoch of the last re-basing, -1 for none; leaders of older epochs no longer commit.
+        corrupted: first offset at which each broker's disk has damaged the log unnoticed.
+        damaged_in: leader epoch in which each broker's disk last lost bytes, or the broker last deleted its log.
+        start: offset below which records were deleted on purpose, so that no replica needs them.
+        shortfall: number of records that the latest leader lacked without an excuse; 0 if it had all.
     """
 
     __slots__ = (
@@ -47,6 +50,7 @@ class CommittedLog:
         "damaged_in",
         "end",
         "excused",
+        "follower_peaks",
         "leader_peaks",
         "matched",
         "peak",
@@ -66,19 +70,20 @@ class CommittedLog:
         self.corrupted: dict[str, int] = {}
         self.damaged_in: dict[str, int] = {}
         self.leader_peaks: dict[str, int] = {}
+        self.follower_peaks: dict[str, int] = {}
         self.unclean_epochs: dict[int, None] = {}
         self.rebased_epoch = -1
         self.shortfall = 0
 
     def awaits_rebasing(self, leader_epoch: int) -> bool:
-        """Whether an unclean election up to this epoch was the last word, and no broker has begun to lead since."""
+        """Return True if an unclean election was decided up to this epoch and no broker has begun to lead since."""
         return any(self.rebased_epoch < unclean <= leader_epoch for unclean in self.unclean_epochs)
 
     def at(self, offset: int) -> MirroredBatch | None:
         return None if offset >= self.end else self._batches.at(offset)
 
     def extend(self, log: ReplicaLog, end: int) -> None:
-        """The records of `log` from here to `end` are committed."""
+        """Commit the records of `log` up to the offset `end`."""
         for place in log.places_between(self.end, end):
             if log.columns.bases[place] >= self.end:
                 self._batches.append(place)
@@ -86,7 +91,7 @@ class CommittedLog:
         self.peak = max(self.peak, end)
 
     def rebase(self, end: int, epoch: int) -> None:
-        """The committed log ends at `end` now; older leader epochs commit nothing from now on."""
+        """Shorten the committed log to `end`; older leader epochs commit nothing from now on."""
         self._batches.cut_to(end)
         self.end = min(self.end, end)
         self.rebased_epoch = epoch
@@ -94,9 +99,11 @@ class CommittedLog:
             self.matched[node] = min(matched, self.end)
 
     def match(self, node: str, places: Iterable[int], are_gone: Callable[[int, int], bool]) -> None:
-        """Compare further batches of a replica, in offset order, from where it matched so far.
+        """Compare further batches of a replica with the committed log, in offset order, and advance its matched offset.
 
-        are_gone: whether compaction has taken all batches of a range of offsets
+        Args:
+            places: indexes of the batches.
+            are_gone: returns True if compaction has removed all batches of a range of offsets.
         """
         columns = self._batches.columns
         matched = self.matched.get(node, 0)
@@ -119,8 +126,11 @@ class CommittedLog:
 
 
 def same_batch(one: MirroredBatch, other: MirroredBatch) -> bool:
-    """The same append of one leader. A batch that was sent again after a failover has the CRC of its first copy, which
-    a former leader may hold at the same offset in an older epoch: that copy is not the committed one."""
+    """Return True if two batches come from the same append by one leader.
+
+    A batch that is sent again after a failover has the CRC of its first copy. A former leader may have that copy at the
+    same offset in an older epoch, but it is not the committed one.
+    """
     return one.crc == other.crc and one.leader_epoch == other.leader_epoch and one.base_offset == other.base_offset
 
 
@@ -129,7 +139,7 @@ def _nothing_is_gone(low: int, high: int) -> bool:
 
 
 class Truth(Listener):
-    """Keeps the CommittedLog of every partition; it takes an event before the invariants do."""
+    """Listener that keeps the CommittedLog of every partition. It must be called before the invariants."""
 
     def __init__(self, view: ClusterView, mirror: LogMirror, rules: Rules) -> None:
         self.view = view
@@ -157,7 +167,7 @@ class Truth(Listener):
         committed = self.of(event.topic, event.partition)
         matched = committed.matched.get(event.node, 0)
         if event.base_offset < committed.end and (
-            # DeleteRecords may have left a part of a batch: a new follower begins there and is sent the whole batch.
+            # DeleteRecords may have left a part of a batch. A new follower begins there and gets the whole batch.
             event.base_offset <= matched <= event.last_offset
             or (
                 matched < event.base_offset and self._are_gone(event.topic, event.partition)(matched, event.base_offset)
@@ -172,23 +182,24 @@ class Truth(Listener):
         matched = committed.matched.get(event.node, 0)
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         if matched < log.start <= committed.start:
-            matched = log.start  # It begins where the leader's log does.
+            matched = log.start  # The follower's log begins where the leader's does.
         committed.matched[event.node] = matched = min(matched, event.log_end_offset)
         if matched >= committed.end:
-            committed.excused.pop(event.node, None)  # what its disk lost was not committed
+            committed.excused.pop(event.node, None)  # The lost records were not committed.
         if matched < committed.start <= event.log_end_offset:
-            self._pass_start(event.topic, event.partition)  # It has reached the start by now.
+            self._pass_start(event.topic, event.partition)  # The log now reaches the start.
 
     @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
-        """The content of a disk is known again, and may match records that were committed while its machine was off."""
+        """Compare a log whose content is known again, as it may match records committed while its machine was off."""
         committed = self.of(event.topic, event.partition)
-        # Its leader may count on the lost records: the high watermark can still rise over them while it is in the ISR.
+        # The leader does not know of the loss, so the high watermark can pass the lost records while the broker is
+        # in the ISR.
         lost_records = event.node in committed.excused and bool(self.mirror.dropped)
         self._end_stated(row, event)
         if event.log_end_offset <= committed.corrupted.get(event.node, -1):
             del committed.corrupted[event.node]
-            committed.excused[event.node] = None  # recovery cut at the batch that the disk had damaged
+            committed.excused[event.node] = None  # Recovery truncated the log at the batch that the disk had damaged.
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         places = log.places_between(committed.matched[event.node], log.end)
         committed.match(event.node, places, self._are_gone(event.topic, event.partition))
@@ -202,7 +213,7 @@ class Truth(Listener):
         committed.shortfall = 0
         self._served_below(committed, event.node, event.high_watermark)
         if partition is not None and event.leader_epoch < partition.leader_epoch:
-            return  # stale before it began
+            return  # The leader was deposed before it began to lead.
         matched = committed.matched[event.node]
         unclean = committed.awaits_rebasing(event.leader_epoch)
         if matched < committed.end:
@@ -222,14 +233,15 @@ class Truth(Listener):
 
     @on(trace.RecordsExpired)
     def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
-        """Of any replica: it may lead later, and others begin where it does."""
+        """Handle expired records of any replica. The replica may lead later, and others then begin at its start."""
         committed = self.of(event.topic, event.partition)
         committed.start = max(committed.start, event.log_start_offset)
         self._pass_start(event.topic, event.partition)
 
     def _pass_start(self, topic: str, number: int) -> None:
-        """Nothing is asked of what lies below the start: a replica may have other records there, for its leader dropped
-        its own before they could be compared. It drops them when it hears of the start.
+        """Skip records below the start of the committed log, where replicas may differ.
+
+        The leader may have removed these records before they could be compared.
         """
         committed = self.of(topic, number)
         for node, log in self.mirror.logs.get((topic, number), {}).items():  # type: ignore[call-overload]
@@ -268,9 +280,16 @@ class Truth(Listener):
 
     @staticmethod
     def _served_below(committed: CommittedLog, node: str, high_watermark: int) -> None:
-        """A leader serves the records below the high watermark it begins with, and all records that it commits."""
+        """Record that a leader serves the records below its first high watermark, and all that it commits later."""
         if high_watermark > committed.leader_peaks.get(node, 0):
             committed.leader_peaks[node] = high_watermark
+
+    @on(trace.FollowingBegan, trace.HighWatermarkLearned)
+    def _served_by_follower(self, row: TraceRow, event: trace.FollowingBegan | trace.HighWatermarkLearned) -> None:
+        """Record that a follower serves the records below its high watermark (KIP-392)."""
+        peaks = self.of(event.topic, event.partition).follower_peaks
+        if event.high_watermark > peaks.get(event.node, 0):
+            peaks[event.node] = event.high_watermark
 
     @on(trace.DataLost)
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
@@ -280,8 +299,10 @@ class Truth(Listener):
 
     @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
-        """It may be a replica again, and be elected, before it has a log."""
-        self.of(event.topic, event.partition).matched.pop(event.node, None)
+        """Forget the log of a replica, which may be assigned and elected again before it has a new log."""
+        committed, partition = self.of(event.topic, event.partition), self.partition(event.topic, event.partition)
+        committed.matched.pop(event.node, None)
+        committed.damaged_in[event.node] = -1 if partition is None else partition.leader_epoch
 
     @on(trace.BatchCorrupted)
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:

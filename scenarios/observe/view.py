@@ -1,7 +1,7 @@
-"""The cluster at this instant according to the trace: leaders, ISRs, logs, brokers, clients.
+"""The current state of the cluster according to the trace: leaders, ISRs, logs, brokers, clients.
 
-`ClusterView` is a listener of `replica.trace.TraceLog`; nothing here asks a broker. Selectors, `when` conditions,
-`check` steps and expectations read it. Put it first among the listeners: the others then see the state after the event.
+`ClusterView` is a listener of `replica.trace.TraceLog` and never asks a broker. Selectors, `when` conditions, `check`
+steps and expectations read its state. It must be called first, so that other listeners see the state after the event.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from replica.causes import DataLossCause
 from replica.ids import OFFSETS_TOPIC, TopicPartition, partition_of
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent, TraceRow
@@ -21,11 +22,13 @@ NEVER_US = 1 << 60
 
 @dataclass(slots=True)
 class ReplicaView:
-    """One replica as its own broker states it; of a stopped broker, as it was last known.
+    """One replica as its own broker reports it; for a stopped broker, the last known state.
 
-    role: leader or follower, None while the broker is down or does not know yet
-    leader_epoch: the epoch in which it leads or follows, -1 before the first
-    open: the log has been stated since the broker last started (LogRecovered, FollowingBegan, LeadershipBegan)
+    Attributes:
+        role: leader or follower; None while the broker is down or has not become either yet.
+        leader_epoch: epoch in which the replica leads or follows, -1 before the first.
+        open: True if the log has been reported since the broker last started (LogRecovered, FollowingBegan,
+            LeadershipBegan).
     """
 
     node: str
@@ -39,14 +42,16 @@ class ReplicaView:
 
 @dataclass(slots=True)
 class PartitionView:
-    """One partition as the controller sees it, and its replicas as they see themselves. leader None: offline.
+    """One partition as the controller sees it, and its replicas as they see themselves.
 
-    assigned_before, assigned_since: the replicas before they last changed, and the partition epoch of that change
-    elr: eligible leader replicas; without ELR it is empty, or from the time before
-    strays: members of the ELR that have been no replica since they came to it; their logs may be gone
-    configured_min_isr: min.insync.replicas of the topic
-    min_isr: the same, but at most the number of replicas where leaders go by that (Partition.effectiveMinIsr)
-    min_isr_before, min_isr_changed_us: what it was before an operator changed the setting, and when
+    Attributes:
+        leader: None while the partition is offline.
+        assigned_before, assigned_since: the former replicas, and the partition epoch in which they changed.
+        elr: eligible leader replicas; without ELR it is empty, or outdated.
+        strays: members of the ELR that have not been replicas all the time, so that their logs may be gone.
+        configured_min_isr: min.insync.replicas of the topic.
+        min_isr: that value, limited to the number of replicas if leaders do so (Partition.effectiveMinIsr).
+        min_isr_before, min_isr_changed_us: the former `min_isr`, and when an operator changed it.
     """
 
     topic_partition: TopicPartition
@@ -66,8 +71,15 @@ class PartitionView:
     replicas: dict[str, ReplicaView] = field(default_factory=dict)
 
     @property
+    def acting_leader(self) -> str | None:
+        """Return the controller's leader, unless it has had a role and has none now, as after a restart."""
+        known = self.replicas.get(self.leader) if self.leader else None
+        is_idle = known is not None and known.role is None and known.leader_epoch >= 0
+        return None if is_idle else self.leader
+
+    @property
     def eligible(self) -> tuple[str, ...]:
-        """Those of the ELR that hold all committed records."""
+        """Return the members of the ELR that have all committed records."""
         return tuple(node for node in self.elr if node in self.assigned and node not in self.strays)
 
     def replica(self, node: str) -> ReplicaView:
@@ -79,13 +91,16 @@ class PartitionView:
 
 @dataclass(slots=True)
 class NodeView:
-    """A broker, controller or client process. Of brokers only, as the controller sees them: fenced, broker_epoch.
+    """A broker, controller or client process.
 
-    in_disorder: it went down in disorder, or its disk was replaced, since the life began that registered last
-    came_in_disorder: it had, when that life began
-    starts: seq of the starts of a broker from that life's on, and whether it had gone down in disorder before
-    unregistered: an operator had the controller forget it, and it has not registered since
-    registered_again: its last registration repeats that of the same life, as a copy that arrives late does
+    Attributes:
+        fenced, broker_epoch: state of a broker according to the controller.
+        in_disorder: True if, since its registered incarnation started, the broker stopped without a controlled shutdown
+            or its disk was replaced.
+        came_in_disorder: value of `in_disorder` when the registered incarnation started.
+        starts: seq of each start since the registered incarnation started, and `in_disorder` at that time.
+        unregistered: True if an operator has unregistered the broker, and it has not registered since.
+        registered_again: True if its last registration repeats an earlier one, as a delayed copy does.
     """
 
     name: str
@@ -101,10 +116,12 @@ class NodeView:
 
 
 class ClusterView(Listener):
-    """The state of the run by its events; satisfies `selectors.ClusterSight`.
+    """The state of the run according to its events. It implements `selectors.ClusterSight`.
 
-    deleted_topics: those that were deleted at some time, whether they were made again or not
-    version: rises with every event that can change what a condition sees, so that `when` steps look only then
+    Attributes:
+        deleted_topics: names of deleted topics, including those that were created again.
+        version: number that rises with every event that can change a condition, so that `when` steps are evaluated only
+            then.
     """
 
     def __init__(
@@ -152,17 +169,28 @@ class ClusterView(Listener):
 
     @property
     def controller(self) -> str:
-        """The latest active controller; before the first election, the first one that the scenario names."""
+        """Return the latest active controller; before the first election, the scenario's first controller."""
         return self._controller or self.controllers[0]
+
+    @property
+    def has_controllers(self) -> bool:
+        """Return True if controllers are processes of their own (KRaft), False if a broker is the controller."""
+        return self._registration_fences
 
     def leader(self, partition: TopicPartition) -> str | None:
         known = self.partitions.get(partition)
         return known.leader if known else None
 
-    def coordinator(self, group_id: str) -> str | None:
-        """Of a consumer group: the leader of the partition that stores it; None while there is none."""
-        partitions = sum(name.topic == OFFSETS_TOPIC for name in self.partitions)
-        return self.leader(TopicPartition(OFFSETS_TOPIC, partition_of(group_id, partitions))) if partitions else None
+    def coordinator(self, key: str, topic: str = OFFSETS_TOPIC) -> str | None:
+        """Return the coordinator of a group or transactional.id, None if there is none.
+
+        The coordinator is the leader of the partition that stores the state of `key`.
+
+        Args:
+            topic: topic of the coordinators, that of transactions for a transactional.id.
+        """
+        partitions = sum(name.topic == topic for name in self.partitions)
+        return self.leader(TopicPartition(topic, partition_of(key, partitions))) if partitions else None
 
     def isr(self, partition: TopicPartition) -> tuple[str, ...]:
         known = self.partitions.get(partition)
@@ -183,7 +211,7 @@ class ClusterView(Listener):
         return known.replicas.get(node) if known else None
 
     def leading_replica(self, partition: TopicPartition) -> ReplicaView | None:
-        """The controller's leader, if its broker runs and knows that it leads."""
+        """Return the replica of the partition's leader, or None if its broker is down or does not yet lead."""
         known = self.partitions.get(partition)
         if known is None or known.leader is None or not self.running(known.leader):
             return None
@@ -211,7 +239,7 @@ class ClusterView(Listener):
         return known  # type: ignore[no-any-return]
 
     def _replica(self, event: Any) -> ReplicaView:
-        """Of a topic that is deleted its brokers say more until they hear of it: that brings no partition back."""
+        """Return the replica of an event. A replica of a deleted topic that a broker still reports is not added."""
         partition = self.partitions.get((event.topic, event.partition))  # type: ignore[call-overload]  # as above
         if partition is None:
             if event.topic in self.deleted_topics:
@@ -246,10 +274,10 @@ class ClusterView(Listener):
         node.unregistered = False
         node.registered_again = node.broker_epoch == event.broker_epoch
         if node.registered_again:
-            return  # it stays as fenced as it is: ClusterControlManager.registerBroker amends what it has
+            return  # The broker stays fenced or unfenced: ClusterControlManager.registerBroker amends the registration.
         node.broker_epoch = event.broker_epoch
         node.fenced |= self._registration_fences
-        # It may arrive when its life is over, even when the next one has begun: how it ended counts for that one's.
+        # The event may come when that incarnation has ended and the next has started. Its end then counts for the next.
         sent_seq = max(row.causes, default=row.seq)
         earlier = [start for start in node.starts[1:] if start[0] <= sent_seq]
         del node.starts[: len(earlier)]
@@ -271,8 +299,10 @@ class ClusterView(Listener):
         self._node(event.broker or event.node).unregistered = True
 
     def _is_from_controller(self, node: str) -> bool:
-        """A controller of the ZooKeeper era that was paused finishes an event (KafkaController.onBrokerFailure) before
-        it learns that another one was elected: what it holds of the brokers by then no longer counts.
+        """Return False for a deposed controller of the ZooKeeper era.
+
+        A paused controller completes its event (KafkaController.onBrokerFailure) before it learns that another one was
+        elected. Its statements about brokers no longer count.
         """
         return self._registration_fences or self._controller in (None, node)
 
@@ -334,7 +364,7 @@ class ClusterView(Listener):
         self, row: TraceRow, event: trace.ReassignmentBegan | trace.ReassignmentCompleted | trace.ReassignmentCancelled
     ) -> None:
         partition = self._partition(event.topic, event.partition)
-        if event.partition_epoch != partition.assigned_since:  # It may begin and be complete at once.
+        if event.partition_epoch != partition.assigned_since:  # A reassignment may begin and end with the same event.
             partition.assigned_before, partition.assigned_since = partition.assigned, event.partition_epoch
         partition.assigned, partition.partition_epoch = event.replicas, event.partition_epoch
         gone = (node for node in partition.elr if node not in event.replicas and node not in partition.strays)
@@ -350,7 +380,7 @@ class ClusterView(Listener):
 
     @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
-        """Of a topic that was deleted nothing else is known; of one that was made again the replica begins anew."""
+        """Remove a replica that its broker has deleted, or empty it if it is still assigned."""
         partition = self.partitions.get(TopicPartition(event.topic, event.partition))
         if partition is not None and event.node in partition.assigned:
             partition.replicas[event.node] = ReplicaView(event.node)
@@ -398,6 +428,15 @@ class ClusterView(Listener):
         replica = self._replica(event)
         replica.log_start_offset, replica.open = event.log_start_offset, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
+
+    @on(trace.DataLost)
+    def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
+        """Shorten a replica to what is left. Its broker reports nothing before its next start."""
+        if event.cause is not DataLossCause.DISK_FAILED:
+            replica, end = self._replica(event), event.log_end_offset
+            replica.log_start_offset = min(replica.log_start_offset, end)
+            replica.log_end_offset = min(replica.log_end_offset, end)
+            replica.high_watermark = min(replica.high_watermark, end)
 
     @on(trace.LogDirFailed)
     def _log_dir_failed(self, row: TraceRow, event: trace.LogDirFailed) -> None:

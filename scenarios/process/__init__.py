@@ -1,5 +1,5 @@
-"""Highwater's Python processes and files: their imports, the number that play, the inputs of a run's bytes.
+"""Highwater's Python processes and files: imports, worker processes for runs, and temporary folders.
 
-May import: no other room of this package.
+May import: no sibling package.
 Open first: pool.py.
 """

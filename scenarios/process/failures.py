@@ -1,31 +1,32 @@
-"""The failures of runs and of the processes that play them, and what this process lacks when it fails."""
+"""Failures of runs and of the processes that play them, and the exhausted or damaged resource behind them."""
 
 from __future__ import annotations
 
 import errno
 import resource
+from traceback import walk_tb
 from typing import NamedTuple
 
 CAUSES_MAX = 20
 
 
 class ProcessDied(Exception):
-    """A process that played runs is gone, killed by others or by the kernel."""
+    """A process that played runs has died; for example, the kernel has killed it."""
 
 
 class Lack(NamedTuple):
-    """What ran out, with its limit, and what to do about it."""
+    """The exhausted resource with its limit, or the damaged file, and a remedy."""
 
     what: str
     fix: str
 
 
 def lack_behind(failure: BaseException | None) -> Lack | None:
-    """The memory or the descriptors whose lack made this fail; None: it failed for another reason.
+    """Return the exhausted memory or file descriptors, or the damaged bytecode, that caused a failure; else None.
 
-    A library that cannot be mapped into memory is an ImportError.
+    A library that cannot be mapped into memory raises an ImportError.
     """
-    for _ in range(CAUSES_MAX):  # What is raised in a nursery may be among its own causes.
+    for _ in range(CAUSES_MAX):  # An exception raised in a nursery may be among its own causes.
         if failure is None:
             break
         failure = first_leaf(failure)
@@ -45,12 +46,16 @@ def lack_behind(failure: BaseException | None) -> Lack | None:
             return Lack(
                 f"memory ran out{bound}", "free some, or give it more; fewer brokers, records or --jobs need less"
             )
+        for frame, _ in walk_tb(failure.__traceback__):
+            if frame.f_code.co_name == "_compile_bytecode":  # importlib reads a file that Python has compiled.
+                path = frame.f_locals["bytecode_path"]
+                return Lack(f"{path} is damaged: {failure}", "delete this file; Python makes it again")
         failure = failure.__cause__ or failure.__context__
     return None
 
 
 def first_leaf(failure: BaseException) -> BaseException:
-    """The first failure; the tasks of a nursery report together, and the others only follow from it."""
+    """Return the first failure of a group; in a nursery the others only follow from it."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     return failure

@@ -1,7 +1,7 @@
-"""Processes that are forks of one that has imported what they need: multiprocessing's fork server.
+"""Processes forked from multiprocessing's fork server, which has already imported the modules that they need.
 
-It and its forks import what this program imports (`own_python`), and write their standard error to a file of
-this process, which reads their last words there when they die without a report.
+The server and its forks import what this program imports (`own_python`), and write standard error to a file of this
+process, which reads their last line there if they die without a report.
 """
 
 from __future__ import annotations
@@ -22,17 +22,24 @@ LAST_WORDS_BYTES = 4096
 
 
 class Forks:
-    """There is one server for all of them in this process. modules: its imports, if it does not run yet"""
+    """A starter of forks of this process's only fork server.
+
+    Args:
+        modules: modules that the server imports, unless it is already running.
+    """
 
     def __init__(self, *modules: str) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(list(modules))
         with _written_to(_standard_error()):
             first = self.start("highwater", _nothing)
-        first.join()  # Everything is imported before the clock of a run begins.
+        first.join()  # Wait until the server has imported everything, before the clock of a run begins.
 
     def start(self, name: str, target: Callable[..., None], *arguments: object) -> Fork:
-        """Of a fork that cannot be made it is as if it had died at once, and had said why."""
+        """Start a fork.
+
+        If that fails, the returned object acts like a process that died immediately with the error as its last line.
+        """
         process = self._context.Process(target=target, args=arguments, name=name, daemon=True)
         fork = Fork(process, _standard_error())
         try:
@@ -44,14 +51,14 @@ class Forks:
 
 
 class Fork:
-    """As multiprocessing.Process, which is what it hands on to."""
+    """A forked process, with the interface of multiprocessing.Process."""
 
     def __init__(self, process: ForkServerProcess, said: BinaryIO) -> None:
         self._process = process
         self._said = said
         self._said_before = _size(said)
         self.not_made = ""
-        """why there is no process, "" where there is one"""
+        """The reason why the process could not be made; empty if it was made."""
 
     @property
     def pid(self) -> int | None:
@@ -69,7 +76,7 @@ class Fork:
         self._process.close()
 
     def last_words(self) -> str:
-        """The last line that it, or a fork beside it, wrote to standard error since it was started."""
+        """Return the last line that this fork, or another one, wrote to standard error since its start."""
         if self.not_made:
             return self.not_made
         size = _size(self._said)
@@ -84,8 +91,8 @@ def _nothing() -> None:
 
 @functools.cache
 def _standard_error() -> BinaryIO:
-    """Of the fork server, which outlives a run."""
-    return tempfile.TemporaryFile()  # open for as long as this process lives
+    """Return the file for the fork server's standard error, which outlives a run."""
+    return tempfile.TemporaryFile()  # The file stays open as long as this process.
 
 
 def _size(file: BinaryIO) -> int:
@@ -94,7 +101,7 @@ def _size(file: BinaryIO) -> int:
 
 @contextlib.contextmanager
 def _written_to(file: BinaryIO) -> Iterator[None]:
-    """Standard error of processes that are started within; multiprocessing offers no choice of it."""
+    """Redirect standard error of processes started in the block, for which multiprocessing has no option."""
     sys.stderr.flush()
     before = os.dup(2)
     os.dup2(file.fileno(), 2)

@@ -1,6 +1,6 @@
-"""The inputs of a run's bytes besides scenario and seed: our code and the libraries that write or decide.
+"""What determines the bytes of a run, besides scenario and seed: Highwater's code and the libraries that affect them.
 
-Two processes with the same identity give the same trace for the same scenario and seed.
+Two processes with the same identity produce the same trace for the same scenario and seed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ LIBRARIES = ("trio", "kio", "crc32c", "networkx", "pyyaml", "pyarrow")
 
 @lru_cache(maxsize=1)
 def identity() -> dict[str, str]:
-    """Name -> version, or digest, of everything that decides about a run; the same text wherever it is installed.
+    """Return the version or digest of everything that affects a run, by name, wherever it is installed.
 
-    raises: ModuleNotFoundError when a library is missing
+    Raises ModuleNotFoundError if a library is missing.
     """
     digest = hashlib.sha256()
     for package in PACKAGES:
@@ -32,7 +32,7 @@ def identity() -> dict[str, str]:
 
 
 def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    """Python files below `folder`, which may lie in a zip, in order of their names."""
+    """Yield the Python files below `folder`, which may be inside a zip file, sorted by name."""
     for entry in sorted(folder.iterdir(), key=lambda one: one.name):
         below = f"{name}/{entry.name}"
         if entry.is_dir() and entry.name != "__pycache__":

@@ -1,7 +1,7 @@
-"""Many runs on all cores, reported in the order of their requests.
+"""Plays many runs on all cores, and returns their results in the order of the jobs.
 
-Each process has its own pipe and nothing in common with the others, so that any of them can be killed at any
-moment. Processes that still play when no further result is wanted, as after Ctrl-C, are killed.
+Each process has its own pipe and shares nothing with the others, so that any of them can be killed at any time.
+Processes that still play when no further result is needed, such as after Ctrl-C, are killed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 def in_order(
     play: Callable[[Job], Result], work: Sequence[Job], processes: int, folder: str | None = None
 ) -> Generator[Result, None, None]:
-    """`play` of each job, in the order of `work`, however the processes take turns. With one process, or one job, in
-    this one.
+    """Yield the result of `play` for each job, in the order of `work`.
 
-    folder: what they write to the temporary directory goes there instead
+    A single job, or any job if there is to be one process, is played in this process. Closing the iterator ends the
+    processes immediately, and removes their temporary files.
 
-    Closing the iterator ends the processes at once, and removes what they have written to the temporary directory.
-    raises: any exception of `play`, and ProcessDied in the place of a job whose process died
+    Args:
+        folder: directory for their temporary files, None for the usual one.
+
+    Raises:
+        ProcessDied: for a job whose process died. Exceptions of `play` are raised as well.
     """
-    # Ctrl-C may come while a run removes its own temporary files: they go with the directory that they are in.
+    # A run may be removing its own temporary files when Ctrl-C comes; they are removed with their directory.
     with _scratch_folder(folder) as scratch, contextlib.ExitStack() as running:
         if processes == 1 or len(work) < 2:
             running.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
@@ -50,7 +53,7 @@ def in_order(
 
 @contextlib.contextmanager
 def _scratch_folder(folder: str | None) -> Iterator[str]:
-    """Gone afterwards: a Ctrl-C that comes while it is removed waits until it is."""
+    """Provide a folder that is removed afterwards; signals during its removal are delayed."""
     with contextlib.ExitStack() as scratch:
         own = scratch.enter_context(temporary_folder(folder))
         try:
@@ -62,8 +65,11 @@ def _scratch_folder(folder: str | None) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _stopping_waits() -> Iterator[None]:
-    """Signals that stop this process act after the block. Blocked, they would go to another thread and act at once."""
-    if threading.current_thread() is not threading.main_thread():  # Their handlers never interrupt it.
+    """Delay the signals that stop this process until the block ends.
+
+    If they were blocked instead, another thread would get them.
+    """
+    if threading.current_thread() is not threading.main_thread():  # Signal handlers never interrupt other threads.
         yield
         return
     came: list[int] = []
@@ -84,27 +90,28 @@ def _played(players: Sequence[_Player[Job]], work: Sequence[Job]) -> Iterator[An
     early: dict[int, Any] = {}
 
     def hand_out(pipe: Connection) -> None:
-        for place, job in todo:
+        for index, job in todo:
             try:
                 by_pipe[pipe].begin(job)
-                turns[pipe] = place
+                turns[pipe] = index
             except ProcessDied as died:
-                early[place] = _Raised(died)
+                early[index] = _Raised(died)
             return
 
     for player in players:
         hand_out(player.pipe)
-    for place in range(len(work)):
-        while place not in early:
+    for index in range(len(work)):
+        while index not in early:
             for pipe in wait(list(turns)):
                 assert isinstance(pipe, Connection)
                 played = turns.pop(pipe)
                 try:
                     early[played] = by_pipe[pipe].outcome()
                     hand_out(pipe)
-                except ProcessDied as died:  # The others play on to this place: the results before it are complete.
+                # Other processes continue up to this job, so that the results before it are complete.
+                except ProcessDied as died:
                     early[played] = _Raised(died)
-        outcome = early.pop(place)
+        outcome = early.pop(index)
         if isinstance(outcome, _Raised):
             if outcome.told:
                 outcome.error.add_note(outcome.told)
@@ -113,25 +120,25 @@ def _played(players: Sequence[_Player[Job]], work: Sequence[Job]) -> Iterator[An
 
 
 class _Raised(NamedTuple):
-    """told: the traceback from the process that played"""
+    """An exception of a job; `told` is the traceback in the process that played it."""
 
     error: BaseException
     told: str = ""
 
 
 class _Player(Generic[Job]):
-    """A process that plays one job after the other; killed when the block ends, for then nothing is wanted of it."""
+    """A process that runs jobs one after another. Leaving the `with` statement kills it, unfinished or not."""
 
     def __init__(self, play: Callable[[Job], Any], scratch: str) -> None:
-        self.pipe, theirs = multiprocessing.Pipe()
-        self._process = multiprocessing.Process(target=_serve, args=(play, theirs, scratch), daemon=True)
-        # Until it has put its own handlers in place, it must not act on a Ctrl-C as this process does.
+        self.pipe, child_pipe = multiprocessing.Pipe()
+        self._process = multiprocessing.Process(target=_serve, args=(play, child_pipe, scratch), daemon=True)
+        # Keep the new process from handling Ctrl-C as this process does, until it has installed its own handlers.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
         try:
             self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
+        child_pipe.close()
 
     def __enter__(self) -> _Player[Job]:
         return self
@@ -150,18 +157,18 @@ class _Player(Generic[Job]):
     def outcome(self) -> Any:
         try:
             return self.pipe.recv()
-        except (EOFError, OSError):  # It may have died within a result.
+        except (EOFError, OSError):  # The process may have died while it sent a result.
             raise self._died() from None
 
     def _died(self) -> ProcessDied:
         self._process.join()
         code = self._process.exitcode
         how = f"ended with exit code {code}" if code is None or code >= 0 else f"was killed by signal {-code}"
-        return ProcessDied(f"a process that played runs {how}")
+        return ProcessDied(f"a worker process for runs {how}")
 
 
 def _serve(play: Callable[[Any], Any], pipe: Connection, scratch: str) -> None:
-    """The other process: a result for each job, until the jobs end. Ctrl-C is for the process that sends them."""
+    """Play jobs in a worker process until there are no more. Only the parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
@@ -174,12 +181,12 @@ def _serve(play: Callable[[Any], Any], pipe: Connection, scratch: str) -> None:
 def _outcome(play: Callable[[Job], Any], job: Job) -> Any:
     try:
         return play(job)
-    except Exception as error:  # Raised a second time in the process that requested the run.
+    except Exception as error:  # It is raised again in the process that requested the run.
         return _Raised(_as_sent(error), traceback.format_exc())
 
 
 def _as_sent(error: Exception) -> Exception:
-    """Some exceptions cannot be rebuilt from their arguments."""
+    """Return the exception if it can be pickled, otherwise a RuntimeError with its text."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301
     except Exception:

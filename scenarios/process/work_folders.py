@@ -1,9 +1,9 @@
-"""Folders that are gone when their owner is: runs that are played until they are kept, and all else that is temporary.
+"""Folders that are removed with their owner: runs until they are kept, and other temporary folders.
 
-Making one removes those of killed owners first, which is what works for SIGKILL. A lock says whose owner lives:
-it ends with the owner, however that ends, and is seen from other containers, where a process id says nothing.
-What a killed live cluster has left has the scenario's lock file from the beginning: it is kept as a run without a
-verdict.
+Creating a folder first removes those of dead owners, since an owner cannot clean up after SIGKILL. A lock shows that an
+owner is alive: it ends with the owner in any case, and works across containers, where a process id means nothing. A
+live cluster writes the scenario's lock file at its start. So if the cluster was killed, its folder is kept as a run
+without a verdict.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from pathlib import Path
 
 PREFIX = ".run-"
 TEMPORARY = "highwater-temporary-"
-"""Of folders in a temporary directory, which others use, too."""
+"""Prefix of folders in a temporary directory, which other programs use, too."""
 LOCK_FILE = "scenario.lock.yaml"
 UNJUDGED = "-unjudged"
-"""At the end of the name of what is kept of a run that has no verdict."""
+"""End of the name of a kept run that has no verdict."""
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  Files get names there as in any temporary directory.
 _ROOM_BYTES = 1 << 30
 
 
 def folder_in_memory() -> str | None:
-    """Where many small runs one after the other make and remove their files without waiting for a disk: on some, 50 ms
-    for the directories of one run. A large run belongs on a disk, for a file system in memory may fill up.
+    """Return a directory in memory for many small runs, None to use the temporary directory.
 
-    returns: None where the temporary directory is to be used: it was chosen (TMPDIR), or there is no such room
+    Creating and removing the directories of one run takes 50 ms on some disks. Large runs belong on a disk, since a
+    file system in memory may fill up. The temporary directory is used if it was chosen (TMPDIR), or if there is little
+    memory.
     """
     if "TMPDIR" in os.environ or not os.access(_IN_MEMORY, os.W_OK | os.X_OK):
         return None
@@ -41,10 +42,9 @@ def folder_in_memory() -> str | None:
 
 @contextmanager
 def work_folder(runs_dir: Path | None) -> Iterator[Path]:
-    """Empty, below `runs_dir` or the system's temporary directory, and gone afterwards, unless it was renamed.
+    """Provide an empty folder below `runs_dir` or the temporary directory. Raises OSError.
 
-    Its owner holds a lock on it, which ends with the owner, however that ends: what former owners have left in
-    `runs_dir` is removed first. raises: OSError
+    It is removed afterwards unless it was renamed. Folders of dead owners in `runs_dir` are removed first.
     """
     if runs_dir is None:
         with temporary_folder() as temporary:
@@ -63,7 +63,7 @@ def work_folder(runs_dir: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder(within: str | None = None) -> Iterator[Path]:
-    """Empty, in the system's temporary directory, or `within` another one, and gone afterwards."""
+    """Provide an empty folder in the temporary directory, or in `within`. It is removed afterwards."""
     own, lock = _temporary(within)
     try:
         yield own
@@ -73,19 +73,20 @@ def temporary_folder(within: str | None = None) -> Iterator[Path]:
 
 
 def have_own_temporary_folder() -> str | None:
-    """From here on, what this process writes to the temporary directory goes to a folder that is gone when it ends.
+    """Use a new folder as this process's temporary directory, which is removed when the process ends.
 
-    returns: the setting before, for `tempfile.tempdir`
+    Return the previous value of `tempfile.tempdir`.
     """
     before = tempfile.tempdir
     own, _ = _temporary(None)
     tempfile.tempdir = str(own)
-    atexit.register(_leave, own)  # What is registered first is called last: a JVM that writes there has ended.
+    # Functions registered first are called last, so a JVM that writes there has already ended.
+    atexit.register(_leave, own)
     return before
 
 
 def _leave(own: Path) -> None:
-    """The JVM of a killed owner may have written for some seconds more, so what it left is looked for here again."""
+    """Remove the folder and, once more, those of dead owners, since a JVM may have written for some more seconds."""
     shutil.rmtree(own, ignore_errors=True)
     _remove_abandoned(own.parent, TEMPORARY)
 
@@ -97,12 +98,12 @@ def _temporary(within: str | None) -> tuple[Path, int]:
 
 
 def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
-    """And the descriptor that holds its lock."""
+    """Create and lock a folder, and return it with the descriptor that has the lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        with suppress(FileNotFoundError):  # Another start has removed it before it was locked.
+        with suppress(FileNotFoundError):  # Another process has removed it before it was locked.
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            with suppress(OSError):  # A file system without locks: there nothing is ever removed.
+            with suppress(OSError):  # On a file system without locks nothing is ever removed.
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if folder.exists():
                 return folder, lock
@@ -110,7 +111,10 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
 
 
 def keep_abandoned(runs_dir: Path) -> None:
-    """Name what killed live clusters have left, and remove what others have. Errors are left to the next start."""
+    """Keep the folders of killed live clusters as runs, and remove other folders of dead owners.
+
+    After an error, the next call tries again.
+    """
 
     def keep(folder: Path) -> None:
         if (folder / LOCK_FILE).is_file() and any(folder.glob("trace/*/*.parquet")):
@@ -127,7 +131,10 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 
 
 def _of_dead_owners(parent: Path, prefix: str, dispose: Callable[[Path], object]) -> None:
-    """Errors are left to the next start. Others may have put links or folders of theirs there."""
+    """Dispose of folders whose owner is dead. After an error, the next call tries again.
+
+    Links, and folders of other users, are skipped.
+    """
     for folder in sorted(parent.glob(f"{prefix}*")):
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -141,8 +148,9 @@ def _of_dead_owners(parent: Path, prefix: str, dispose: Callable[[Path], object]
 
 @contextmanager
 def next_run_dir(runs_dir: Path, name: str) -> Iterator[Path]:
-    """`runs/0007-name`: one more than the largest number there is. Until the end of the block no other process of this
-    machine is given a number there, so that runs which end together are all kept.
+    """Provide the next run folder, such as `runs/0007-name`, with one more than the largest number.
+
+    Until the block ends no other process of this machine gets a number there, so runs that end together are all kept.
     """
     folder = os.open(runs_dir, os.O_RDONLY)
     try:
@@ -161,15 +169,15 @@ def name_folder(work_dir: Path, run_dir: Path) -> None:
 
 # ---------------------------------------------------------------------------------------------------------- whole files
 #
-# Files that are there whole or not at all, whenever what writes them is stopped.
+# Files that are complete or do not exist, even if their writer is stopped at any time.
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replaces an earlier file, and makes its folder. raises: OSError"""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file in one step, creating its folder and replacing an earlier file. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -177,7 +185,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str) -> None:
-    """raises: FileExistsError, OSError"""
+    """Write a file that must not exist yet. Raises FileExistsError, OSError."""
     with path.open("x", encoding="utf-8") as file:
         try:
             file.write(text)

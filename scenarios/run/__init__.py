@@ -1,7 +1,7 @@
-"""One run: the cluster under test in either world, its timeline of faults, its workload, its run folder.
+"""One run of a scenario: the cluster under test in any mode, its timeline, its workload and its run folder.
 
 May import: scenarios.check, scenarios.check.invariants, scenarios.language,
-scenarios.language.values, scenarios.language.verbs, scenarios.language.write, scenarios.observe,
-scenarios.observe.columns, scenarios.process.
+scenarios.language.values, scenarios.language.verbs, scenarios.language.write, scenarios.metrics,
+scenarios.observe, scenarios.observe.columns, scenarios.process.
 Open first: runner.py.
 """

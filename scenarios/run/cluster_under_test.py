@@ -1,6 +1,6 @@
-"""One cluster in a world: machines with disks, the processes on them, and an operator's actions on them by name.
+"""The cluster of a run: machines with disks, their processes, and the actions of an operator on nodes by name.
 
-It is the same in virtual time and live: only `worlds` knows the world.
+The code is the same in simulated and live mode. Only worlds.py depends on the mode.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from cluster.network.links import Card
 from cluster.network.world import SETTLE_S, Fabric
 from cluster.node import Action
 from cluster.operated import ClientElsewhere, OperatedNode
+from replica.causes import DataLossCause
 from replica.ids import TopicPartition
 from replica.log.files.disk import Disk
 from replica.trace.events import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
@@ -34,6 +35,7 @@ from scenarios.run.worlds import link_latency
 
 if TYPE_CHECKING:
     from cluster.client.consumer.consumer import ConsumerCore
+    from cluster.client.consumer.share_consumer import ShareConsumerCore
     from cluster.client.producer.producer import ProducerCore
     from cluster.client.transform.transform import TransformCore
 
@@ -42,16 +44,18 @@ A = TypeVar("A")
 
 
 class NotPossibleNow(Exception):
-    """The scenario asked for something that cannot be done at that moment; the text says what."""
+    """Raised if a step of the scenario cannot be done at that moment. The text is the reason."""
 
 
 @dataclass(slots=True)
 class Machine:
-    """A host of the fabric with the parts that outlive its processes: disks, wall clock, and the count of its starts.
+    """A machine with the parts that outlive its processes: disks, wall clock, and the number of starts.
 
-    disks: one per log directory, by its name in log.dirs; a single one has none
-    stopping: its process was asked to shut down in order     starts_when_stopped: and to start again after that
-    core: of a client; those of brokers and controllers are with `ServerNodes`
+    Attributes:
+        disks: one per log directory, by its name in log.dirs. A single log directory has the name "".
+        core: core of a client. The cores of brokers and controllers are in ServerNodes.
+        stopping: True if the process was asked for an orderly shutdown.
+        starts_when_stopped: True if the process must start again after that shutdown.
     """
 
     host: Host
@@ -59,21 +63,23 @@ class Machine:
     log_dir: Path | None
     clock: WallClock
     disks: dict[str, Disk] = field(default_factory=dict)
-    core: ProducerCore | ConsumerCore | TransformCore | ClientElsewhere | None = None
+    core: ProducerCore | ConsumerCore | ShareConsumerCore | TransformCore | ClientElsewhere | None = None
     incarnations: int = 0
     stopping: bool = False
     starts_when_stopped: bool = False
 
     @property
     def takes_calls(self) -> bool:
-        """Its process runs, and was not asked to shut down."""
+        """Return True if the process runs and was not asked to shut down."""
         return self.host.running and not self.stopping
 
 
 class ClusterUnderTest:
-    """Builds the cluster of one scenario in `log_root` (a directory per broker) and runs processes on its machines.
+    """The cluster of a scenario, with the processes on its machines.
 
-    fabric: the world they are in, without any machine yet
+    Args:
+        log_root: directory for one subdirectory per broker.
+        fabric: the hosts, network and time of the run's mode; it has no host yet.
     """
 
     def __init__(self, scenario: Scenario, trace: TraceLog, view: ClusterView, log_root: Path, fabric: Fabric) -> None:
@@ -87,7 +93,7 @@ class ClusterUnderTest:
         self._nursery: trio.Nursery
         self._servers = (*scenario.cluster.controllers, *scenario.cluster.brokers)
         self.has_died_out = False
-        """No node is left, and the last one ended unasked: from now on only an operator can act."""
+        """True if no broker or controller is left, and the last one ended unasked, so only an operator can continue."""
         self._cores = Cores(scenario, fabric, trace)
         self.nodes = ServerNodes(scenario, self._cores)
         self.bootstrap = self._cores.bootstrap
@@ -142,10 +148,16 @@ class ClusterUnderTest:
         work: Callable[[], Awaitable[None]],
         finish: Callable[[], None],
     ) -> None:
-        """Start the cluster and drive virtual time: `begin` before the first event, `between` after each (true if
-        there is `work` to do before the next), `finish` after the last, while everything still stands.
+        """Start the cluster and drive time until the run ends.
 
-        raises: the exception of any of them or of any node's task, as itself and not in a group
+        An exception of a callback or node is raised as it is, and not in an exception group.
+
+        Args:
+            until_us: end of the run.
+            begin: called before the first event.
+            between: called after each event. If it returns True, `work` is called before the next event.
+            work: performs the steps of the timeline that are due.
+            finish: called after the last event, before the processes are closed.
         """
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
@@ -160,7 +172,7 @@ class ClusterUnderTest:
                 await self.fabric.stand_still()
                 for name, machine in self.machines.items():
                     if machine.host.running:
-                        self._state_untold(name)
+                        self._emit_unreported(name)
                 finish()
             except (Exception, KeyboardInterrupt) as error:
                 failure = error
@@ -169,16 +181,16 @@ class ClusterUnderTest:
         if failure is not None:
             raise failure
 
-    def _state_untold(self, name: str) -> None:
-        """A node's own process may have done things that it could no longer report."""
+    def _emit_unreported(self, name: str) -> None:
+        """Emit the events that a node's separate process could no longer report."""
         machine = self.machines[name]
         if not machine.host.reports_all:
-            from scenarios.observe.untold import state_untold
+            from scenarios.observe.unreported import emit_unreported
 
-            state_untold(self.trace, self.view, name, list(machine.disks.values()))
+            emit_unreported(self.trace, self.view, name, list(machine.disks.values()))
 
     def _stop_everything(self) -> None:
-        """The run is over: close what the processes hold open; nothing more is written to their disks."""
+        """Close all open files of the processes at the end of the run. They write nothing more to their disks."""
         for name in self._servers:
             if self.running(name):
                 self._close_files(name)
@@ -190,19 +202,23 @@ class ClusterUnderTest:
         return self.machines[name].host.running
 
     def must_run(self, names: Iterable[str]) -> None:
-        """raises: NotPossibleNow"""
+        """Raise NotPossibleNow if any of these nodes does not run."""
         for name in names:
             if not self.running(name):
                 raise NotPossibleNow(f"{name} is not running")
 
     def must_be_down(self, names: Iterable[str]) -> None:
-        """Or about to be, in order. raises: NotPossibleNow"""
+        """Raise NotPossibleNow if any of these nodes runs and is not shutting down."""
         for name in names:
             if self.running(name) and not self.machines[name].stopping:
                 raise NotPossibleNow(f"{name} is running already")
 
     def start(self, name: str) -> bool:
-        """False while it still shuts down in order: it starts as soon as it is down. raises: NotPossibleNow"""
+        """Start a node. Return False if the node is still shutting down; it then starts as soon as it is down.
+
+        Raises:
+            NotPossibleNow: the node runs.
+        """
         self.must_be_down([name])
         machine = self.machines[name]
         if machine.host.running:
@@ -220,8 +236,8 @@ class ClusterUnderTest:
         if machine.log_dir is not None:
             return self.nodes.new_life(host, incarnation, machine.log_dir, machine.disks, machine.clock)
         workload = self.scenario.workloads[name]
-        # A client of a JVM has one topic, and transforms nothing (kafka_limits.py).
-        may_be_java = workload.kind != "transform" and len(workload.topics) == 1
+        # A Java client has one topic, cannot transform records and is in no share group (kafka_limits.py).
+        may_be_java = workload.kind in ("producer", "consumer") and len(workload.topics) == 1
         elsewhere = host.client_stand_in(client_order(self.scenario, workload)) if may_be_java else None
         if elsewhere is not None:
             machine.core = elsewhere
@@ -230,7 +246,7 @@ class ClusterUnderTest:
         return partial(host.start, core=core, serves=False)
 
     async def kill(self, *names: str) -> None:
-        """SIGKILL, of all in one instant. Killing what does not run does nothing, as with `kill`."""
+        """Kill nodes with SIGKILL, all at the same time. Nodes that do not run are left as they are."""
         running = await self._seize(names)
         for name in running:
             self.machines[name].host.strike()
@@ -241,7 +257,7 @@ class ClusterUnderTest:
             self._close_files(name)
 
     async def power_off(self, *names: str) -> None:
-        """The machines go dark in one instant, and every byte that was not flushed goes with them."""
+        """Power machines off, all at the same time. Bytes that were not flushed are lost."""
         running = await self._seize(names)
         for name in names:
             machine = self.machines[name]
@@ -252,12 +268,14 @@ class ClusterUnderTest:
                 self._close_files(name)
             for disk in machine.disks.values():
                 for loss in disk.lose_unflushed():
-                    self._state_loss(
-                        name, loss.topic_partition, loss.bytes, "were never flushed and died with the power"
-                    )
+                    self._state_loss(name, loss.topic_partition, DataLossCause.NOT_FLUSHED, disk, loss.bytes)
 
     def stop(self, name: str) -> None:
-        """Controlled shutdown of a server: begins now, the process exits by itself. raises: NotPossibleNow"""
+        """Begin the controlled shutdown of a server, whose process then exits by itself.
+
+        Raises:
+            NotPossibleNow: the server does not run.
+        """
         self.must_run([name])
         machine = self.machines[name]
         node = self.nodes.named(name)
@@ -266,9 +284,9 @@ class ClusterUnderTest:
         machine.host.call(node.begin_shutdown)
 
     async def close(self, name: str) -> None:
-        """A client's application ends in order, and its process exits by itself. What does not run stays down.
+        """Close a client's application, after which its process exits. A client that does not run is left as it is.
 
-        Simplified: Kafka's own client, in the JVM of all clients, is killed.
+        Simplified: Kafka's own client is killed instead, since all Java clients share one JVM.
         """
         machine = self.machines[name]
         core = machine.core
@@ -281,7 +299,14 @@ class ClusterUnderTest:
                 close()
 
     async def flush(self, names: Sequence[str], wanted: TopicPartition | None) -> None:
-        """fsync what these brokers have in their page caches: of one partition or of all. raises: NotPossibleNow"""
+        """Flush the page caches of brokers with fsync.
+
+        Args:
+            wanted: partition to flush, None for all.
+
+        Raises:
+            NotPossibleNow: a broker does not run.
+        """
         brokers = []
         for name in names:
             broker = self.answering(self.nodes.brokers, name)
@@ -292,7 +317,7 @@ class ClusterUnderTest:
             await self.answer_of(name, partial(broker.flush, wanted))
 
     async def _seize(self, names: Sequence[str]) -> list[str]:
-        """Their processes are about to die: none does anything more while another one is ended. Which of them run."""
+        """Halt processes before any of them is ended, so that none acts meanwhile. Return those that were running."""
         for name in names:
             machine = self.machines[name]
             machine.stopping = machine.starts_when_stopped = False
@@ -301,7 +326,7 @@ class ClusterUnderTest:
             self.machines[name].host.halt()
         for name in running:
             await self.machines[name].host.seize()
-            self._state_untold(name)
+            self._emit_unreported(name)
         return running
 
     def pause(self, name: str) -> None:
@@ -312,7 +337,11 @@ class ClusterUnderTest:
         self.machines[name].host.resume()
 
     def wipe(self, names: Sequence[str]) -> None:
-        """New, empty disks. raises: NotPossibleNow while one of the brokers runs"""
+        """Give brokers new, empty disks.
+
+        Raises:
+            NotPossibleNow: a broker runs, or a node has no disk.
+        """
         for name in names:
             if self.running(name):
                 raise NotPossibleNow(f"{name} is running; stop, kill or power it off before its disk can be replaced")
@@ -321,13 +350,17 @@ class ClusterUnderTest:
         for name in names:
             machine = self.machines[name]
             for replica in self._replicas_on(machine):
-                self._state_loss(name, replica, -1, "is gone with the old disk")
+                self._state_loss(name, replica, DataLossCause.DISK_REPLACED)
             assert machine.log_dir is not None
             shutil.rmtree(machine.log_dir, ignore_errors=True)
             self._set_up_disks(name, machine)
 
     def tear(self, names: Sequence[str], topic_partition: TopicPartition, size_bytes: int) -> None:
-        """Cut bytes off the end of the logs of stopped brokers. raises: NotPossibleNow"""
+        """Cut bytes off the end of the logs of stopped brokers.
+
+        Raises:
+            NotPossibleNow: a broker runs, or has no replica of the partition.
+        """
         disks = []
         for name in names:
             if self.running(name):
@@ -338,15 +371,19 @@ class ClusterUnderTest:
             disks.append(disk)
         for name, disk in zip(names, disks, strict=True):
             loss = disk.tear(topic_partition, size_bytes)
-            self._state_loss(name, topic_partition, loss.bytes, "were torn off the end of the log")
+            self._state_loss(name, topic_partition, DataLossCause.TORN, disk, loss.bytes)
 
     def flip_bit(self, names: Sequence[str], topic_partition: TopicPartition, offset: int) -> None:
-        """Damage the batch at `offset` on the disks, whether the brokers run or not. raises: NotPossibleNow"""
+        """Flip a bit in the batch at `offset` on the disks of these brokers, whether they run or not.
+
+        Raises:
+            NotPossibleNow: a broker does not have this offset.
+        """
         disks = []
         for name in names:
             disk = self._disk_of(self.machines[name], topic_partition)
             if disk is None or not disk.holds(topic_partition, offset):
-                raise NotPossibleNow(f"{name} holds no record {offset} of {topic_partition}")
+                raise NotPossibleNow(f"{name} has no record at offset {offset} of {topic_partition}")
             disks.append(disk)
         for name, disk in zip(names, disks, strict=True):
             self._flip_bit(name, disk, topic_partition, offset)
@@ -357,7 +394,11 @@ class ClusterUnderTest:
         self.trace.emit(BatchCorrupted(name, *topic_partition, offset=found.base_offset, last_offset=found.last_offset))
 
     def disks(self, name: str, log_dir: str | None = None) -> list[Disk]:
-        """All disks of a broker, or the one of a log directory.     raises: NotPossibleNow"""
+        """Return all disks of a broker, or the disk of one log directory.
+
+        Raises:
+            NotPossibleNow: there is no such log directory.
+        """
         disks = self.machines[name].disks
         if log_dir is None:
             return list(disks.values())
@@ -366,11 +407,11 @@ class ClusterUnderTest:
         return [disks[log_dir]]
 
     def break_disk(self, name: str, disk: Disk) -> None:
-        """Its content is gone; the next use of it will show that."""
+        """Make a disk fail and lose its content. The broker notices when it next uses the disk."""
         machine = self.machines[name]
         for replica in self._replicas_on(machine):
             if self._disk_of(machine, replica) is disk and not disk.broken:
-                self._state_loss(name, replica, -1, "cannot be read any more")
+                self._state_loss(name, replica, DataLossCause.DISK_FAILED)
         disk.broken = True
 
     def _disk_of(self, machine: Machine, topic_partition: TopicPartition) -> Disk | None:
@@ -385,7 +426,7 @@ class ClusterUnderTest:
             node.crash()
 
     def state_exits(self) -> None:
-        """Brokers whose process has ended by itself: a controlled shutdown is complete, or it could not go on."""
+        """Emit the stops of nodes that have ended by themselves, by a controlled shutdown or an error."""
         exits = self.fabric.exits
         while exits:
             name, how, why = exits.pop(0)
@@ -395,7 +436,7 @@ class ClusterUnderTest:
                     self.time.at(self.time.now_us, partial(self._start_after_all, name))
                 continue
             self._close_files(name)
-            self._state_untold(name)
+            self._emit_unreported(name)
             self._state_stop(name, how, why)
             self.has_died_out = how in ("crash", "died") and not any(map(self.running, self._servers))
 
@@ -406,28 +447,26 @@ class ClusterUnderTest:
     def _state_stop(self, name: str, how: str, last_words: str = "") -> None:
         self.trace.emit(NodeStopped(node=name, how=how, role=self.machines[name].role, last_words=last_words or None))
 
-    def _state_loss(self, name: str, topic_partition: TopicPartition, size_bytes: int, what: str) -> None:
-        amount = "everything" if size_bytes < 0 else f"{size_bytes} bytes"
-        self.trace.emit(
-            DataLost(
-                node=name,
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
-                size_bytes=size_bytes,
-                reason=f"{amount} of {topic_partition} on {name} {what}",
-            )
-        )
+    def _state_loss(
+        self, name: str, replica: TopicPartition, cause: DataLossCause, left: Disk | None = None, size_bytes: int = -1
+    ) -> None:
+        """Emit the loss of a whole log, or of bytes of the log of which `left` has the rest."""
+        end = 0 if left is None else left.log_end_offset(replica)
+        self.trace.emit(DataLost(name, *replica, size_bytes=size_bytes, log_end_offset=end, cause=cause))
 
     # ------------------------------------------------------------------------------------- answers of its processes
 
     def answering(self, nodes: Mapping[str, N], name: str) -> N | None:
-        """None while an operator's tool would get no answer from it."""
+        """Return the node of this name, or None if it would not answer an operator's tool now."""
         node = nodes.get(name)
         return node if node is not None and self.running(name) and node.answers_operator else None
 
     async def answer_of(self, name: str, method: Callable[[Callable[[A], None], int], list[Action]]) -> A | None:
-        """None from a process that has not answered in time: one that is stopped or dies. In virtual time a step does
-        not wait for one that has to ask others first."""
+        """Call a method of a node and return its answer, or None if the answer does not come in time.
+
+        A process that is stopped or dies does not answer. In simulated mode the call does not wait for a node that has
+        to ask other nodes first.
+        """
         answered = trio.Event()
         values: list[A] = []
 
@@ -442,12 +481,12 @@ class ClusterUnderTest:
         return values[0] if values else None
 
     def controllers(self) -> dict[str, ControllerCore]:
-        """The controllers of a quorum that have opened their logs, by name, the latest life of each."""
+        """Return the latest incarnation of each controller of the quorum that has opened its log, by name."""
         here = self.nodes.here.items()
         return {name: core for name, core in here if isinstance(core, ControllerCore) and core.was_opened}
 
     def brokers(self) -> dict[str, BrokerCore]:
-        """The brokers that run and have opened their logs, by name."""
+        """Return the brokers that run and have opened their logs, by name."""
         here = self.nodes.here.items()
         return {
             name: core for name, core in here if isinstance(core, BrokerCore) and self.running(name) and core.is_open

@@ -1,9 +1,10 @@
-"""What an operator's tools ask of the controller that is active: elections, topics, and any other decision."""
+"""The requests of an operator's tools to the active controller, such as elections and the creation of topics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Literal
 
 import trio
 
@@ -11,7 +12,15 @@ from cluster.network.world import SETTLE_S
 from cluster.node import Action
 from cluster.operated import OperatedBroker, OperatedController
 from controller.client_quotas import CLIENT_ID, USER, entity_of
-from controller.inputs import AlterClientQuota, ControllerInput, CreateTopicReply, Reply
+from controller.inputs import (
+    AlterClientQuota,
+    ChangeVoters,
+    ControllerInput,
+    CreateTopic,
+    CreateTopicReply,
+    ElectLeader,
+    Reply,
+)
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from scenarios.language.spec import ClientQuota, TopicSpec
@@ -22,7 +31,10 @@ Answer = Callable[[Reply | None], None]
 
 
 def alteration(quota: ClientQuota, now_us: int) -> AlterClientQuota:
-    """A quota as the controller is asked for it. source: kafka-configs --entity-type clients, users"""
+    """Return the request that sets a client quota.
+
+    Source: kafka-configs --entity-type clients, users
+    """
     names = {USER: quota.user, CLIENT_ID: quota.client}
     return AlterClientQuota(
         now_us=now_us,
@@ -32,18 +44,18 @@ def alteration(quota: ClientQuota, now_us: int) -> AlterClientQuota:
 
 
 class ControllerCalls:
-    """Requests to the active controller; each raises NotPossibleNow while there is none."""
+    """Requests to the active controller. Each method raises NotPossibleNow while no controller is active."""
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
 
     @property
     def _in_zookeeper_era(self) -> bool:
-        """The machine that the scenario calls its controller is the registry, and one of the brokers controls."""
+        """Return True if a broker is the controller, and the scenario's controller machine is the registry."""
         return self._cluster.scenario.rules.membership == "zk-session"
 
     def ask_for_topic(self, topic: TopicSpec, answer: Answer) -> bool:
-        """Whether there is a controller to ask."""
+        """Ask the active controller to create a topic. Return False if there is no controller."""
         cluster = self._cluster
         name = cluster.scenario.cluster.controllers[0] if self._in_zookeeper_era else cluster.view.controller
         node = cluster.answering(
@@ -57,13 +69,20 @@ class ControllerCalls:
             if topic.assignment is None
             else tuple(tuple(broker_ids[broker] for broker in replicas) for replicas in topic.assignment)
         )
-        factor, config = topic.replication_factor, dict(topic.config)
-        ask = partial(node.create_topic, topic.name, ids, topic.partitions, factor, config, answer)
+        wanted = partial(
+            CreateTopic,
+            name=topic.name,
+            assignment=ids,
+            partitions=topic.partitions if ids is None else None,
+            replication_factor=topic.replication_factor if ids is None else None,
+            config=dict(topic.config),
+        )
+        ask = partial(node.operate, lambda now_us: wanted(now_us=now_us), answer)
         cluster.machines[name].host.call(ask)
         return True
 
     async def topic_creation(self, topic: TopicSpec) -> Reply | None:
-        """What the controller answers; as `decision`."""
+        """Ask the active controller to create a topic. Return its answer, or None if it does not come in time."""
 
         def ask(answer: Answer) -> None:
             if not self.ask_for_topic(topic, answer):
@@ -71,13 +90,38 @@ class ControllerCalls:
 
         return await self._settled(ask)
 
-    def elect_leader(self, name: TopicPartition, desired: int | None, unclean: bool, answer: Answer) -> None:
-        """Ask the active controller for an election."""
-        node = self._active_controller() if not self._in_zookeeper_era else self._broker_that_controls()
-        self._call_active(partial(node.elect_leader, name, desired, unclean, answer))
+    async def elect_leaders(
+        self, names: Sequence[TopicPartition], desired: int | None, unclean: bool
+    ) -> dict[TopicPartition, Reply | None]:
+        """Ask the active controller to elect a leader of each partition. Return its answers, None where it has none.
 
-    def operate(self, make_input: Callable[[int], ControllerInput], answer: Answer) -> None:
-        """Any other request to the active controller of a quorum, or to the registry of the ZooKeeper era."""
+        In simulated mode this does not wait for a controller that has to ask other nodes first.
+
+        Args:
+            desired: id of the broker to elect; None for the preferred replica or, if `unclean`, any live replica.
+        """
+        node = self._active_controller() if not self._in_zookeeper_era else self._broker_that_controls()
+        kind: Literal["preferred", "unclean"] = "unclean" if unclean else "preferred"
+        replies: dict[TopicPartition, Reply | None] = {}
+        answered = trio.Event()
+
+        def answer(name: TopicPartition, reply: Reply | None) -> None:
+            replies[name] = reply
+            if len(replies) == len(names):
+                answered.set()
+
+        def make_input(name: TopicPartition, now_us: int) -> ElectLeader:
+            return ElectLeader(now_us=now_us, topic=name.topic, partition=name.partition, kind=kind, desired=desired)
+
+        for name in names:
+            self._call_active(partial(node.operate, partial(make_input, name), partial(answer, name)))
+        if len(replies) < len(names) and self._cluster.fabric.is_live:
+            with trio.move_on_after(SETTLE_S):
+                await answered.wait()
+        return {name: replies.get(name) for name in names}
+
+    def operate(self, make_input: Callable[[int], ControllerInput | ChangeVoters], answer: Answer) -> None:
+        """Send any other request to the active controller of a quorum, or to the registry in the ZooKeeper era."""
         if self._in_zookeeper_era:
             name = self._cluster.scenario.cluster.controllers[0]
             registry = self._cluster.answering(self._cluster.nodes.registries, name)
@@ -87,13 +131,19 @@ class ControllerCalls:
             return
         self._call_active(partial(self._active_controller().operate, make_input, answer))
 
-    async def decision(self, make_input: Callable[[int], ControllerInput]) -> Reply | None:
-        """What `operate` is answered; None: nothing in time. In virtual time a step does not wait for a controller that
-        has to ask others first."""
+    async def decision(self, make_input: Callable[[int], ControllerInput | ChangeVoters]) -> Reply | None:
+        """Send a request as `operate` does. Return the answer, or None if it does not come in time.
+
+        In simulated mode this does not wait for a controller that has to ask other nodes first.
+        """
         return await self._settled(partial(self.operate, make_input))
 
     async def topic_config(self, topic: str) -> Mapping[str, str]:
-        """As the active controller knows it. raises: NotPossibleNow, also while there is no such topic"""
+        """Return a topic's configuration from the active controller.
+
+        Raises:
+            NotPossibleNow: no controller is active, or the topic does not exist.
+        """
         if all(name.topic != topic for name in self._cluster.view.partitions):
             raise NotPossibleNow(f"there is no topic {topic} yet")
         ask = partial(self._active_controller().topic_config, topic)
@@ -123,7 +173,7 @@ class ControllerCalls:
         return controller
 
     def _broker_that_controls(self) -> OperatedBroker:
-        """In the ZooKeeper era."""
+        """Return the broker that is the controller in the ZooKeeper era. Raises NotPossibleNow if there is none."""
         broker = self._cluster.answering(self._cluster.nodes.brokers, self._cluster.view.controller)
         if broker is None:
             raise NotPossibleNow("no controller is active")
@@ -131,20 +181,21 @@ class ControllerCalls:
 
 
 class FirstTopics:
-    """The topics and quotas that a scenario has from the start: asked for once every broker is unfenced."""
+    """The topics and quotas that a scenario has from the start, which are created once every broker is unfenced."""
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
         self._calls = ControllerCalls(cluster)
         self._replies: dict[str, list[Reply | None]] = {}
-        """By topic: the answer to its creation; empty while it is awaited, None if a second request is needed."""
+        """For each topic, a list with the answer to its creation: [] before the answer, [None] to ask again."""
         self._quotas = list(cluster.scenario.cluster.quotas)
-        """Those that are not set yet."""
+        """The quotas that are not set yet."""
 
     def are_there(self) -> bool:
-        """Asks for what is lacking. Returns whether all is done and committed.
+        """Request every topic and quota that is missing. Return True if all exist.
 
-        raises: NotPossibleNow if a topic is refused
+        Raises:
+            NotPossibleNow: the creation of a topic is refused.
         """
         scenario = self._cluster.scenario
         if any(self._cluster.view.nodes[name].fenced for name in scenario.cluster.brokers):
@@ -153,7 +204,7 @@ class FirstTopics:
         return there and self._quotas_are_set()
 
     def _is_there(self, topic: TopicSpec) -> bool:
-        """Asks the active controller, once; again only if it was deposed before it had answered."""
+        """Request a topic, again if the controller was deposed before its answer. Return True if the topic exists."""
         replies = self._replies.get(topic.name, [None])
         if not replies:
             return False
@@ -169,7 +220,7 @@ class FirstTopics:
         return True
 
     def _quotas_are_set(self) -> bool:
-        """Once there are topics."""
+        """Send the quotas that are not set yet, once the topics exist. Return True if all quotas are set."""
         while self._quotas:
             try:
                 self._calls.operate(partial(alteration, self._quotas[0]), lambda reply: None)

@@ -1,4 +1,4 @@
-"""The cores of a scenario's nodes: brokers, controllers, registry, producers and consumers, as its file wants them."""
+"""Builds the cores (state machines without I/O) of a scenario's nodes: brokers, controllers, registry and clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cluster.client.node import ClientBase
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore
 from cluster.clocks import WallClock
-from cluster.config import GroupConsumerConfig
+from cluster.config import GroupConsumerConfig, ShareConsumerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerBase, ControllerCore
 from cluster.network.host import Host
@@ -36,6 +36,7 @@ from scenarios.run.workload import value_of
 if TYPE_CHECKING:
     from cluster.client.consumer.consumer import ConsumerCore
     from cluster.client.consumer.fetcher import TakeRecord
+    from cluster.client.consumer.share_consumer import ShareConsumerCore
     from cluster.client.transform.transform import TransformCore
     from cluster.controller_node.registry_node import RegistryCore
     from cluster.topic_pattern import TopicPattern
@@ -48,21 +49,21 @@ Kind = Literal["broker", "registry", "controller"]
 
 
 def kind_of(scenario: Scenario, name: str) -> Kind:
-    """In the ZooKeeper era the machine that the scenario calls its controller is the registry."""
+    """Return the kind of a server. In the ZooKeeper era the scenario's controller machine is the registry."""
     if name in scenario.cluster.brokers:
         return "broker"
     return "registry" if scenario.rules.membership == "zk-session" else "controller"
 
 
 def _disk(root: Path, log_dir: str) -> Disk:
-    """The page cache is modelled, so nothing is gained by waiting for a real disk."""
+    """Return a disk without real fsync calls. The page cache is modelled, so waiting for the real disk has no use."""
     return Disk(root, sync=False)
 
 
 def new_disks(
     scenario: Scenario, name: str, log_dir: Path, make: Callable[[Path, str], Disk] = _disk
 ) -> dict[str, Disk]:
-    """New and empty, one per log directory; as fast as the file's `disk` says, a fault adds to that."""
+    """Return new, empty disks, one per log directory, with the speed that the scenario's `disk` block sets."""
     broker = scenario.cluster.brokers.get(name)
     names = ("",) if broker is None else scenario.cluster.log_dirs(name)
     disks = {directory: make(log_dir / directory, directory) for directory in names}
@@ -73,7 +74,7 @@ def new_disks(
 
 
 class Cores:
-    """Makes them; each life of a node has its own random streams."""
+    """A factory of cores. Each incarnation of a node has its own random streams."""
 
     def __init__(self, scenario: Scenario, fabric: Fabric, trace: TraceLog) -> None:
         self._scenario = scenario
@@ -134,6 +135,7 @@ class Cores:
             controllers=self._controllers,
             security=security,
             rests_above=FEW if self._fabric.is_live else MANY,
+            faults=self._fabric.network.request_faults,
         )
 
     def _check_phase_us(self, name: str, incarnation: int) -> int | None:
@@ -143,7 +145,10 @@ class Cores:
         return self._phase_us(self._scenario.cluster.heartbeats, f"heartbeats/{name}", name, incarnation)
 
     def _phase_us(self, phases: Phases, stream: str, name: str, incarnation: int) -> int | None:
-        """A later life begins its checks when it starts, which is in the middle of the run."""
+        """Return the time of a node's first periodic check in its first incarnation, or None for the default.
+
+        Later incarnations begin their checks when they start, which is at an arbitrary moment of the run.
+        """
         if incarnation > 1:
             return None
         if phases == "random":
@@ -177,6 +182,7 @@ class Cores:
                 disk=disk,
                 clock=clock,
                 recorder=self._trace,
+                initial_controllers=[cluster.ids[voter] for voter in cluster.initial_controllers],
             ),
             voters=self._controllers,
             draw=stream.randrange,
@@ -189,15 +195,17 @@ class Cores:
 
     def client(
         self, workload: Workload, incarnation: int, clock: WallClock
-    ) -> ProducerCore | ConsumerCore | TransformCore:
+    ) -> ProducerCore | ConsumerCore | ShareConsumerCore | TransformCore:
         stream = random.Random(f"{self._scenario.seed}/workload/{workload.name}/{incarnation}")
         if workload.kind == "producer":
             return self._producer(workload, workload.topic, stream, clock)
         if workload.kind == "consumer":
             return self._consumer(workload, stream)
+        if workload.kind == "share_consumer":
+            return self._share_consumer(workload, stream)
         from cluster.client.transform.transform import Rounds, TransformCore
 
-        config = workload.consumer_config()
+        config = workload.consumer_config(self._scenario.rules.release)
         assert isinstance(config, GroupConsumerConfig)
         return TransformCore(
             partial(self._consumer, workload, stream),
@@ -232,8 +240,8 @@ class Cores:
     def _consumer(self, workload: Workload, stream: random.Random, take: TakeRecord | None = None) -> ConsumerCore:
         from cluster.client.consumer.consumer import ConsumerCore
 
-        config = workload.consumer_config()
-        if take is not None:  # A poll of a transform returns what it does in one round.
+        config = workload.consumer_config(self._scenario.rules.release)
+        if take is not None:  # For transforms, one poll returns the records of one round.
             config = replace(config, max_poll_records=min(workload.batch, config.max_poll_records))
         topics: Sequence[str] | TopicPattern = workload.topics
         if workload.pattern:
@@ -249,20 +257,36 @@ class Cores:
             process_us=0 if take is not None else workload.process_us,
         )
 
+    def _share_consumer(self, workload: Workload, stream: random.Random) -> ShareConsumerCore:
+        from cluster.client.consumer.share_consumer import ACCEPT, REJECT, RELEASE, ShareConsumerCore
+
+        config = workload.consumer_config(self._scenario.rules.release)
+        assert isinstance(config, ShareConsumerConfig)
+        draws = random.Random(f"{stream.random()}/outcomes")
+
+        def outcome(record: str) -> int:
+            for kind, share in ((REJECT, workload.rejects), (RELEASE, workload.releases)):
+                if record in share.names or (share.ppm and draws.randrange(1_000_000) < share.ppm):
+                    return kind
+            return ACCEPT
+
+        base, rules = self._client_base(workload, stream), self._scenario.rules
+        return ShareConsumerCore(base, config, workload.topics, rules, outcome, workload.process_us)
+
 
 def output_of(workload: Workload, record: Record) -> ProducerRecord:
-    """What becomes of an input: a record of the same key and size, named after it."""
+    """Return the output of a transform for an input: a record with the same key and size, named after the input."""
     name = f"{workload.prefix}{record_name(record)}"
     return ProducerRecord(workload.to, None, record.key, value_of(name, len(record.value or b"")), name)
 
 
 # ---------------------------------------------------------------------------------------------------------------- nodes
 #
-# The brokers and controllers of a run, each in its latest life, as an operator has them in hand.
+# The brokers and controllers of a run, each in its latest incarnation, for an operator's requests.
 
 
 class ServerNodes:
-    """By name, whether they run in this process or in another. here: the cores of those that run in this one"""
+    """The brokers, controllers and registry of a run by name. `here` has the cores of those in this process."""
 
     def __init__(self, scenario: Scenario, cores: Cores) -> None:
         self.brokers: dict[str, OperatedBroker] = {}
@@ -273,13 +297,13 @@ class ServerNodes:
         self._cores = cores
 
     def named(self, name: str) -> OperatedNode | None:
-        """None: it has not been started yet, or is a client."""
+        """Return a server, or None for a client or a server that has not been started yet."""
         return self.brokers.get(name) or self.controllers.get(name) or self.registries.get(name)
 
     def new_life(
         self, host: Host, incarnation: int, log_dir: Path, disks: dict[str, Disk], clock: WallClock
     ) -> Callable[[trio.Nursery], None]:
-        """returns: a function that starts it"""
+        """Build a new incarnation of a node, and return a function that starts it."""
         name = host.name
         elsewhere = host.stand_in(incarnation, disks, clock)
         if elsewhere is not None:

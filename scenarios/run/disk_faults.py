@@ -1,9 +1,10 @@
-"""The effects of the verbs of disks and clocks on the simulated machines, and how `for` undoes them."""
+"""Performs the verbs that act on disks and clocks of simulated machines, and undoes them after `for`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from replica.log.files.disk import Disk
 from replica.wording import listed
@@ -17,18 +18,44 @@ from scenarios.run.cluster_under_test import ClusterUnderTest
 
 # ---------------------------------------------------------------------------------------------------------- fault words
 #
-# The performer of a verb, its result, and the words for it.
+# How the method that performs a verb is found, and the result of a step.
 
 Nodes = tuple[str, ...]
+LOOK_US = 100_000
+"""Microseconds between two calls of an action that continues after its step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of an action that continued after its step. `complete` is True if all of it was done."""
+
+    sentence: str
+    complete: bool
+
+
+class Course(Protocol):
+    """An action that continues after its step. `go_on` is called every LOOK_US until it returns an outcome."""
+
+    @property
+    def progress(self) -> str:
+        """Return what has been done so far, and what the action waits for."""
+
+    def go_on(self) -> Outcome | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of a step: the nodes it resolved to (captured by `as`), and how it reads in the trace.
+    """The result of a step.
 
-    ended: labels of the faults that it ended
-    answer: to an operator, if it is not the sentence of the trace
-    refused: the controller has refused all that was asked of it
+    Attributes:
+        targets: nodes that the step selected; `as` captures them.
+        sentence: description in the trace.
+        undo: function that ends the fault, None if the step is not a fault.
+        ended: labels of the faults that the step ended.
+        answer: answer to an operator, if not `sentence`.
+        refused: True if the controller has refused every request of the step.
+        course: action that continues after the step until it ends by itself.
+        requests: number of requests after which the fault ends by itself; None if it does not.
     """
 
     targets: Nodes
@@ -37,13 +64,15 @@ class Done:
     ended: Sequence[str] = ()
     answer: str | None = None
     refused: bool = False
+    course: Course | None = None
+    requests: int | None = None
 
 
 Perform = Callable[..., Awaitable[Done]]
 
 
 def performs(verb: type[Payload]) -> Callable[[Perform], Perform]:
-    """Declare a method (name of the fault, payload) to be the one that performs steps of this verb."""
+    """Declare that a method performs the steps of a verb. The method gets the fault's name and the payload."""
 
     def declare(method: Perform) -> Perform:
         method.performs = verb  # type: ignore[attr-defined]
@@ -53,17 +82,17 @@ def performs(verb: type[Payload]) -> Callable[[Perform], Perform]:
 
 
 def performers_of(owner: object) -> dict[type[Payload], Perform]:
-    """The methods of an object that are declared with `performs`."""
+    """Return the methods of an object that are declared with `performs`, by verb."""
     methods = vars(type(owner)).items()
     return {method.performs: getattr(owner, name) for name, method in methods if hasattr(method, "performs")}
 
 
-def by_number(nodes: Nodes, singular: str, plural: str) -> str:
+def by_number(nodes: Sequence[str], singular: str, plural: str) -> str:
     return singular if len(nodes) == 1 else plural
 
 
 class DiskFaults:
-    """`resolve` is called when a step fires."""
+    """The faults of disks and clocks that steps inject. `resolve` selects the nodes of a step when it fires."""
 
     def __init__(self, cluster: ClusterUnderTest, resolve: Callable[[Selector], Nodes]) -> None:
         self._cluster = cluster
@@ -152,7 +181,7 @@ class DiskFaults:
 
 
 class _Strobe:
-    """Jumps there and back until it is stopped."""
+    """A repeated action that moves clocks forward and back until it is stopped."""
 
     def __init__(self, cluster: ClusterUnderTest, nodes: Nodes, payload: StrobeClock) -> None:
         self._cluster = cluster

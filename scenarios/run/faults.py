@@ -1,7 +1,7 @@
-"""The effect of each verb of a timeline on the cluster, and how `for` undoes it.
+"""Performs each verb of a timeline on the cluster, and undoes it after `for`.
 
-A performer resolves its selectors at the moment it fires and returns the nodes it touched and a sentence; the trace has
-both. Events about the consequences come from the nodes themselves.
+A performer selects its nodes when the step fires. It returns these nodes and a sentence, both for the trace. The nodes
+themselves emit events about the consequences.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 
 from cluster.network.links import HoldRule, Link
 from cluster.protocol.versions import api_key
-from controller.inputs import ElectReply, Reply
+from controller.inputs import PlainReply, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.wording import listed
@@ -20,14 +20,19 @@ from scenarios.language.steps import Direction, Payload
 from scenarios.language.verbs.clients import Seek
 from scenarios.language.verbs.cluster import (
     CancelReassign,
+    DropVoter,
     Elect,
+    EndHangingTransaction,
+    FenceOff,
     MakeTopic,
+    MakeVoter,
     MorePartitions,
     Reassign,
     RemoveGroup,
     RemoveOffsets,
     RemoveRecords,
     RemoveTopic,
+    ResetGroupOffsets,
     SetConfig,
     SetQuota,
     Throttle,
@@ -46,40 +51,51 @@ from scenarios.language.verbs.network import (
     Release,
     ResetPeer,
 )
-from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, Start, Stop, Wipe
+from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, RollingRestart, Start, Stop, Wipe
 from scenarios.observe.wording import count_of
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.disk_faults import DiskFaults, Done, Nodes, performers_of, performs
 from scenarios.run.disk_faults import by_number as _s
 from scenarios.run.operations import Operator
+from scenarios.run.request_faults import RequestFaultSteps
+from scenarios.run.rolling_restart import Roll
 from scenarios.run.workload import OperatedConsumer
 from scenarios.run.worlds import link_latency
 
 ASKED_FOR, DONE = "asked for", "done"
-NOT_REFUSED = (ASKED_FOR, DONE, ErrorCode.ELECTION_NOT_NEEDED.name)
-"""That an election is not needed is no error for kafka-leader-election either: the broker leads already."""
+DECIDED = (DONE, ErrorCode.ELECTION_NOT_NEEDED.name)
+NOT_REFUSED = (ASKED_FOR, *DECIDED)
+"""Results that are not refusals. kafka-leader-election also treats ELECTION_NOT_NEEDED as a success."""
 
 
 class Faults:
-    """Performs payloads. `captured` holds what `as` names stand for."""
+    """The performer of steps. `captured` has the nodes that steps with `as` have selected, by label."""
 
     def __init__(self, cluster: ClusterUnderTest, captured: dict[str, Nodes]) -> None:
         self._cluster = cluster
-        self.captured = captured  # shared with the timeline, which fills it
-        self._operator = Operator(cluster)
+        self.captured = captured  # The timeline fills this dictionary.
+        self.operator = Operator(cluster)
         self._throttles: dict[str, tuple[Nodes, Sequence[str], str | None]] = {}
-        self._performers = {**performers_of(self), **performers_of(DiskFaults(cluster, self.resolve))}
+        self._holds_begun = 0
+        self._roll: Roll | None = None
+        others = (DiskFaults(cluster, self.resolve), RequestFaultSteps(cluster, self.resolve))
+        self._performers = {
+            kind: perform for owner in (self, *others) for kind, perform in performers_of(owner).items()
+        }
 
     async def perform(self, name: str, payload: Payload) -> Done:
-        """raises: NotPossibleNow, SelectorError when it cannot be done at this moment
+        """Perform a step.
 
-        What happens to several nodes or disks happens to all of them or to none. But configuration and throttles: each
-        broker's is a request of its own, as with Kafka's tools.
+        A step acts on all of its nodes and disks or on none. Configuration and throttles are exceptions: they take one
+        request per broker, as with Kafka's tools.
+
+        Raises:
+            NotPossibleNow, SelectorError: the step is impossible at this moment.
         """
         return await self._performers[type(payload)](name, payload)
 
     def must_change_something(self, payload: Payload) -> None:
-        """For an operator's step; a file may kill what is down. raises: NotPossibleNow, SelectorError"""
+        """Raise NotPossibleNow if an operator's step would change nothing. A scenario's step may kill stopped nodes."""
         if isinstance(payload, Kill):
             nodes = self.resolve(payload.nodes)
             if not any(map(self._cluster.running, nodes)):
@@ -115,8 +131,12 @@ class Faults:
     @performs(Kill)
     async def _kill(self, name: str, payload: Kill) -> Done:
         nodes = self.resolve(payload.nodes)
+        killed = tuple(filter(self._cluster.running, nodes))
         await self._cluster.kill(*nodes)
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} killed", self._undo_with_start(nodes))
+        sentence = f"{listed(killed)} {_s(killed, 'is', 'are')} killed"
+        if not killed:
+            sentence = f"{listed(nodes)} {_s(nodes, 'was', 'were')} down already"
+        return Done(nodes, sentence, self._undo_with_start(nodes))
 
     @performs(PowerOff)
     async def _power_off(self, name: str, payload: PowerOff) -> Done:
@@ -167,6 +187,19 @@ class Faults:
             await self._cluster.kill(node)
             self._cluster.start(node)
         return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} restarted")
+
+    @performs(RollingRestart)
+    async def _rolling_restart(self, name: str, payload: RollingRestart) -> Done:
+        if self._roll is not None and self._roll.outcome is None:
+            raise NotPossibleNow(f"another rolling restart has not ended ({self._roll.progress})")
+        nodes = self.resolve(payload.brokers)
+        self._cluster.must_run(nodes)
+        roll = self._roll = Roll(self._cluster, nodes, payload)
+
+        async def undo() -> str:
+            return roll.give_up().sentence
+
+        return Done(nodes, f"a rolling restart of {listed(nodes)} begins", undo, course=roll)
 
     # ------------------------------------------------------------------------------------------------------ network
 
@@ -239,14 +272,18 @@ class Faults:
         self._cluster.fabric.move_on()
 
     def _network_faults(self) -> tuple[str, ...]:
-        """Labels of every network fault in force; settings in the file's `network` block are not faults."""
+        """Return the labels of all network faults in force. The settings of the `network` block are not faults."""
         labels: dict[str, None] = {}
         for link in self._cluster.network.links():
             labels.update(dict.fromkeys([*link.cuts, *link.added, *link.loss, *link.bytes_per_second]))
         return tuple(label for label in labels if not label.startswith("network"))
 
     def _links(self, one: Nodes, two: Nodes, direction: Direction) -> list[Link]:
-        """`from`: messages that `one` sends; `to`: messages that travel to it."""
+        """Return the links between two sets of nodes.
+
+        Args:
+            direction: `from` for the messages that `one` sends, `to` for those that it receives, `both` for all.
+        """
         pairs = []
         for a in one:
             for b in two:
@@ -271,9 +308,14 @@ class Faults:
     async def _hold(self, name: str, payload: Hold) -> Done:
         sources, targets = self.resolve(payload.sender), self.resolve(payload.receiver)
         api = None if payload.api is None else api_key(payload.api)
-        self._cluster.network.holds.append(HoldRule(name, sources, targets, api, payload.part))
-        what = " ".join(("every", *((payload.api,) if payload.api else ()), payload.part or "message"))
-        sentence = f"{what} from {listed(sources)} to {listed(targets)} is held back"
+        self._holds_begun += 1
+        rule = HoldRule(name, sources, targets, api, payload.part, payload.count, self._holds_begun)
+        self._cluster.network.holds.append(rule)
+        many = payload.count is not None and payload.count > 1
+        which = "every" if payload.count is None else f"the next {payload.count}" if many else "the next"
+        kept = f"{payload.part or 'message'}{'s' if many else ''}"
+        what = " ".join((which, *((payload.api,) if payload.api else ()), kept))
+        sentence = f"{what} from {listed(sources)} to {listed(targets)} {'are' if many else 'is'} held back"
 
         async def undo() -> str:
             self._release_holds((name,))
@@ -316,19 +358,21 @@ class Faults:
     async def _elect(self, name: str, payload: Elect) -> Done:
         desired = None if payload.broker is None else self.resolve(payload.broker)
         ids = self._cluster.scenario.cluster.ids
-        outcomes = []
-        for topic_partition in self._partitions_to_elect(payload, desired):
-            replies: list[Reply | None] = []
-            broker_id = None if desired is None else ids[desired[0]]
-            self._operator.elect_leader(topic_partition, broker_id, payload.unclean, replies.append)
-            outcomes.append((topic_partition, _outcome(replies)))
+        broker_id = None if desired is None else ids[desired[0]]
+        partitions = self._partitions_to_elect(payload, desired)
+        replies = await self.operator.elect_leaders(partitions, broker_id, payload.unclean)
+        await self._cluster.fabric.settle()
+        outcomes = [(topic_partition, _outcome(reply)) for topic_partition, reply in replies.items()]
         election = "an unclean election" if payload.unclean else "a preferred election"
         if desired is not None:
             election += f" of {desired[0]}"
         answers = ", ".join(f"{topic_partition}: {outcome}" for topic_partition, outcome in outcomes)
         refused = outcomes != [] and all(outcome not in NOT_REFUSED for _, outcome in outcomes)
-        answer = f"refused: {election} ({answers})" if refused else None
-        return Done(desired or (), f"{election} is asked for ({answers})", answer=answer, refused=refused)
+        sentence = f"{election} is asked for ({answers})"
+        leaders = [(name, self._cluster.view.leader(name)) for name, outcome in outcomes if outcome in DECIDED]
+        who = ", ".join(f"{leader or 'nobody'} leads {name}" for name, leader in leaders)
+        answer = f"refused: {election} ({answers})" if refused else f"{sentence}; {who}" if who else None
+        return Done(desired or (), sentence, answer=answer, refused=refused)
 
     def _partitions_to_elect(self, payload: Elect, desired: Nodes | None) -> list[TopicPartition]:
         if payload.partition is not None:
@@ -339,33 +383,33 @@ class Faults:
     @performs(Reassign)
     async def _reassign(self, name: str, payload: Reassign) -> Done:
         target = self.resolve(payload.replicas)
-        await self._operator.reassign(payload.partition, target, payload.bytes_per_second)
+        await self.operator.reassign(payload.partition, target, payload.bytes_per_second)
         rate = "" if payload.bytes_per_second is None else f", at most {payload.bytes_per_second} bytes a second"
         return Done(target, f"{payload.partition} is to be moved to {listed(target)}{rate}")
 
     @performs(CancelReassign)
     async def _cancel_reassign(self, name: str, payload: CancelReassign) -> Done:
-        await self._operator.cancel_reassignment(payload.partition)
+        await self.operator.cancel_reassignment(payload.partition)
         return Done((), f"the reassignment of {payload.partition} is cancelled")
 
     @performs(Throttle)
     async def _throttle(self, name: str, payload: Throttle) -> Done:
         nodes, rate = self.resolve(payload.brokers), payload.bytes_per_second
         sides = ("leader", "follower") if payload.side == "both" else (payload.side,)
-        await self._operator.throttle(nodes, rate, sides, payload.topic)
+        await self.operator.throttle(nodes, rate, sides, payload.topic)
         over = f"the replication of {listed(nodes)} is not throttled any more"
         if rate is None:
             return Done(nodes, over, ended=self._throttles_of(nodes, sides, payload.topic))
         self._throttles[name] = (nodes, sides, payload.topic)
 
         async def undo() -> str:
-            await self._operator.throttle(nodes, None, sides, payload.topic)
+            await self.operator.throttle(nodes, None, sides, payload.topic)
             return over
 
         return Done(nodes, f"the replication of {listed(nodes)} is throttled to {rate} bytes a second", undo)
 
     def _throttles_of(self, nodes: Nodes, sides: Sequence[str], topic: str | None) -> tuple[str, ...]:
-        """Names of the throttles of which nothing is left once these brokers are not throttled."""
+        """Return the names of the throttles that end completely when these brokers are no longer throttled."""
         return tuple(
             name
             for name, (brokers, its_sides, its_topic) in self._throttles.items()
@@ -377,65 +421,100 @@ class Faults:
     @performs(MakeTopic)
     async def _create_topic(self, name: str, payload: MakeTopic) -> Done:
         topic = self._cluster.scenario.topics[payload.topic]
-        await self._operator.create_topic(topic)
+        await self.operator.create_topic(topic)
         return Done((), f"the topic {topic.name} is made, with {count_of(topic.partitions, 'partition')}")
 
     @performs(RemoveTopic)
     async def _delete_topic(self, name: str, payload: RemoveTopic) -> Done:
-        await self._operator.delete_topic(payload.topic)
+        await self.operator.delete_topic(payload.topic)
         return Done((), f"the topic {payload.topic} is deleted")
 
     @performs(MorePartitions)
     async def _create_partitions(self, name: str, payload: MorePartitions) -> Done:
-        await self._operator.create_partitions(payload.topic, payload.count)
+        await self.operator.create_partitions(payload.topic, payload.count)
         return Done((), f"the topic {payload.topic} has {payload.count} partitions from now on")
 
     @performs(RemoveRecords)
     async def _delete_records(self, name: str, payload: RemoveRecords) -> Done:
-        await self._operator.delete_records(payload.partition, payload.offset)
+        await self.operator.delete_records(payload.partition, payload.offset)
         return Done((), f"records of {payload.partition} {payload.where} are to be deleted")
 
     @performs(RemoveGroup)
     async def _delete_group(self, name: str, payload: RemoveGroup) -> Done:
-        await self._operator.delete_group(payload.group, None)
+        await self.operator.delete_group(payload.group, None)
         return Done((), f"the group {payload.group} is to be deleted, with its offsets")
 
     @performs(RemoveOffsets)
     async def _delete_offsets(self, name: str, payload: RemoveOffsets) -> Done:
-        await self._operator.delete_group(payload.group, payload.topic)
+        await self.operator.delete_group(payload.group, payload.topic)
         return Done((), f"the group {payload.group} is to forget its offsets of {payload.topic}")
+
+    @performs(ResetGroupOffsets)
+    async def _reset_offsets(self, name: str, payload: ResetGroupOffsets) -> Done:
+        number = payload.partition
+        names = [
+            one
+            for one in sorted(self._cluster.view.partitions)
+            if one.topic == payload.topic and number in (None, one.partition)
+        ]
+        await self.operator.reset_offsets(payload.group, names, payload)
+        return Done((), f"the offsets of {payload.group} in {payload.what} are to be set {payload.where}")
+
+    @performs(EndHangingTransaction)
+    async def _abort_transaction(self, name: str, payload: EndHangingTransaction) -> Done:
+        await self.operator.abort_transaction(payload.partition, payload.offset)
+        return Done((), f"{payload.which} of {payload.partition} is to be aborted, whatever its coordinator says")
+
+    @performs(FenceOff)
+    async def _fence_producer(self, name: str, payload: FenceOff) -> Done:
+        await self.operator.fence_producer(payload.transactional_id)
+        return Done((), f"the producer of {payload.transactional_id} is to be fenced, and its transaction aborted")
 
     @performs(Unregister)
     async def _unregister_broker(self, name: str, payload: Unregister) -> Done:
         nodes = self.resolve(payload.broker)
         for node in nodes:
-            await self._operator.unregister(node)
+            await self.operator.unregister(node)
         return Done(nodes, f"the cluster forgets {listed(nodes)}")
+
+    @performs(MakeVoter)
+    async def _add_voter(self, name: str, payload: MakeVoter) -> Done:
+        nodes = self.resolve(payload.controller)
+        for node in nodes:
+            await self.operator.change_voters(node, is_addition=True)
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} to vote among the controllers")
+
+    @performs(DropVoter)
+    async def _remove_voter(self, name: str, payload: DropVoter) -> Done:
+        nodes = self.resolve(payload.controller)
+        for node in nodes:
+            await self.operator.change_voters(node, is_addition=False)
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} not to vote among the controllers any more")
 
     @performs(SetConfig)
     async def _set_config(self, name: str, payload: SetConfig) -> Done:
         config = dict(payload.config)
         nodes = () if payload.brokers is None else self.resolve(payload.brokers)
         for node in nodes:
-            await self._operator.set_broker_config(node, config)
+            await self.operator.set_broker_config(node, config)
         if payload.topic is not None:
-            await self._operator.set_topic_config(payload.topic, config)
+            await self.operator.set_topic_config(payload.topic, config)
         if payload.group is not None:
-            await self._operator.set_group_config(payload.group, config)
+            await self.operator.set_group_config(payload.group, config)
         if payload.entity_default is not None:
-            await self._operator.set_broker_config(None, config)
+            await self.operator.set_broker_config(None, config)
         settings = ", ".join(f"{key}={'default' if value is None else value}" for key, value in config.items())
         return Done(nodes, f"{listed(nodes) if nodes else payload.whose} gets {settings}")
 
     @performs(UpdateFeatures)
     async def _update_features(self, name: str, payload: UpdateFeatures) -> Done:
-        await self._operator.update_features(dict(payload.features), payload.upgrade_type)
+        await self.operator.update_features(dict(payload.features), payload.upgrade_type)
         levels = " and ".join(f"{feature} has level {level}" for feature, level in payload.features)
         return Done((), f"{levels} from now on")
 
     @performs(SetQuota)
     async def _set_quota(self, name: str, payload: SetQuota) -> Done:
-        await self._operator.set_quota(payload.as_spec)
+        await self.operator.set_quota(payload.as_spec)
         quotas = ", ".join(f"{key}={'none' if value is None else value}" for key, value in payload.quota)
         return Done((), f"{payload.as_spec.whose} gets {quotas}")
 
@@ -450,12 +529,11 @@ class Faults:
         return Done((payload.consumer,), f"{payload.consumer} seeks {payload.partition} to {payload.to}")
 
 
-def _outcome(replies: Sequence[Reply | None]) -> str:
-    """A controller that has to ask a registry or other controllers first answers later."""
-    if not replies:
+def _outcome(reply: Reply | None) -> str:
+    """Return the outcome of an election, `asked for` if the controller has to ask other nodes before it replies."""
+    if reply is None:
         return ASKED_FOR
-    (reply,) = replies
-    assert isinstance(reply, ElectReply)
+    assert isinstance(reply, PlainReply)
     return DONE if reply.error is ErrorCode.NONE else reply.error.name
 
 

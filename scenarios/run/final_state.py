@@ -1,16 +1,18 @@
-"""The content of the disks when a run ends: every record of every replica, and how far each log goes."""
+"""The content of the disks when a run ends: all records of all replicas, and the end of each log."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.broker.replicas.partition_events import keys_of
+from cluster.broker.replicas.partition import keys_appended
 from cluster.client.events import record_name
 from replica.config import TopicConfig
 from replica.errors import KafkaError
@@ -21,7 +23,7 @@ from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.files.disk import Disk
 from replica.log.log import Log
 from replica.trace.events import AbortedBatchFound, LogEntriesFound, OpenBatchFound, ReplicaFound
-from scenarios.observe.columns.names import NameIndex
+from scenarios.observe.columns.names import LazyNames, NameIndex, PlaceRuns
 from scenarios.observe.sent_batches import SentBatches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
 
@@ -32,12 +34,11 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------------------------------------- transactions at the end
 #
-# What became of the transactions in a log: readers of committed records leave out the records of aborted ones, and do
-# not get those of open ones.
+# Which transactions in a log are aborted or open. Readers with isolation level read_committed do not get their records.
 
 
 class TransactionalBatch(NamedTuple):
-    """Both offsets are of records of the batch."""
+    """A batch of a transaction. Both offsets are those of records in the batch."""
 
     producer_id: int
     base_offset: int
@@ -45,16 +46,24 @@ class TransactionalBatch(NamedTuple):
 
 
 class Uncommitted(NamedTuple):
-    """aborted: in the order of their markers     open: without a marker, in the order of their offsets"""
+    """The batches of transactions that are not committed in a log.
+
+    Attributes:
+        aborted: batches of aborted transactions, in the order of their markers.
+        open: batches of transactions without a marker in this log, in the order of their offsets.
+    """
 
     aborted: list[TransactionalBatch]
     open: list[TransactionalBatch]
 
 
 def uncommitted_batches(batches: Iterable[tuple[BatchHeader, bytes]]) -> Uncommitted:
-    """batches: of the whole log, in the order of their offsets
+    """Return the batches of aborted and open transactions of a log.
 
-    One that is decided, and whose marker is not in this log yet, is open here.
+    A transaction that was decided but has no marker in this log yet counts as open.
+
+    Args:
+        batches: all batches of the log in order of offsets.
     """
     undecided: dict[int, list[TransactionalBatch]] = {}
     aborted: list[TransactionalBatch] = []
@@ -67,7 +76,7 @@ def uncommitted_batches(batches: Iterable[tuple[BatchHeader, bytes]]) -> Uncommi
             continue
         try:
             marker = read_end_transaction_marker(batch)
-        except KafkaError:  # It is damaged.
+        except KafkaError:  # The marker is damaged.
             continue
         ended = undecided.pop(header.producer_id, [])
         if marker is not None and marker.control_type is ControlRecordType.ABORT:
@@ -76,22 +85,27 @@ def uncommitted_batches(batches: Iterable[tuple[BatchHeader, bytes]]) -> Uncommi
     return Uncommitted(aborted, sorted(remaining, key=lambda batch: batch.base_offset))
 
 
-FindPlaces = Callable[[TopicPartition, int, int], list[int] | None]
-"""Where the names of a batch's records are, by partition, base offset and CRC; [] for one of unknown sender.
+FindPlaces = Callable[[TopicPartition, int, int], "array[int] | None"]
+"""A function that returns the name indexes of a batch's records, by partition, base offset and CRC.
 
-None: no event for each record
+It returns no index if the sender of the batch is unknown, and None if there is no event for each record.
 """
 
 
 class Naming(NamedTuple):
-    """sent: has the names; batches that the cleaner has written anew go by the CRC that they had before"""
+    """The names of the records in the logs.
+
+    Attributes:
+        sent: the batches that producers sent, with the names of their records.
+        find_places: returns the name indexes of a batch.
+    """
 
     sent: SentBatches
     find_places: FindPlaces
 
 
 def state_final_logs(cluster: ClusterUnderTest, naming: Naming) -> None:
-    """Emit LogEntriesFound and ReplicaFound for every replica, in the order of partitions and brokers."""
+    """Emit LogEntriesFound and ReplicaFound for every replica, in order of partitions and brokers."""
     brokers = cluster.brokers()
     for topic_partition in sorted(cluster.view.partitions):
         for name in cluster.view.partitions[topic_partition].assigned:
@@ -99,11 +113,12 @@ def state_final_logs(cluster: ClusterUnderTest, naming: Naming) -> None:
                 partition = brokers[name].replicas.partitions.get(topic_partition)
                 if partition is not None:
                     _state_replica(cluster, naming, topic_partition, name, partition.log, partition.high_watermark)
-                elif topic_partition in brokers[name].logs.logs:  # on its disk, and it has no orders about it
+                # The replica is on disk, but the broker was not ordered to host it.
+                elif topic_partition in brokers[name].logs.logs:
                     logs = brokers[name].logs
                     checkpointed = logs.high_watermark_checkpoint(topic_partition)
                     _state_replica(cluster, naming, topic_partition, name, logs.logs[topic_partition], checkpointed)
-            elif name in cluster.machines:  # else a client has registered as a broker, and has no disk here
+            elif name in cluster.machines:  # Otherwise a client has registered as a broker, and has no disk here.
                 _state_stopped(cluster, naming, topic_partition, name, cluster.machines[name])
 
 
@@ -123,16 +138,16 @@ def _state_stopped(
 def log_on_disk(
     cluster: ClusterUnderTest, topic_partition: TopicPartition, name: str, machine: Machine
 ) -> Iterator[tuple[StoredLog, int] | None]:
-    """A log, and its high watermark, of a broker that is not in this process.
+    """Provide the log and the high watermark of a broker that is stopped or in a separate process; None without a log.
 
-    One that is stopped: as its next start would recover it, from a copy, so that the disk stays as the run left it.
+    The log of a stopped broker is recovered as at its next start, in a copy, so that its disk does not change.
     """
     disk = next((disk for disk in machine.disks.values() if (disk.root / str(topic_partition)).is_dir()), None)
     if disk is None or disk.broken:
         yield None
         return
     directory = disk.root / str(topic_partition)
-    if cluster.running(name):  # in a separate process, which stands still
+    if cluster.running(name):  # The broker's separate process is halted.
         from scenarios.run.running_log import RunningLog
 
         replica = cluster.view.partitions[topic_partition].replica(name)
@@ -149,38 +164,40 @@ def log_on_disk(
 
 
 def _entries(
-    header: BatchHeader, batch: bytearray | bytes | memoryview, places: list[int], names: NameIndex
-) -> tuple[Sequence[int], list[int]]:
-    """The offsets of a batch, and the places of its records' names; those without are named by their values.
+    header: BatchHeader, batch: bytearray | bytes | memoryview, indexes: array[int], names: NameIndex
+) -> tuple[Sequence[int], array[int]]:
+    """Return the offsets of a batch and the name indexes of its records.
+
+    Records without a name are named by their values.
 
     An unreadable batch that claims more records than it can hold counts as one record.
     """
-    if len(places) == header.record_count:
-        return range(header.base_offset, header.base_offset + len(places)), places
+    if len(indexes) == header.record_count:
+        return range(header.base_offset, header.base_offset + len(indexes)), indexes
     try:
         records = read_records(batch)
         offsets: Sequence[int] = [record.offset for record in records]
-        if len(places) == header.last_offset_delta + 1:  # Compaction has taken some of them.
-            return offsets, [places[offset - header.base_offset] for offset in offsets]
-        return offsets, [names.place_or_add(record_name(record)) for record in records]
-    except KafkaError:  # its codec is not installed
+        if len(indexes) == header.last_offset_delta + 1:  # Compaction has removed some records.
+            return offsets, array("q", (indexes[offset - header.base_offset] for offset in offsets))
+        return offsets, array("q", (names.place_or_add(record_name(record)) for record in records))
+    except KafkaError:  # The codec of the batch is not installed.
         from cluster.live.record_names import is_believable
 
         count = header.record_count if is_believable(header) else 1
         offsets = range(header.base_offset, header.base_offset + count)
-        return offsets, [names.place_or_add(f"?{offset}") for offset in offsets]
+        return offsets, array("q", (names.place_or_add(f"?{offset}") for offset in offsets))
 
 
-def _stretches(offsets: Sequence[int], places: list[int], start: int) -> Iterator[tuple[int, int, int]]:
-    """(offset, place, number of records) where both count up by one. start: the first offset that is in the log"""
-    at, end = bisect_left(offsets, start), len(offsets)
-    while at < end:
-        offset, place, count = offsets[at], places[at], end - at
-        if offsets[-1] != offset + count - 1 or places[at:] != list(range(place, place + count)):
-            numbers = range(1, count)
-            count = next((n for n in numbers if (offsets[at + n], places[at + n]) != (offset + n, place + n)), count)
-        yield offset, place, count
-        at += count
+def _stretches(offsets: Sequence[int], start: int) -> Iterator[tuple[int, int]]:
+    """Yield the begin and end, as indexes of `offsets`, of the ranges of consecutive offsets.
+
+    Args:
+        start: first offset that is still in the log.
+    """
+    begin = bisect_left(offsets, start)
+    gaps = () if isinstance(offsets, range) else range(begin + 1, len(offsets))
+    breaks = [at for at in gaps if offsets[at] != offsets[at - 1] + 1]
+    return pairwise((begin, *breaks, len(offsets)))
 
 
 def _state_uncommitted(
@@ -194,9 +211,8 @@ def _state_uncommitted(
         for batch in batches:
             cluster.trace.emit(
                 kind(
-                    node=name,
-                    topic=topic_partition.topic,
-                    partition=topic_partition.partition,
+                    name,
+                    *topic_partition,
                     producer_id=batch.producer_id,
                     base_offset=batch.base_offset,
                     last_offset=batch.last_offset,
@@ -213,41 +229,48 @@ def _state_replica(
     high_watermark: int,
 ) -> None:
     view, trace, names = cluster.view, cluster.trace, naming.sent.names
-    replica = (name, topic_partition.topic, topic_partition.partition)
+    replica = (name, *topic_partition)
     running = cluster.running(name)
-    # No client has sent the records in the offsets topic: they have no names and no fate, and groups interpret them.
+    # Records of the offsets topic have no names and are not judged, since no client has sent them.
     batches = () if topic_partition.topic in INTERNAL_TOPICS else log.raw_batches()
     compacted = naming.sent.compacted
     has_transactions, last_epoch = False, UNDEFINED_EPOCH
     for header, batch in batches:
         if not check_crc(batch, 0, header):
-            continue  # It is unreadable now, so it is not there.
+            continue  # The replica cannot be read now, so it counts as absent.
         last_epoch = header.leader_epoch
         if header.is_control:
             continue
         has_transactions |= header.is_transactional
         crc = as_sent(batch, header).crc
-        places = naming.find_places(topic_partition, header.base_offset, crc)
-        if places is None:
+        indexes = naming.find_places(topic_partition, header.base_offset, crc)
+        if indexes is None:
             continue
         where = topic_partition, header.base_offset, header.leader_epoch
         if compacted.has_any(topic_partition) and not any(compacted.keyed(*where)):
-            # Appended while the topic was not compacted, and not cleaned since: it may replace a record that is gone.
-            with suppress(KafkaError):  # Its codec is not installed.
-                trace.emit(keys_of(name, topic_partition, as_sent(batch, header), read_records(batch)))
+            # The batch was appended before the topic was compacted, and was not cleaned since. It may replace a record
+            # that is gone.
+            with suppress(KafkaError):  # The codec of the batch is not installed.
+                trace.emit(keys_appended(replica, as_sent(batch, header), read_records(batch)))
         appended_crc = compacted.crc_as_appended(topic_partition, header.base_offset, crc)
-        found = _entries(header, batch, places, names)
-        for offset, place, count in _stretches(*found, log.log_start_offset):
-            trace.emit_entries(
-                LogEntriesFound(*replica, offset, place, count, names, header.leader_epoch, appended_crc)
-            )
+        offsets, indexes = _entries(header, batch, indexes, names)
+        for begin, end in _stretches(offsets, log.log_start_offset):
+            if begin < end:
+                records = LazyNames(names, PlaceRuns.of(indexes[begin:end]))
+                trace.emit(
+                    LogEntriesFound(
+                        *replica,
+                        offset=offsets[begin],
+                        records=records,
+                        leader_epoch=header.leader_epoch,
+                        crc=appended_crc,
+                    )
+                )
     if has_transactions:
         _state_uncommitted(cluster, topic_partition, name, uncommitted_batches(log.raw_batches()))
     trace.emit(
         ReplicaFound(
-            node=name,
-            topic=topic_partition.topic,
-            partition=topic_partition.partition,
+            *replica,
             log_start_offset=log.log_start_offset,
             log_end_offset=log.log_end_offset,
             high_watermark=high_watermark,

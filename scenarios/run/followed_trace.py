@@ -1,8 +1,8 @@
-"""A trace that is read while it is written: a reader announces itself, and parts are then cut by time as well.
+"""Cuts a trace into parts while it is written, so that a reader can follow it.
 
-A part is not readable before it is whole, and a quiet cluster fills none for hours. Cutting them by time all along
-would leave thousands of small files, so it is done only while a mark in the trace's folder is fresh, and in live runs
-only: the parts of a simulated run depend on its events alone.
+A part can be read only when it is complete, and a quiet cluster may need hours to fill one. If all parts were cut by
+time, there would be thousands of small files. So parts are cut by time only while a fresh mark of a reader is in the
+trace's folder, and only in live runs, because the parts of a simulated run must depend on its events alone.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ MARK = ".followed"
 FRESH_S = 10.0
 PAUSE_S = 1.0
 UNWRITTEN_SHARE = 0.05
-"""of a run's time, whose events a kill may take"""
+"""The share of a run's time whose events may be lost if the run is killed."""
 
 
 def mark(trace_dir: Path) -> None:
-    """Mark the trace as being read; to be repeated within FRESH_S. raises: OSError"""
+    """Mark the trace as being read. The mark expires after FRESH_S if it is not renewed. Raises OSError."""
     (trace_dir / MARK).touch()
 
 
 def unmark(trace_dir: Path) -> None:
-    """raises: OSError"""
+    """Remove the mark. Raises OSError."""
     (trace_dir / MARK).unlink(missing_ok=True)
 
 
@@ -40,9 +40,9 @@ def is_followed(trace_dir: Path) -> bool:
 
 
 async def cut_parts_while_followed(writer: TraceWriter) -> None:
-    """Never ends; to be run beside a live cluster. raises: OSError
+    """Cut the parts of a live run's trace by time, until cancelled. Raises OSError.
 
-    Without a reader the pauses grow with the run: a kill takes a small share of it, and its parts are few.
+    Without a reader the pauses grow with the run, so a kill loses a small share of the events and there are few parts.
     """
     began = cut = trio.current_time()
     try:

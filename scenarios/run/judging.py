@@ -1,7 +1,7 @@
-"""The verdict of a run made anew from its trace, where judging failed or its process was killed.
+"""Judges a run from its trace after the process was killed or judging failed.
 
-The trace of a killed process ends at a different event in each table. It is read up to the first event that is missing,
-and the logs are then taken as the events show them, since no event states what is on the disks.
+The trace of a killed process may end at a different event in each table, so it is read up to the first missing event.
+No event describes the final disks, so the final logs are derived from the earlier events.
 """
 
 from __future__ import annotations
@@ -15,27 +15,26 @@ from typing import Any
 from replica.trace.columns import TraceError
 from replica.trace.events import InvariantBroken, RunFinished, TraceRow
 from replica.trace.listening import Routes
-from scenarios.check.expectations import Expectations, RunSight, logs_now
+from scenarios.check.expectations import logs_now
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import judge
 from scenarios.language.spec import Scenario
-from scenarios.observe.availability import GoneTopics
 from scenarios.observe.columns.names import write_json
-from scenarios.observe.groups import UnreadTimes
-from scenarios.observe.ledger import RecordLedger
-from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
-from scenarios.observe.trace_writer import complete, read_rows, trace_sha256
-from scenarios.observe.view import ClusterView
+from scenarios.observe.trace_writer import complete, digests_of, read_rows
 from scenarios.process.work_folders import LOCK_FILE, UNJUDGED
-from scenarios.run.runner import name_last
+from scenarios.run.runner import Observers, name_last
 from scenarios.run.runs import lock_sha256
 
 EVENTS_PER_PROGRESS = 5000
 
 
 def rows_without_gap(trace_dir: Path) -> Iterator[TraceRow]:
-    """The events of a trace up to the first one that is missing. raises: TraceError where there is none"""
+    """Yield the events of a trace up to the first missing event.
+
+    Raises:
+        TraceError: the first event is missing.
+    """
     expected = 0
     for row in read_rows(trace_dir):
         if row.seq != expected:
@@ -43,31 +42,32 @@ def rows_without_gap(trace_dir: Path) -> Iterator[TraceRow]:
         expected += 1
         yield row
     if not expected:
-        raise TraceError(f"{trace_dir}: it has no first event, so there is nothing to judge")
+        raise TraceError(f"the trace {trace_dir} has no first event, so it cannot be judged")
 
 
 def judge_run(
     run_dir: Path, scenario: Scenario, former: dict[str, Any] | None, progress: Callable[[int], None]
 ) -> tuple[dict[str, Any], Story, Path]:
-    """Judge a run by its trace, write its summary, and give its folder the name of a run that has one.
+    """Judge a run by its trace, write its summary, and rename its folder to that of a complete run.
 
-    scenario: that of its lock file
-    former: its summary, if it had one: steps of its timeline were judged when they were done
-    progress: called with the number of events read
+    Args:
+        scenario: the scenario of the run's lock file.
+        former: the previous summary, if any. Its `check` steps keep their results.
+        progress: called with the number of events read.
 
-    Returns: the summary, the story, and the folder under its name of now
-    Raises: TraceError, OSError
+    Returns:
+        The summary, the story, and the renamed folder.
+
+    Raises:
+        TraceError, OSError: the trace cannot be read, or the summary cannot be written.
     """
     started = time.perf_counter()
     if former is None:
         complete(run_dir / "trace")
     lock_text = (run_dir / LOCK_FILE).read_text(encoding="utf-8")
-    view, mirror = ClusterView.of(scenario), LogMirror()
-    ledger, story, unread = RecordLedger(mirror.deleted, mirror.sent.names), Story(view), UnreadTimes(view)
-    sight = RunSight(view, ledger, mirror, {})
-    expectations = Expectations(scenario.expect, sight)
-    forgetful = GoneTopics(view, mirror, (mirror, ledger, story, expectations))
-    handlers = Routes((view, ledger, mirror, expectations, unread, story, forgetful))
+    seen = Observers(scenario, {})
+    ledger, story, unread, expectations = seen.ledger, seen.story, seen.unread, seen.expectations
+    handlers = Routes(seen.listeners(story))
     broken: list[InvariantBroken] = []
     events, at_us, is_whole = 0, 0, False
     for row in rows_without_gap(run_dir / "trace"):
@@ -80,8 +80,9 @@ def judge_run(
         if events % EVENTS_PER_PROGRESS == 0:
             progress(events)
     if not is_whole:
-        ledger.final = logs_now(sight)
+        ledger.final = logs_now(seen.sight)
         unread.settle(at_us)
+    seen.waits.settle(at_us)
     story.end_us = at_us
     ledger.close()
     scenario = _that_long(scenario, at_us)
@@ -93,18 +94,21 @@ def judge_run(
         scenario,
         ledger,
         unread.found,
+        seen.waits.waits,
         verdict,
         results,
         Counters(
             events=events,
             steps=0,
             bytes={},
-            trace_sha256=trace_sha256(run_dir / "trace"),
+            digests=digests_of(run_dir / "trace"),
             run_dir=named,
             wall_s=time.perf_counter() - started,
             live=former is None or bool(former.get("live")),
         ),
     )
+    summary |= seen.shares.as_json()
+    summary["dashboard"] = seen.dashboard.outcome(at_us, ledger, verdict.records["lost"])
     if former is not None:
         summary |= {name: former[name] for name in ("expectations", "held", "steps", "bytes") if name in former}
     summary["lock_sha256"] = lock_sha256(lock_text)
@@ -119,5 +123,5 @@ def judge_run(
 
 
 def _that_long(scenario: Scenario, at_us: int) -> Scenario:
-    """It may have ended before its time."""
+    """Return the scenario with the duration of the run, which may have ended early."""
     return replace(scenario, duration_us=min(scenario.duration_us, max(at_us, 1)))

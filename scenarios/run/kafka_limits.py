@@ -1,14 +1,15 @@
-"""What of a scenario Apache Kafka cannot play or show, said before anything starts, and the scenario that it plays."""
+"""Finds what a real Apache Kafka cannot do or show of a scenario, and adapts the scenario to a release of Kafka."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cluster.client.interceptors import NO_TIME
-from cluster.config import PIPELINE_KEYS
+from cluster.config import CONSUMER, PIPELINE_KEYS
 from replica.rules import PROFILES, Rules
 from replica.trace import events as trace
+from replica.trace.columns import GroupEvent
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent
 from scenarios.check.event_watch import described
 from scenarios.check.expectations import Expectation
@@ -16,16 +17,44 @@ from scenarios.language.expect import EventTest, Expect, TimeTest
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import Step
 from scenarios.language.verbs.checks import Check
+from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.network import Hold
+from scenarios.language.verbs.process import Wipe
 
 KRAFT_SINCE = (3, 3)
-"""Older releases are played with ZooKeeper, as their eras are."""
+"""The first release that runs with KRaft here. Older releases run with ZooKeeper."""
 ELR_SINCE = (4, 0)
+INVARIANT = "invariant"
 ELR = "elr"
-"""The one rule that is a feature of a cluster; each other rule is the code of a release."""
-OF_NO_WEIGHT = ("heartbeats", "session-checks", "transactions", "group-rebalance")
-"""Rules that an older era may have otherwise: a scenario written for it is played all the same."""
+"""The only rule that is a feature of a cluster. All other rules depend on the release."""
+OF_NO_WEIGHT = (
+    "heartbeats",
+    "session-checks",
+    "transactions",
+    "group-rebalance",
+    "quorum-vote",
+    "reassignment-done",
+    "marker-epoch",
+)
+"""Rules that may differ from those of the release without preventing a run."""
 
+
+def _reports_a_new_directory(scenario: Scenario) -> bool:
+    return scenario.rules.elr and any(isinstance(step.payload, Wipe) for step in scenario.timeline)
+
+
+def _has_members_of_kip_848(scenario: Scenario) -> bool:
+    return any(one.config.get("group.protocol") == CONSUMER for one in scenario.transforms)
+
+
+WEIGH_WHERE: Mapping[str, Callable[[Scenario], bool]] = {
+    "elr-on-directory-report": _reports_a_new_directory,
+    "commit-epoch": _has_members_of_kip_848,
+}
+"""Rules that may differ only in scenarios that they do not affect, with a function that finds affected scenarios."""
+
+NO_JAVA_CLIENT = {"transform": "transform records", "share_consumer": "share records of a group"}
+ANOTHER_WAY = "; --clients highwater does"
 NOT_ASKED = "it is not asked of a JVM yet"
 UNPLAYABLE_VERBS = {
     "slow_disk": "the disk of a JVM cannot be slowed down without root",
@@ -37,7 +66,13 @@ UNPLAYABLE_VERBS = {
     "delete_records": NOT_ASKED,
     "delete_group": NOT_ASKED,
     "delete_offsets": NOT_ASKED,
+    "reset_offsets": NOT_ASKED,
+    "abort_transaction": NOT_ASKED,
+    "fence_producer": NOT_ASKED,
     "unregister_broker": NOT_ASKED,
+    "add_voter": NOT_ASKED,
+    "remove_voter": NOT_ASKED,
+    "fail": "a JVM answers only what it decides itself",
     "loss": "a lost segment needs the kernel: TCP would send it again",
 }
 FLUSH_KEYS = ("flush.messages", "flush.ms", "log.flush.interval.messages", "log.flush.interval.ms")
@@ -47,33 +82,49 @@ UNSEEN_EVENTS: dict[type[TraceEvent], str] = {
     trace.FetchRefused: "brokers do not log fetches that they refuse",
     trace.FetchThrottled: "brokers do not log it",
     trace.ClientThrottled: "brokers do not log it",
-    trace.ClientQuotaAltered: "records of quotas are not looked at",
+    trace.ResponseInjected: "a JVM has no such faults",
+    trace.ClientQuotaAltered: "quota records are not read",
     trace.DivergenceFound: "brokers do not log it",
     trace.IsrRejected: "the controller does not log it",
     trace.ControlRequestRefused: "the controller does not log it",
     trace.LogFlushed: "a flush cannot be seen",
-    trace.BrokerUnregistered: "that a broker is unregistered is not looked at",
-    trace.SessionExpired: "sessions of ZooKeeper are of another era",
+    trace.BrokerUnregistered: "the records of unregistered brokers are not read",
+    trace.SessionExpired: "sessions of ZooKeeper belong to an earlier era",
     trace.ElectionBegan: "votes among controllers cannot be seen",
-    trace.SnapshotWritten: "snapshots are not looked at",
-    trace.SnapshotFetched: "snapshots are not looked at",
-    trace.SnapshotLoaded: "snapshots are not looked at",
+    trace.ControllerResigned: "votes among controllers cannot be seen",
+    trace.VotersChanged: "records of voters are not read",
+    trace.VoterChangeFailed: "the controller does not log it",
+    trace.SnapshotWritten: "snapshots are not read",
+    trace.SnapshotFetched: "snapshots are not read",
+    trace.SnapshotLoaded: "snapshots are not read",
     trace.HighWatermarkAdvanced: "high watermarks are sampled, so some of their steps are not seen",
     trace.HighWatermarkLearned: "high watermarks are sampled, so some of their steps are not seen",
-    trace.TransactionStateChanged: "the log of a transaction coordinator is not looked at",
+    trace.TransactionStateChanged: "the log of a transaction coordinator is not read",
     trace.TransactionRefused: "brokers do not log it",
-    trace.TransactionMarkerWritten: "markers are not looked at",
-    trace.LastStableOffsetMoved: "last stable offsets are not looked at",
+    trace.TransactionMarkerWritten: "markers are not read",
+    trace.LastStableOffsetMoved: "last stable offsets are not read",
     trace.InvariantBroken: "the checker sees too little of a real broker",
+}
+UNSEEN_EVENTS |= {
+    kind: "the log of a group coordinator is not read"
+    for kind in CLASS_OF_EVENT.values()
+    if issubclass(kind, GroupEvent)
 }
 
 
 @dataclass(frozen=True, slots=True)
 class RealKafka:
-    """What a run on real Kafka is judged without. version: such as 4.1.0     not_judged: what its file expects more"""
+    """A release of Kafka, and the expectations that cannot be judged on it.
+
+    Attributes:
+        version: the release, such as 4.1.0.
+        not_judged: expectations of the scenario that are left out.
+        slack_us: how long a `check` step waits for its conditions to hold.
+    """
 
     version: str
     not_judged: tuple[Expectation, ...] = ()
+    slack_us: int = 0
 
     def __str__(self) -> str:
         return f"{trace.REAL_KAFKA} {self.version}"
@@ -81,7 +132,7 @@ class RealKafka:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Something that cannot be played. line: in the file, 0 if it is about no single line"""
+    """A part of a scenario that real Kafka cannot run. `line` is its line in the file, 0 if it has no single line."""
 
     what: str
     why: str
@@ -100,33 +151,35 @@ def number_of(version: str) -> tuple[int, ...]:
 
 
 def era_of(version: str) -> str:
-    """The newest era whose rules this release has: kafka-3.9 for 3.9.1 and for 4.0.0."""
-    older = [name for name in PROFILES if number_of(name.removeprefix("kafka-")) <= number_of(version)]
+    """Return the newest era with the rules of this release, such as kafka-3.9 for 3.9.1 and for 4.0.0."""
+    older = [name for name, rules in PROFILES.items() if rules.release <= number_of(version)]
     return older[-1] if older else next(iter(PROFILES))
 
 
 def limits_of(scenario: Scenario, version: str, *, java_clients: bool = True) -> list[Limit]:
-    """Everything of it that Kafka of this version cannot play; empty if it can be played.
+    """Return every part of a scenario that this version of Kafka cannot run.
 
-    java_clients: clients are Kafka's own; else they are Highwater's
+    Args:
+        java_clients: True if the clients are Kafka's own, False if they are Highwater's.
     """
     return [
         *_rule_limits(scenario, version),
         *_cluster_limits(scenario),
         *_topic_limits(scenario),
         *_client_limits(scenario, java_clients=java_clients),
-        *_step_limits(scenario),
+        *_step_limits(scenario, java_clients=java_clients),
     ]
 
 
 def _rule_limits(scenario: Scenario, version: str) -> Iterator[Limit]:
     there, written = PROFILES[era_of(version)], PROFILES[scenario.profile]
-    if not written.unlike(there).keys() <= {ELR, *OF_NO_WEIGHT}:
+    idle = [switch for switch, weighs in WEIGH_WHERE.items() if not weighs(scenario)]
+    if not written.unlike(there).keys() <= {ELR, *OF_NO_WEIGHT, *idle}:
         yield Limit(f"profile: {scenario.profile}", f"Kafka {version} has the rules of {era_of(version)}")
     for switch, value in scenario.rules.unlike(written).items():
         if switch != ELR and there.value(switch) != value:
             text = str(value).lower() if isinstance(value, bool) else value
-            yield Limit(f"protocol.{switch}: {text}", f"the code of Kafka {version} has another rule")
+            yield Limit(f"protocol.{switch}: {text}", f"the code of Kafka {version} has a different rule")
     if scenario.rules.elr and number_of(version) < ELR_SINCE:
         yield Limit("the rule elr", f"Kafka {version} has no eligible leader replicas, nor has `profile: kafka-3.9`")
 
@@ -142,10 +195,10 @@ def _cluster_limits(scenario: Scenario) -> Iterator[Limit]:
     for topic in scenario.topics.values():
         if "compact" in topic.config.get("cleanup.policy", ""):
             what = f"topics.{topic.name}.config.cleanup.policy: compact"
-            yield Limit(what, "what the cleaner of a JVM takes is not looked at, and would count as lost")
+            yield Limit(what, "records that the log cleaner of a JVM removes are not known, and would count as lost")
     network = scenario.network
     if network.has_cards:
-        yield Limit("network.card", "network cards are for virtual time")
+        yield Limit("network.card", "network cards exist only in virtual time")
     if any(link.loss_ppm is not None for link in network.links):
         yield Limit("network.links.loss", UNPLAYABLE_VERBS["loss"])
 
@@ -153,27 +206,36 @@ def _cluster_limits(scenario: Scenario) -> Iterator[Limit]:
 def _client_limits(scenario: Scenario, *, java_clients: bool) -> Iterator[Limit]:
     if not java_clients:
         return
-    another_way = "; --clients highwater does"
     for name, workload in scenario.workloads.items():
         if workload.transaction is not None:
-            yield Limit(f"workloads.{name}.transaction", f"Java's clients are given no transactions yet{another_way}")
-        if workload.kind == "transform":
-            yield Limit(f"workloads.{name}", f"no application of a JVM transforms yet{another_way}")
+            yield Limit(f"workloads.{name}.transaction", f"Java clients cannot use transactions yet{ANOTHER_WAY}")
+        if workload.kind in NO_JAVA_CLIENT:
+            yield Limit(f"workloads.{name}", f"Java clients cannot {NO_JAVA_CLIENT[workload.kind]} yet{ANOTHER_WAY}")
             continue
+        records = workload.records
+        for key, is_there in (("timestamp", records.time is not None), ("headers", bool(records.headers))):
+            if is_there:
+                yield Limit(f"workloads.{name}.{key}", f"Java's producer is given none yet{ANOTHER_WAY}")
         for key in (*(("cpu",) if workload.cpu != NO_TIME else ()), *(("process",) if workload.process_us else ())):
-            yield Limit(f"workloads.{name}.{key}", f"Java's clients take the time that they take{another_way}")
+            yield Limit(f"workloads.{name}.{key}", f"the processing time of Java clients cannot be set{ANOTHER_WAY}")
         for key in PIPELINE_KEYS:
             if key in workload.config:
-                yield Limit(f"workloads.{name}.config.{key}", f"Java's clients send and read bytes{another_way}")
+                yield Limit(f"workloads.{name}.config.{key}", f"Java clients send and read only bytes{ANOTHER_WAY}")
 
 
-def _step_limits(scenario: Scenario) -> Iterator[Limit]:
+def _step_limits(scenario: Scenario, *, java_clients: bool) -> Iterator[Limit]:
     flushes = _flushes_by_itself(scenario)
     for step in scenario.timeline:
         if step.verb == "power_off" and flushes:
-            yield Limit(step.verb, f"what a JVM has flushed by `{flushes}` cannot be seen, so not left", step.line)
+            yield Limit(
+                step.verb,
+                f"what a JVM has flushed because of `{flushes}` cannot be seen, so it is not known what would remain",
+                step.line,
+            )
         if step.verb in UNPLAYABLE_VERBS:
             yield Limit(step.verb, UNPLAYABLE_VERBS[step.verb], step.line)
+        elif isinstance(step.payload, Produce) and java_clients and (step.payload.time or step.payload.headers):
+            yield Limit("produce, timestamp or headers", f"Java's producer is given none yet{ANOTHER_WAY}", step.line)
         elif isinstance(step.payload, Hold) and step.payload.part == "body":
             yield Limit(
                 "hold, part: body", "the bytes of an answer leave a JVM's files together with its header", step.line
@@ -182,11 +244,11 @@ def _step_limits(scenario: Scenario) -> Iterator[Limit]:
 
 def _topic_limits(scenario: Scenario) -> Iterator[Limit]:
     if not scenario.topics_at_the_start:
-        yield Limit("topics", "a run begins when all brokers know one, and steps make them all")
+        yield Limit("topics", "steps create all topics, but a run begins only when all brokers know a topic")
 
 
 def _flushes_by_itself(scenario: Scenario) -> str:
-    """The key by which a log is flushed apart from the end of its segments; empty if there is none."""
+    """Return the key that makes logs flush before the end of a segment, or ""."""
     configs = [topic.config for topic in scenario.topics.values()]
     configs += [scenario.cluster.config, *(broker.config for broker in scenario.cluster.brokers.values())]
     found = [key for config in configs for key in FLUSH_KEYS if config.get(key, "never") != "never"]
@@ -197,7 +259,7 @@ def _flushes_by_itself(scenario: Scenario) -> str:
 
 
 def played_on(scenario: Scenario, version: str, slack_us: int) -> tuple[Scenario, RealKafka]:
-    """The scenario with the rules of that release, its times with a slack, and without what is not judged there."""
+    """Adapt a scenario to a release of Kafka: change its rules, widen its times, and drop what cannot be judged."""
     rules = _rules_there(scenario, version)
     era = scenario.profile if rules == scenario.rules else era_of(version)
     expect, left_out = _judged(scenario.expect, number_of(version) < KRAFT_SINCE)
@@ -209,7 +271,7 @@ def played_on(scenario: Scenario, version: str, slack_us: int) -> tuple[Scenario
             expect=_with_slack(expect, slack_us),
             timeline=tuple(_step_with_slack(step, slack_us) for step in scenario.timeline),
         ),
-        RealKafka(version, tuple(left_out)),
+        RealKafka(version, tuple(left_out), slack_us),
     )
 
 
@@ -219,6 +281,11 @@ def _rules_there(scenario: Scenario, version: str) -> Rules:
 
 def _judged(expect: Expect, has_registry: bool) -> tuple[Expect, list[Expectation]]:
     left_out: list[Expectation] = []
+    verdict = expect.verdict
+    if verdict is not None and INVARIANT in verdict:
+        blind = UNSEEN_EVENTS[trace.InvariantBroken]
+        left_out.append(Expectation(f"verdict {INVARIANT}", True, f"not judged on Kafka: {blind}", judged=False))
+        verdict = tuple(kind for kind in verdict if kind != INVARIANT)
     events: list[EventTest] = []
     for test in expect.events:
         kind = CLASS_OF_EVENT[test.event]
@@ -227,13 +294,15 @@ def _judged(expect: Expect, has_registry: bool) -> tuple[Expect, list[Expectatio
             events.append(test)
         else:
             left_out.append(Expectation(f"event {described(test)}", True, f"not judged on Kafka: {why}", judged=False))
-    return replace(expect, events=tuple(events)), left_out
+    return replace(expect, verdict=verdict, events=tuple(events)), left_out
 
 
 def _with_slack(expect: Expect, slack_us: int) -> Expect:
     return replace(
         expect,
-        events=tuple(replace(test, between=wider(test.between, slack_us)) for test in expect.events),
+        events=tuple(
+            replace(test, between=wider(test.between, -slack_us if test.never else slack_us)) for test in expect.events
+        ),
         errors=tuple(
             replace(test, first=wider(test.first, slack_us), last=wider(test.last, slack_us)) for test in expect.errors
         ),
@@ -255,7 +324,8 @@ def _step_with_slack(step: Step, slack_us: int) -> Step:
 
 
 def wider(test: TimeTest | None, slack_us: int) -> TimeTest | None:
+    """Return bounds that are wider by a slack on both sides; narrower if it is negative."""
     if test is None:
         return None
-    low = None if test.low_us is None else max(0, test.low_us - slack_us)  # A lock with a time before 0 cannot be read.
+    low = None if test.low_us is None else max(0, test.low_us - slack_us)  # A lock file cannot have negative times.
     return TimeTest(low, None if test.high_us is None else test.high_us + slack_us)

@@ -1,13 +1,12 @@
-"""One node in its own process: `--processes` starts one for each broker and controller.
+"""A node in its own process. The option `--processes` starts one for each broker and controller.
 
-It runs the same core in the same shell as everywhere, in a world that knows only of this machine. Its events go to the
-process that runs the cluster, over the control pair that it inherited; when that process is gone, so is this one.
+The node runs the same core as in other modes and has only its own machine. It sends its events over an inherited
+socket pair to the process that runs the cluster, and ends when that process ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import pickle
 import signal
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import trio
 
 from cluster.broker.broker import BrokerCore
+from cluster.child_process import die_with_parent
 from cluster.clocks import WallClock
 from cluster.live.control import (
     PACKET_BYTES,
@@ -67,18 +67,18 @@ if TYPE_CHECKING:
 
 FOREVER_US = 1 << 62
 BYTES_TOLD_EVERY_S = 0.05
-PR_SET_PDEATHSIG = 1
-OPERATED = frozenset({"begin_shutdown", "create_topic", "elect_leader", "flush", "operate", "topic_config"})
-"""The methods of a node that may be called (cluster/operated.py)."""
+OPERATED = frozenset({"begin_shutdown", "flush", "operate", "topic_config"})
+"""The methods of a node that the main process may call (cluster/operated.py)."""
 DIED_OF = "what-{name}-died-of.txt"
 
 
 def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.socket], OwnProcess]:
-    """Starts nodes of this scenario, each as a fork of one process that has imported everything and does nothing.
+    """Return a function that starts nodes of this scenario as forks of one idle process that has imported everything.
 
-    A new interpreter per node would take as long to import as a cluster takes to elect its leaders.
+    A new interpreter per node would need as much time for imports as a cluster needs to elect its leaders.
     """
-    # A controller wants networkx to place its first topic; a child imports the main module, which may be the command.
+    # A controller needs networkx to assign replicas of its first topic. A child imports the main module, which may be
+    # that of the command.
     forks = Forks(__name__, "networkx", "scenarios.cli.main")
 
     def launch(order: NodeOrder, control: socket.socket) -> OwnProcess:
@@ -88,9 +88,10 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
 
 
 def run_node(start: bytes, control: socket.socket) -> None:
-    """The life of one process. A bug that ends it is reported, and left in the run folder.
+    """Run a node until it ends. Report an exception that ends the node, and write it to the run folder.
 
-    start: the scenario, the folder of all log directories, and the node's order, pickled
+    Args:
+        start: the scenario, the log folder and the order for the node, pickled.
     """
     _stand_alone()
     scenario: Scenario
@@ -108,12 +109,12 @@ def run_node(start: bytes, control: socket.socket) -> None:
 
 
 def _stand_alone() -> None:
-    """Ctrl-C and SIGTERM are for the process that runs the cluster; its death is ours, even if we are stopped."""
+    """Ignore Ctrl-C and SIGTERM, and end together with the process that runs the cluster, which handles both."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        die_with_parent()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(nowhere, descriptor)
@@ -121,7 +122,7 @@ def _stand_alone() -> None:
 
 
 class ToldDisk(Disk):
-    """Keeps the same books in the process that runs the cluster, which outlives this one."""
+    """A disk that reports its operations to the process that runs the cluster, since that process outlives this one."""
 
     def __init__(self, root: Path, log_dir: str, tell: Callable[[Told], None]) -> None:
         super().__init__(root, sync=False)
@@ -149,7 +150,7 @@ class ToldDisk(Disk):
 
 
 class ToldTap:
-    """Observations of clients go to the process that runs the cluster."""
+    """A tap that sends observations of clients to the process that runs the cluster."""
 
     def __init__(self, tell: Callable[[Told], None], topic_name: Callable[[Topic], str | None]) -> None:
         self.topic_name = topic_name
@@ -167,7 +168,7 @@ class ToldTap:
 
 
 class StepEvents(Listener):
-    """Events of the step in progress. They leave together, before what the step wants is done."""
+    """The events of one step, sent together before the step's actions are carried out."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -188,7 +189,7 @@ class StepEvents(Listener):
 
 
 def _end_alone(why: str) -> NoReturn:
-    """The process that ran this cluster is gone, or has given this one up: its last words are for standard error."""
+    """End this process because the control pair is closed. Write `why` to standard error."""
     with contextlib.suppress(OSError):
         os.write(2, f"the control pair is closed at its other end: {why}\n".encode())
     os._exit(1)
@@ -203,7 +204,7 @@ def _send(control: socket.socket, told: Told) -> None:
 
 
 class NodeHost(Host):
-    """The machine of this process."""
+    """The machine of the node in this process."""
 
     fabric: NodeFabric
 
@@ -213,10 +214,10 @@ class NodeHost(Host):
 
 
 class NodeFabric(NeighbourFabric):
-    """The world of this one machine.
+    """The hosts, network and time of one node process.
 
-    Simplified: of a process that is killed between telling of an ack and sending it, the ack counts though its client
-    does not have it.
+    Simplified: if a process is killed after it has reported an acknowledgement and before it has sent it, the
+        acknowledgement counts although the client does not have it.
     """
 
     tells_acks_first = True
@@ -265,7 +266,7 @@ class NodeFabric(NeighbourFabric):
 
 
 class NodeProcess:
-    """The parts of one life, wired together."""
+    """One incarnation of a node in its own process, which takes orders from the process that runs the cluster."""
 
     def __init__(self, scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
         self._order = order
@@ -303,7 +304,7 @@ class NodeProcess:
         self._tell(ExitTold(self._time.now_us, "crash", why))
 
     def _has_ended(self) -> bool:
-        """After every step."""
+        """Send the events after a step, and return whether the node has ended."""
         self._events.tell()
         return bool(self._fabric.exits)
 
@@ -345,6 +346,7 @@ class NodeProcess:
                 case Settle():
                     self._bring_about(order.state)
                     self._fabric.move_on()
+                    self._fabric.finish_reading()
                     self._tell(SettledTold(order.number))
                 case Ask():
                     self._ask(order)
@@ -370,6 +372,7 @@ class NodeProcess:
         for link in state.links:
             link.bring_about(self._network)
         self._network.holds[:] = state.holds
+        self._network.request_faults.rules[:] = state.request_faults
         self._fabric.dark = state.dark
         for name, disk in state.disks.items():
             disk.bring_about(self._disks[name])

@@ -1,4 +1,4 @@
-"""The third world: the nodes of a scenario are JVMs of Apache Kafka."""
+"""The mode in which the nodes of a scenario are JVMs of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -6,29 +6,33 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cluster.broker.apis.coordinators import wanted_topic
-from cluster.config import BrokerConfig
+from cluster.config import REGISTRY_SESSION, BrokerConfig
 from cluster.kafka.fabric import KafkaFabric, KafkaPlan, PlacedTopic
 from cluster.kafka.home import KafkaHome
 from cluster.kafka.properties import NodeSpec, Role
 from cluster.network.links import Network
 from cluster.protocol.versions import api_name
 from controller.placement import UsableBroker, place
-from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from replica.ids import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from replica.trace.events import TraceLog
 from scenarios.language.spec import Scenario, Workload
 from scenarios.run.kafka_limits import ELR_SINCE
 from scenarios.run.worlds import NewWorld, live_latency
 
 FOLDER = "kafka"
-"""Of a run: what its JVMs were started with, and what they say."""
+"""The folder inside a run folder with the JVMs' configuration and output."""
 ELR_FEATURE = "eligible.leader.replicas.version"
 NEVER_WORD = "never"
 OURS = ("log.dirs",)
-"""Keys of a file whose values are names of Highwater's own."""
+"""Keys of a scenario's configuration that Kafka does not get, because their values are names of Highwater."""
 
 
 def on_kafka(home: KafkaHome, client_classes: Path | None = None) -> NewWorld:
-    """client_classes: of Kafka's own clients; None: the clients are Highwater's"""
+    """Return a function that creates the fabric of a run whose nodes are JVMs of Apache Kafka.
+
+    Args:
+        client_classes: directory of the classes of Java clients; None for Highwater's clients.
+    """
 
     def world(scenario: Scenario, trace: TraceLog, log_root: Path) -> KafkaFabric:
         plan = KafkaPlan(
@@ -73,13 +77,12 @@ def node_specs(scenario: Scenario, log_root: Path) -> dict[str, NodeSpec]:
 
 
 def _session(scenario: Scenario, broker: str) -> dict[str, str]:
-    """In the language a session with the registry has the length of one with a controller, unless the file says it."""
-    session_us = scenario.cluster.broker_config(broker).registry_session_timeout_us
-    return {"zookeeper.session.timeout.ms": str(session_us // 1000)}
+    config = scenario.cluster.broker_config(broker, scenario.rules.release)
+    return {REGISTRY_SESSION: str(config.zookeeper_session_timeout_ms)}
 
 
 def _own_keys(config: Mapping[str, str]) -> dict[str, str]:
-    """`never` is a word of the language; Kafka has the largest number that the key can hold."""
+    """Return a configuration for Kafka, with the largest number in place of `never` and without keys of Highwater."""
     return {
         key: str(BrokerConfig.check(key, value)) if value == NEVER_WORD else value
         for key, value in config.items()
@@ -89,24 +92,27 @@ def _own_keys(config: Mapping[str, str]) -> dict[str, str]:
 
 # ------------------------------------------------------------------------------------------------- coordinators' topics
 #
-# Where the simulated controller puts the topics of the coordinators that a scenario needs.
+# The assignments that the simulated controller gives to the coordinators' topics that a scenario needs.
 #
-# Kafka's begins at a broker that it draws (StripedReplicaPlacer): `coordinator(billing)` would be another broker in
-# each play on a real cluster. There the topics are made before the run, in the places that they have in the
-# simulator.
+# Kafka's controller starts at a random broker (StripedReplicaPlacer), so `coordinator(billing)` would be another broker
+# in each run on a real cluster. There these topics are created before the run, with the assignments that they have in
+# the simulator.
 #
 # Source: AutoTopicCreationManager.createTopics, StripedReplicaPlacer.place
 
 
 def coordinator_topics(scenario: Scenario) -> list[PlacedTopic]:
-    """In the order in which clients ask for them; none that wants more replicas than there are brokers."""
+    """Return the coordinators' topics in the order in which clients need them.
+
+    A topic that needs more replicas than there are brokers is left out.
+    """
     cluster = scenario.cluster
     brokers = [UsableBroker(cluster.ids[name], broker.rack, fenced=False) for name, broker in cluster.brokers.items()]
     existing = sum(len(topic.assignment or ()) or topic.partitions or 1 for topic in scenario.topics_at_the_start)
     found: list[PlacedTopic] = []
     by_start = sorted(scenario.workloads.values(), key=lambda workload: workload.start_us)
     for name in dict.fromkeys(name for workload in by_start for name in _asked_for(workload)):
-        wanted = wanted_topic(name, cluster.controller_config())
+        wanted = wanted_topic(name, cluster.controller_config(scenario.rules.release))
         if wanted.replication_factor <= len(brokers):
             assignment = place(brokers, wanted.partitions, wanted.replication_factor, start=existing)
             found.append(PlacedTopic(name, tuple(assignment), wanted.config))
@@ -115,8 +121,10 @@ def coordinator_topics(scenario: Scenario) -> list[PlacedTopic]:
 
 
 def _asked_for(workload: Workload) -> Iterator[str]:
-    """A transform that has both ids looks for the coordinator of its transactions first."""
+    """Yield the coordinator topics that a client needs. A transform looks for its transaction coordinator first."""
     if workload.config.get("transactional.id"):
         yield TRANSACTIONS_TOPIC
-    if workload.kind == "transform":
+    if workload.kind in ("transform", "share_consumer"):
         yield OFFSETS_TOPIC
+    if workload.kind == "share_consumer":
+        yield SHARE_STATE_TOPIC

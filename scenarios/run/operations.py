@@ -1,16 +1,23 @@
-"""An operator's requests beside elections: reassignments, throttles, dynamic configuration, topics, groups.
+"""An operator's requests other than elections: reassignments, throttles, dynamic configuration, topics and groups.
 
-The tools of Kafka are requests of an admin client: kafka-reassign-partitions is an AlterPartitionReassignments and,
-with --throttle, three IncrementalAlterConfigs; kafka-configs is one. Here they reach the controller directly.
+Kafka's tools send these as requests of an admin client: kafka-reassign-partitions sends AlterPartitionReassignments
+and, with --throttle, three IncrementalAlterConfigs; kafka-configs sends one. Here they go to the controller directly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from cluster.broker.replicas.partition import KEEP_UNCOMMITTED
-from cluster.operated import BrokerInput, DeleteGroup, DeleteRecords
+from cluster.operated import (
+    AbortTransaction,
+    BrokerInput,
+    DeleteGroup,
+    DeleteRecords,
+    FenceProducer,
+    ResetOffsets,
+)
 from controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
 from controller.inputs import (
     AlterReassignment,
@@ -18,18 +25,19 @@ from controller.inputs import (
     ChangeConfig,
     ChangeFeatureLevels,
     ChangeGroupConfig,
+    ChangeVoters,
     ControllerInput,
     CreatePartitions,
     CreateTopicReply,
     DeleteTopic,
+    PlainReply,
     Reply,
-    TopicReply,
     UnregisterBroker,
 )
 from replica.errors import ErrorCode
-from replica.ids import EVERY_BROKER, Offset, TopicPartition
+from replica.ids import EVERY_BROKER, TRANSACTIONS_TOPIC, Offset, TopicPartition
 from scenarios.language.spec import ClientQuota, TopicSpec
-from scenarios.language.verbs.cluster import UpgradeType
+from scenarios.language.verbs.cluster import ResetGroupOffsets, UpgradeType
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.controller_calls import ControllerCalls, alteration
 
@@ -42,18 +50,21 @@ UPGRADE_TYPES: Mapping[UpgradeType, int] = {
     "unsafe_downgrade": UNSAFE_DOWNGRADE,
 }
 Pairs = Iterable[tuple[int, int]]
-"""(partition, broker id)"""
+"""Pairs (partition, broker id)."""
 
 
 class Operator:
-    """Asks the active controller; every method raises NotPossibleNow when it is down or refuses."""
+    """An operator, who sends requests to the active controller and to brokers.
+
+    Every method raises NotPossibleNow if the request is refused, or if the node that would answer is down.
+    """
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
         self._calls = ControllerCalls(cluster)
-        self.elect_leader = self._calls.elect_leader
+        self.elect_leaders = self._calls.elect_leaders
 
-    async def _ask(self, what: str, make_input: Callable[[int], ControllerInput]) -> None:
+    async def _ask(self, what: str, make_input: Callable[[int], ControllerInput | ChangeVoters]) -> None:
         _accepted(what, await self._calls.decision(make_input))
 
     def _ids(self, names: Iterable[str]) -> tuple[int, ...]:
@@ -63,7 +74,12 @@ class Operator:
     # ---------------------------------------------------------------------------------------------- reassignments
 
     async def reassign(self, name: TopicPartition, target: tuple[str, ...], bytes_per_second: int | None) -> None:
-        """With a rate the quotas are set first, as kafka-reassign-partitions --throttle does; they stay afterwards."""
+        """Reassign a partition.
+
+        Args:
+            bytes_per_second: rate of the throttles that are set first and remain, as with kafka-reassign-partitions
+                --throttle; None for none.
+        """
         before = self._cluster.view.replicas(name)
         if bytes_per_second is not None:
             adding = [(name.partition, broker) for broker in self._ids(target) if broker not in self._ids(before)]
@@ -101,27 +117,63 @@ class Operator:
         (broker_id,) = self._ids((broker,))
         await self._ask(f"unregistering {broker}", lambda now_us: UnregisterBroker(now_us=now_us, broker_id=broker_id))
 
+    async def change_voters(self, controller: str, *, is_addition: bool) -> None:
+        (controller_id,) = self._ids((controller,))
+        await self._ask(
+            f"{'adding' if is_addition else 'removing'} the voter {controller}",
+            lambda now_us: ChangeVoters(now_us=now_us, controller_id=controller_id, is_addition=is_addition),
+        )
+
     # ---------------------------------------------------------------------------------------- leaders, coordinators
 
     async def delete_records(self, name: TopicPartition, offset: Offset | None) -> None:
-        """offset: the first to be kept; None: the high watermark"""
+        """Delete the records below `offset`, or those below the high watermark if it is None."""
         asked = DeleteRecords(name, KEEP_UNCOMMITTED if offset is None else offset)
         await self._ask_broker(f"deleting records of {name}", self._cluster.view.leader(name), asked)
 
     async def delete_group(self, group: str, topic: str | None) -> None:
-        """topic: of which it forgets its offsets, and no more than that"""
+        """Delete a group. If `topic` is given, delete only the group's offsets of that topic."""
         names = tuple(name for name in sorted(self._cluster.view.partitions) if name.topic == topic)
         what = f"deleting the group {group}" if topic is None else f"deleting the offsets of {group} in {topic}"
         if topic is not None and not names:
             raise NotPossibleNow(f"{what}: there is no topic {topic} yet")
         await self._ask_broker(what, self._cluster.view.coordinator(group), DeleteGroup(group, names))
 
+    async def reset_offsets(self, group: str, names: Sequence[TopicPartition], payload: ResetGroupOffsets) -> None:
+        """Reset the committed offsets of a group.
+
+        Simplified: the start and the high watermark of a log come from the view of the run. Kafka's tool asks the
+        leader (ListOffsets), which may answer OFFSET_NOT_AVAILABLE.
+        Source: ConsumerGroupCommand.resetOffsets
+        """
+        what = f"resetting the offsets of {group} in {payload.what}"
+        bounds = {}
+        for name in names:
+            leader = self._cluster.view.leader(name)
+            log = None if leader is None else self._cluster.view.replica(name, leader)
+            if log is None:
+                raise NotPossibleNow(f"{what}: {name} has no leader")
+            bounds[name] = (log.log_start_offset, log.high_watermark)
+        if not bounds:
+            raise NotPossibleNow(f"{what}: there is no topic {payload.topic} yet")
+        asked = ResetOffsets(group, bounds, payload.to, payload.shift or 0)
+        await self._ask_broker(what, self._cluster.view.coordinator(group), asked)
+
+    async def abort_transaction(self, name: TopicPartition, start_offset: Offset | None) -> None:
+        """Abort the open transaction with this first offset in a partition, or the oldest one if it is None."""
+        asked = AbortTransaction(name, start_offset)
+        await self._ask_broker(f"aborting a transaction in {name}", self._cluster.view.leader(name), asked)
+
+    async def fence_producer(self, transactional_id: str) -> None:
+        coordinator = self._cluster.view.coordinator(transactional_id, TRANSACTIONS_TOPIC)
+        await self._ask_broker(f"fencing {transactional_id}", coordinator, FenceProducer(transactional_id))
+
     async def _ask_broker(self, what: str, name: str | None, asked: BrokerInput) -> None:
         if name is None:
-            raise NotPossibleNow(f"{what}: there is no broker that decides about it")
+            raise NotPossibleNow(f"{what}: no broker is the leader or coordinator for it")
         broker = self._cluster.answering(self._cluster.nodes.brokers, name)
         if broker is None:
-            raise NotPossibleNow(f"{what}: {name}, which decides about it, does not answer")
+            raise NotPossibleNow(f"{what}: {name}, which is the leader or coordinator for it, does not answer")
         _accepted(what, await self._cluster.answer_of(name, partial(broker.operate, lambda _: asked)))
 
     # -------------------------------------------------------------------------------------------------- throttles
@@ -129,7 +181,13 @@ class Operator:
     async def throttle(
         self, brokers: tuple[str, ...], bytes_per_second: int | None, sides: tuple[str, ...], topic: str | None
     ) -> None:
-        """sides: leader, follower, or both"""
+        """Throttle the replication of brokers.
+
+        Args:
+            bytes_per_second: rate, None to end the throttle.
+            sides: `leader`, `follower`, or both.
+            topic: topic whose replicas are throttled, None for all.
+        """
         rates = {"leader": LEADER_RATE, "follower": FOLLOWER_RATE}
         lists = {"leader": LEADER_REPLICAS, "follower": FOLLOWER_REPLICAS}
         rate = None if bytes_per_second is None else str(bytes_per_second)
@@ -194,7 +252,7 @@ class Operator:
         )
 
     async def set_broker_config(self, broker: str | None, config: Mapping[str, str | None]) -> None:
-        """broker: None for all at once"""
+        """Change the dynamic configuration of a broker, or of all brokers if `broker` is None."""
         broker_id = EVERY_BROKER if broker is None else self._ids((broker,))[0]
         await self._ask(
             f"the configuration of {broker or 'every broker'}",
@@ -203,6 +261,10 @@ class Operator:
 
 
 def _accepted(what: str, reply: Reply | None) -> None:
-    """raises: NotPossibleNow for a refusal"""
-    if isinstance(reply, (CreateTopicReply, TopicReply)) and reply.error is not ErrorCode.NONE:
-        raise NotPossibleNow(f"{what} is refused: {reply.error.name} {reply.message}".rstrip())
+    """Raise NotPossibleNow if a reply is a refusal. A refusal by the tool itself has a message but no error code."""
+    if not isinstance(reply, (CreateTopicReply, PlainReply)):
+        return
+    if reply.error is not ErrorCode.NONE:
+        raise NotPossibleNow(f"{what} was refused: {reply.error.name} {reply.message}".rstrip())
+    if reply.message:
+        raise NotPossibleNow(f"{what} was refused: {reply.message}")

@@ -1,4 +1,4 @@
-"""The checker's view of the running cores beside the trace: leaders' pending ISRs, fetchers, epoch caches."""
+"""Reads state of running nodes that the trace does not show, such as pending ISRs, fetchers and epoch caches."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from scenarios.observe.view import ClusterView
 from scenarios.run.cluster_under_test import ClusterUnderTest
 
 PARTITIONS_PER_PROBE = 128
-"""A cluster of more partitions is looked at in rounds, so that the cost of a probe does not grow with its size."""
+"""The number of partitions above which a cluster is probed in rounds, so that the cost of a probe is bounded."""
 
 
 class PartitionRounds:
-    """The partitions that the next probe looks at: all where there are few. Else those that events have named since the
-    last one, and as many others in turn, because a core also changes without events. The last probe of a run looks at
-    all.
+    """The selection of the partitions of each probe.
 
-    touched: partitions of the latest events, emptied here
+    A small cluster is probed as a whole. In a large one, a probe takes the partitions of the events since the last
+    probe, and as many others in turn, because a node's state also changes without events. The last probe of a run takes
+    all partitions.
+
+    Args:
+        touched: partitions of the latest events; this class empties it.
     """
 
     def __init__(self, view: ClusterView, touched: dict[tuple[str, int], None]) -> None:
@@ -37,7 +40,7 @@ class PartitionRounds:
         self._round: list[TopicPartition] = []
 
     def take(self) -> list[TopicPartition] | None:
-        """None: all."""
+        """Choose the partitions of the next probe, None for all, and empty `touched`."""
         known = self._view.partitions
         if len(known) <= PARTITIONS_PER_PROBE:
             self._touched.clear()
@@ -52,7 +55,7 @@ class PartitionRounds:
 
 
 class CoreProbe:
-    """Implements invariants.Probe and CoresNow over the nodes in this process; looks, never touches."""
+    """A reader of the state of the nodes in this process, which it does not change (invariants.Probe and CoresNow)."""
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
@@ -62,7 +65,11 @@ class CoreProbe:
         self._controllers: Mapping[str, ControllerCore] = {}
 
     def look(self, among: Sequence[TopicPartition] | None = None) -> Self:
-        """For the answers that are asked for before the next step: who runs now. among: None for all partitions"""
+        """Select the nodes that run now. All other methods read from these nodes until the next call.
+
+        Args:
+            among: partitions to read, None for all.
+        """
         self._among = among
         self._brokers = self._cluster.brokers()
         self._controllers = self._cluster.controllers()
@@ -97,7 +104,7 @@ class CoreProbe:
         partition = None if broker is None else broker.replicas.partitions.get(topic_partition)
         if partition is None or partition.leader is None:
             return None
-        # Of the log, not of the leader, which may be wrong about it.
+        # This limit comes from the log and not from the leader's own state, which may be wrong.
         configured = partition.log.config.min_insync_replicas
         is_bounded = self._cluster.scenario.rules.hw_advance == "min-isr"
         return min(configured, len(partition.leader.assigned_replicas)) if is_bounded else configured
@@ -140,7 +147,7 @@ class CoreProbe:
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         if self._cluster.scenario.rules.membership == "zk-session":
-            return 0, {}  # There is no metadata log: brokers know only the requests of controllers.
+            return 0, {}  # There is no metadata log, because brokers learn everything from requests of the controller.
         applied = {node: broker.cache.image.offset + 1 for node, broker in self._brokers.items()}
         ends = [core.log.end_offset for core in self._controllers.values()]
         return max(ends or applied.values(), default=0), applied

@@ -1,4 +1,4 @@
-"""What the applications that transform owe when a run ends: the outputs of the inputs that they are done with."""
+"""Finds the outputs that transforms owe at the end of a run: one for each input that they have processed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from replica.ids import OFFSETS_TOPIC, Offset, TopicPartition, partition_of
 from replica.trace.events import OutputPromised
 from scenarios.language.spec import Workload
 from scenarios.observe.final_logs import LogEntry
+from scenarios.observe.groups import SkippedInputs
 from scenarios.observe.ledger import RecordLedger
 from scenarios.run.cluster_under_test import ClusterUnderTest
 from scenarios.run.final_state import log_on_disk
@@ -23,21 +24,22 @@ from scenarios.run.final_state import log_on_disk
 CHOSEN_BY_ITS_PRODUCER = -1
 
 
-def state_promised_outputs(cluster: ClusterUnderTest, ledger: RecordLedger) -> None:
-    """Emit OutputPromised for each input; the ledger has the final logs and knows who has read what.
+def state_promised_outputs(cluster: ClusterUnderTest, ledger: RecordLedger, skipped: SkippedInputs) -> None:
+    """Emit OutputPromised for each processed input of a transform, from the final logs and the reads in the ledger.
 
-    Nothing is stated where the group's coordinator is not there in the end.
+    Nothing is emitted for a group without a coordinator at the end, nor for inputs that an operator let a group skip.
     """
     for workload in cluster.scenario.transforms:
         core = cluster.machines[workload.name].core
         under_way = core.under_way if isinstance(core, TransformCore) and cluster.running(workload.name) else ()
+        group = workload.config["group.id"]
         for partition, committed in _committed(cluster, workload):
             reads = ledger.reads.get((workload.name, partition))
             if reads is None:
                 continue
             for entry in ledger.final_log(partition):
                 is_done = entry.offset < committed and (partition, entry.offset) not in under_way
-                if is_done and reads.ranges.covers(entry.offset):
+                if is_done and reads.ranges.covers(entry.offset) and not skipped.covers(group, partition, entry.offset):
                     cluster.trace.emit(_promise(workload, partition, entry, committed))
 
 
@@ -55,13 +57,13 @@ def _promise(workload: Workload, partition: TopicPartition, entry: LogEntry, com
 
 
 def _committed(cluster: ClusterUnderTest, workload: Workload) -> Iterator[tuple[TopicPartition, int]]:
-    """Where its group stands in each partition, as the group's coordinator knows it."""
+    """Yield the committed offset of a transform's group for each partition, from the group's coordinator."""
     config = workload.consumer_config()
     assert isinstance(config, GroupConsumerConfig)
     for broker in cluster.brokers().values():
         try:
             found = broker.groups.coordinator.offsets(config.group_id, None, stable=False)
-        except KafkaError:  # It does not coordinate this group.
+        except KafkaError:  # This broker does not coordinate the group.
             continue
         for partition, committed in found.items():
             if partition.topic in workload.topics and isinstance(committed, OffsetAndMetadata):
@@ -75,7 +77,7 @@ def _committed(cluster: ClusterUnderTest, workload: Workload) -> Iterator[tuple[
 
 
 def _groups_on_disk(cluster: ClusterUnderTest, group_id: str) -> Iterator[Group | ConsumerGroup]:
-    """Groups of a coordinator in a separate process, from its log: below the high watermark, as the next one would."""
+    """Yield the groups of a coordinator in a separate process, from the records below its log's high watermark."""
     partitions = cluster.view.partitions
     count = sum(name.topic == OFFSETS_TOPIC for name in partitions)
     kept_in = TopicPartition(OFFSETS_TOPIC, partition_of(group_id, count)) if count else None

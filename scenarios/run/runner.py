@@ -1,6 +1,6 @@
-"""Runs one scenario, in virtual time or live, and judges it: cluster, timeline, trace, checker, run folder.
+"""Runs one scenario, simulated or live, and judges the run.
 
-The run folder appears under its final name only when it is whole: everything is written next to it first.
+Everything is written to a temporary folder, which gets its final name only when the run is complete.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,13 +28,15 @@ from scenarios.check.verdict import Verdict, judge
 from scenarios.language.spec import Scenario
 from scenarios.language.values.reading import TIME_MAX_US
 from scenarios.language.write import lock
+from scenarios.metrics.dashboard import Dashboard
 from scenarios.observe.availability import GoneTopics
 from scenarios.observe.columns.names import write_json
-from scenarios.observe.groups import UnreadTimes
+from scenarios.observe.groups import ShareGroups, SkippedInputs, UnreadTimes
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
 from scenarios.observe.view import ClusterView
+from scenarios.observe.wait_times import WaitTimes
 from scenarios.process.failures import first_leaf
 from scenarios.process.work_folders import LOCK_FILE, UNJUDGED, name_folder, next_run_dir, work_folder
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
@@ -54,19 +56,27 @@ if TYPE_CHECKING:
 TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
 EVENTS_PER_PROBE, LIVE_EVENTS_PER_PROBE = 64, 1024
-"""How often the checker looks into the cores; the trace is checked after every event. Live, others wait."""
+"""The number of events between two probes of the cores. The trace is checked after every event.
+
+The number is larger in live runs, because nodes wait during a probe.
+"""
+Listener = Callable[[TraceRow], None]
 Companion = Callable[["ScenarioRun"], Awaitable[None]]
+Watchers = Callable[[ClusterView], Sequence[Listener]]
 OnInterrupt = Callable[["ScenarioRun", Path], None]
-"""(the run, its folder)"""
+"""A function that is called with an interrupted run and its folder."""
 Progress = Callable[[int, int, int], None]
-"""(virtual microseconds so far, of how many, trace events so far)"""
+"""A function that is called with the virtual microseconds so far, their total, and the trace events so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A finished run. `summary` is the content of summary.json; `rows` only on request.
+    """A finished run.
 
-    broken: every invariant that did not hold, also those that the verdict leaves to other anomalies to show
+    Attributes:
+        summary: content of summary.json.
+        broken: all broken invariants, also those that the verdict shows as another anomaly.
+        rows: the trace, if it was requested.
     """
 
     scenario: Scenario
@@ -85,24 +95,29 @@ class RunResult:
 
     @property
     def broke_an_invariant(self) -> bool:
-        """One that its rules promise: a bug in Highwater."""
+        """Return True if an invariant is broken that the rules promise, which is a bug in Highwater."""
         return self.verdict.our_bug
 
 
-Listener = Callable[[TraceRow], None]
+def no_watchers(view: ClusterView) -> Sequence[Listener]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """companions: tasks beside it, cancelled when it ends; they act between two steps     watchers: more listeners
-    traced: whether its events are written, and made a story of
-    may_rest_from_us: from then on it ends as soon as the cluster has been at rest for a while; None: at its time only
-    real: its nodes are those of Apache Kafka
+    """Options of a run.
+
+    Attributes:
+        companions: tasks that act between two steps, and are cancelled when the run ends.
+        watchers: creates further listeners to the trace, which get each event after the cluster's view.
+        traced: whether the events are written, and the story is kept.
+        may_rest_from_us: time from which on the run ends when the cluster has been idle for a while; None for never.
+        real: Kafka's release if the nodes are those of Apache Kafka.
     """
 
     keep_rows: bool = False
     progress: Progress | None = None
-    watchers: Sequence[Listener] = ()
+    watchers: Watchers = no_watchers
     companions: Sequence[Companion] = ()
     traced: bool = True
     may_rest_from_us: int | None = None
@@ -112,25 +127,47 @@ class RunOptions:
 PLAIN = RunOptions()
 
 
-class ScenarioRun:
-    """The parts of one run, wired together."""
+class Observers:
+    """The listeners that judge and describe a run from its events, during the run or when its trace is read again.
 
-    def __init__(self, scenario: Scenario, world: NewWorld, work_dir: Path, options: RunOptions = PLAIN) -> None:
-        real = options.real
-        self.scenario = scenario
-        self.rows: list[TraceRow] = []
+    Args:
+        captured: nodes by the label of the step that selected them.
+    """
+
+    def __init__(self, scenario: Scenario, captured: Mapping[str, tuple[str, ...]]) -> None:
         self.view = ClusterView.of(scenario)
         self.mirror = LogMirror()
         self.ledger = RecordLedger(self.mirror.deleted, self.mirror.sent.names)
         self.story = Story(self.view)
         self.unread = UnreadTimes(self.view)
+        self.shares = ShareGroups()
+        self.waits = WaitTimes(self.view, scenario)
+        self.dashboard = Dashboard(self.view)
+        self.sight = RunSight(self.view, self.ledger, self.mirror, captured)
+        self.expectations = Expectations(scenario.expect, self.sight)
+
+    def listeners(self, *others: Listener, invariants: InvariantChecker | None = None) -> list[Listener]:
+        """Return the listeners in calling order. `others` come after those that maintain the state."""
+        known = (self.view, self.ledger, self.mirror)
+        checkers = () if invariants is None else (invariants,)
+        gone = (self.mirror, self.ledger, self.story, *checkers, self.expectations, self.waits, self.dashboard)
+        results = (self.expectations, self.unread, self.shares, self.waits, self.dashboard)
+        return [*known, *checkers, *results, *others, GoneTopics(self.view, self.mirror, gone)]
+
+
+class ScenarioRun(Observers):
+    """One run and its parts: cluster, timeline, workload, trace and checks."""
+
+    def __init__(self, scenario: Scenario, world: NewWorld, work_dir: Path, options: RunOptions = PLAIN) -> None:
+        real = options.real
+        self.captured: dict[str, tuple[str, ...]] = {}
+        super().__init__(scenario, self.captured)
+        self.scenario = scenario
+        self.rows: list[TraceRow] = []
         self.answers = EndOffsetAnswers()
         self._writer = (
             _new_writer(work_dir / "trace", None if real is None else self._observed_by) if options.traced else None
         )
-        self.captured: dict[str, tuple[str, ...]] = {}
-        self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
-        self.expectations = Expectations(scenario.expect, self.sight)
         self.invariants = InvariantChecker(
             self.view,
             self.mirror,
@@ -138,23 +175,14 @@ class ScenarioRun:
             producer_expiration_us=scenario.cluster.producer_expiration_us,
             fetch_wait_us=scenario.cluster.fetch_wait_us,
         )
-        self._forgetful = (self.mirror, self.ledger, self.story, self.invariants, self.expectations)
         written: list[Listener] = [] if self._writer is None else [self.story, self._writer]
         self._real = real
-        # What is seen of a real Kafka is sampled, and too little to check invariants by.
-        checked: list[Listener] = [self.invariants] if real is None else []
-        listeners: list[Listener] = [
-            self.view,
-            self.ledger,
-            self.mirror,
-            *checked,
-            self.expectations,
-            self.unread,
-            *written,
-            self.answers,
-            *options.watchers,
-            GoneTopics(self.view, self.mirror, self._forgetful),
-        ]
+        # The events of a real Kafka come from samples, which are not enough to check invariants.
+        checked = self.invariants if real is None else None
+        self._skipped = SkippedInputs()
+        listeners = self.listeners(
+            *written, self.answers, self._skipped, *options.watchers(self.view), invariants=checked
+        )
         if options.keep_rows:
             listeners.append(self.rows.append)
         self.trace = TraceLog(listeners)
@@ -166,19 +194,23 @@ class ScenarioRun:
             self.invariants.cores = self._probe
         self.workloads = Workloads(self.cluster)
         self.faults = Faults(self.cluster, self.captured)
-        self.timeline = Timeline(self.cluster, self.sight, self.faults, self.workloads, self.answers)
+        slack_us = 0 if real is None else real.slack_us
+        self.timeline = Timeline(self.cluster, self.sight, self.faults, self.workloads, self.answers, slack_us)
         self.is_ready = trio.Event()
-        """Every broker serves, and the scenario's topics exist."""
+        """Set when all brokers serve and the scenario's topics exist."""
         self.is_over = False
-        """Nothing happens any more: it is being judged."""
+        """True when the run has ended and is being judged."""
         self._is_ready_now = False
-        """To be said by the driver's own task, not in the step that unfenced a broker: it listens a step later."""
+        """True from the moment of readiness until `work` announces it.
+
+        This is one step later, because the broker that was unfenced last begins to listen only then.
+        """
         self.find_places: FindPlaces = self.mirror.sent.places
         self._companions = options.companions
         self._rounds = PartitionRounds(self.view, self.invariants.touched)
         self._next_probe = 0
         self._events_per_probe = LIVE_EVENTS_PER_PROBE if fabric.is_live else EVENTS_PER_PROBE
-        # Looked at after every event of virtual time.
+        # This is checked after every event of virtual time.
         self._time = self.cluster.time
         self._exits = self.cluster.fabric.exits
         self._violations = self.invariants.violations
@@ -192,7 +224,7 @@ class ScenarioRun:
         self._may_rest_from_us = options.may_rest_from_us
         self._is_interrupted = False
         self.cut_at_us: int | None = None
-        """When an interruption ended it; None: it was not cut short."""
+        """The time at which an interruption ended the run; None if it was not interrupted."""
 
     def _observed_by(self) -> str | None:
         return self.trace.observed_by
@@ -219,7 +251,7 @@ class ScenarioRun:
         self.timeline.begin()
 
     def between(self) -> bool:
-        """After every event of virtual time; true when steps of the timeline are due."""
+        """Do what must follow each event. Return True if `work` must be called before the next event."""
         if self._exits:
             self.cluster.state_exits()
             if self.cluster.has_died_out:
@@ -277,13 +309,14 @@ class ScenarioRun:
         if self.cluster.scenario.transforms:
             from scenarios.run.promised_outputs import state_promised_outputs
 
-            state_promised_outputs(self.cluster, self.ledger)
+            state_promised_outputs(self.cluster, self.ledger, self._skipped)
         if self._real is None:
             self.invariants.probe(self._probe.look())
             self.invariants.end()
             self._state_violations()
         end_us = min(self.scenario.duration_us, self.cluster.time.now_us)
         self.unread.settle(end_us)
+        self.waits.settle(end_us)
         self.trace.emit(RunFinished(lasted_us=end_us))
 
     def _state_violations(self) -> None:
@@ -320,7 +353,7 @@ class ScenarioRun:
             self.ended_early()
 
     def _stop(self) -> None:
-        """By the wall clock, by which alone nodes can die unasked: in processes of their own."""
+        """End a live run in which no node is left. Only nodes in separate processes can end by themselves."""
         from cluster.live.time import LiveTime
 
         assert isinstance(self._time, LiveTime)
@@ -328,7 +361,7 @@ class ScenarioRun:
         self.ended_early()
 
     def interrupt(self) -> None:
-        """End before the next event: all that has happened is judged and kept."""
+        """End the run before the next event. The run until then is judged and kept."""
         self._is_interrupted = True
 
     def _cut_short(self) -> None:
@@ -340,7 +373,7 @@ class ScenarioRun:
             self._stop()
 
     def ended_early(self) -> None:
-        """Before its time: this is how long it has been."""
+        """Set the duration of the scenario to that of the run, which has ended early."""
         self.scenario = replace(self.scenario, duration_us=self.cluster.time.now_us)
 
 
@@ -352,19 +385,24 @@ def run_scenario(
     keep_logs: bool = True,
     keep_rows: bool = False,
     progress: Progress | None = None,
-    watchers: Sequence[Listener] = (),
+    watchers: Watchers = no_watchers,
     companions: Sequence[Companion] = (),
     traced: bool = True,
     may_rest_from_us: int | None = None,
     real: RealKafka | None = None,
     on_interrupt: OnInterrupt | None = None,
 ) -> RunResult:
-    """Run and judge. With `runs_dir` the run is kept in a new folder there; without it nothing is left behind.
+    """Run a scenario and judge it.
 
-    traced, may_rest_from_us, real: as of RunOptions; a run that is kept is traced, and the digest of no trace is empty
-    on_interrupt: called when KeyboardInterrupt ends it, while its folder is still there
-    raises: OSError when the folder cannot be written; nothing then remains under a final name
-        RunInterrupted where a signal has ended a run that is kept; what was played until then is kept
+    Args:
+        runs_dir: folder in which the run gets a new folder; None to keep nothing.
+        watchers, traced, may_rest_from_us, real: see RunOptions. A run that is kept must be traced. Without a trace the
+            digest is empty.
+        on_interrupt: called at KeyboardInterrupt, while the folder still exists.
+
+    Raises:
+        OSError: the folder cannot be written. Then nothing remains under a final name.
+        RunInterrupted: a signal has ended a run that is kept, with everything until then.
     """
     assert traced or runs_dir is None
     started = time.perf_counter()
@@ -382,7 +420,7 @@ def run_scenario(
         run = ScenarioRun(scenario, world, work_dir, options)
         if on_interrupt is not None:
             stack.enter_context(_when_interrupted(on_interrupt, run, work_dir))
-            shown = replace(scenario, duration_us=min(scenario.duration_us, TIME_MAX_US))  # It may last without an end.
+            shown = replace(scenario, duration_us=min(scenario.duration_us, TIME_MAX_US))  # A scenario may have no end.
             (work_dir / LOCK_FILE).write_text(lock.dump(shown), encoding="utf-8")
         if runs_dir is not None:
             stack.enter_context(_when_judging_fails(run, work_dir, runs_dir))
@@ -394,28 +432,31 @@ def run_scenario(
         verdict = judge(run.ledger, broken)
         not_judged = () if real is None else real.not_judged
         results = [*run.timeline.checks, *run.expectations.results(verdict, scenario.duration_us), *not_judged]
-        digest = run.writer.sha256() if traced else ""
+        digests = run.writer.digests() if traced else ("", "")
         run_dir = None if runs_dir is None else stack.enter_context(next_run_dir(runs_dir, scenario.run_name))
         summary = build_summary(
             scenario,
             run.ledger,
             run.unread.found,
+            run.waits.waits,
             verdict,
             results,
             Counters(
                 events=run.trace.next_seq,
                 steps=run.cluster.time.events,
                 bytes={name: machine.host.bytes for name, machine in run.cluster.machines.items()},
-                trace_sha256=digest,
+                digests=digests,
                 run_dir=run_dir,
                 wall_s=time.perf_counter() - started,
                 live=run.cluster.fabric.is_live,
                 real_kafka=None if real is None else real.version,
             ),
         )
+        summary |= run.shares.as_json()
+        summary["dashboard"] = run.dashboard.outcome(scenario.duration_us, run.ledger, verdict.records["lost"])
         if run_dir is not None:
             if run.cut_at_us is not None:
-                asked = replace(scenario, duration_us=asked_us)  # Its lock file plays the whole of it.
+                asked = replace(scenario, duration_us=asked_us)  # The lock file has the whole duration.
                 summary["cut_short"] = {"at_s": run.cut_at_us / 1_000_000, "of_s": asked_us / 1_000_000}
                 keep_run(asked, work_dir, run_dir, summary, keep_logs=keep_logs)
             else:
@@ -427,17 +468,15 @@ def run_scenario(
 
 
 def _new_writer(trace_dir: Path, observed_by: Callable[[], str | None] | None) -> TraceWriter:
-    from scenarios.observe.trace_writer import TraceWriter  # Arrow and NumPy: a run without a trace waits for neither.
+    # This imports Arrow and NumPy, which runs without a trace do not need.
+    from scenarios.observe.trace_writer import TraceWriter
 
     return TraceWriter(trace_dir, observed_by=observed_by)
 
 
 @contextmanager
 def _ending_at_a_signal(run: ScenarioRun) -> Iterator[list[int]]:
-    """The first SIGINT, or SIGTERM, which acts as one, ends the run in order; the next one ends the command at once.
-
-    yields: the signals that have come
-    """
+    """End the run in order at the first SIGINT or SIGTERM, and the command at the next. Yield the signals so far."""
     came: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
@@ -467,7 +506,7 @@ def _when_interrupted(on_interrupt: OnInterrupt, run: ScenarioRun, work_dir: Pat
 
 @contextmanager
 def _when_judging_fails(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Iterator[None]:
-    """A verdict that fails keeps the run: its trace is whole up to there, and gives one later."""
+    """Keep the run if judging fails. Its complete trace can be judged later."""
     try:
         yield
     except (OSError, NotPossibleNow):
@@ -475,12 +514,12 @@ def _when_judging_fails(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Ite
     except Exception as error:
         if run.is_over and work_dir.exists():
             kept = keep_unjudged(run, work_dir, runs_dir)
-            error.add_note(f"The run is kept without a verdict; `highwater judge {kept}` makes it anew.")
+            error.add_note(f"The run is kept without a verdict; `highwater judge {kept}` judges it again.")
         raise
 
 
 def keep_run(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[str, Any], *, keep_logs: bool) -> None:
-    """Give a finished run its final name; until the rename it does not count as a run. summary: gets `lock_sha256`"""
+    """Write the summary, with `lock_sha256` added, and the lock file of a run, and give its folder the final name."""
     lock_text = lock.dump(scenario)
     summary["lock_sha256"] = lock_sha256(lock_text)
     with (work_dir / "summary.json").open("w", encoding="utf-8") as file:
@@ -493,7 +532,7 @@ def keep_run(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[st
 
 
 def name_last(run_dir: Path) -> None:
-    """It is the newest run of its folder."""
+    """Write the name of a run to the file `last` in its parent folder, which names the newest run."""
     last = run_dir.parent / "last"
     temporary = last.with_name(f".last-{os.getpid()}.tmp")
     temporary.write_text(run_dir.name + "\n", encoding="utf-8")
@@ -501,7 +540,7 @@ def name_last(run_dir: Path) -> None:
 
 
 def keep_unjudged(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Path:
-    """Keep what a run without a verdict has written. Without a summary it does not count as a run. raises: OSError"""
+    """Keep the files of a run without a verdict, which does not count as a run. Raises OSError."""
     run.writer.leave()
     (work_dir / "summary.json").unlink(missing_ok=True)
     (work_dir / LOCK_FILE).write_text(lock.dump(run.scenario), encoding="utf-8")

@@ -1,7 +1,7 @@
-"""The log of a broker that runs in a separate process, as its segment files have it: nothing is checked or cut.
+"""The log of a broker that runs in a separate process, read from its segment files without checks or cuts.
 
-A start after a crash ends the log at the first damaged batch (LogSegment.recover). A broker that runs does not look at
-its records: its log goes on behind the damage, and so does what it serves (LogSegment.read goes by headers).
+A start after a crash ends the log at the first damaged batch (LogSegment.recover). A running broker does not check its
+records, so its log continues after the damage, and it serves those records too (LogSegment.read uses headers only).
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from replica.log.batches.records import BatchHeader
 
 
 class RunningLog:
-    """directory: of one partition, which no process writes meanwhile     log_start_offset: as its broker stated it"""
+    """A reader of one partition's log while no process writes to its directory.
+
+    Args:
+        log_start_offset: the log start offset that the broker has reported.
+    """
 
     def __init__(self, directory: Path, log_start_offset: Offset) -> None:
         self._files = DiskLog(directory)
@@ -27,7 +31,7 @@ class RunningLog:
         self.log_end_offset = max(self._tail.end, active)
 
     def raw_batches(self) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Whole batches that hold offsets from the log's start on, with their bytes."""
+        """Yield the complete batches with offsets at or above the log start, with their bytes."""
         for batch in self._tail.batches:
             if batch.end_offset > self.log_start_offset:
                 yield batch.header, self._files.read(batch.segment, batch.position, batch.header.size_bytes)

@@ -1,5 +1,6 @@
-"""Run folders by the names people give them: a path, a number, an id, `last`, `last~1`, or a unique beginning, and
-each of these after the folder that the run is kept in, as `mine/last`.
+"""Finds run folders by a path, a number, an id, `last`, `last~1`, or the unique beginning of a name.
+
+A name may follow the folder that contains the run, as in `mine/last`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RUNS_DIR = Path("runs")
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """A signal has ended a run, which is kept. result: what was played until then"""
+    """Raised when a signal has ended a run that is kept. `result` is the run until then."""
 
     def __init__(self, result: RunResult) -> None:
         super().__init__()
@@ -32,18 +33,18 @@ class RunInterrupted(KeyboardInterrupt):
 
 
 class RunNotFound(ValueError):
-    """No such run; the text lists the runs that exist."""
+    """Raised if no run has the given name. The text lists the runs that exist."""
 
 
 def list_runs(runs_dir: Path = RUNS_DIR) -> list[Path]:
-    """Whole runs, oldest first."""
+    """Return the complete runs, oldest first."""
     if not runs_dir.is_dir():
         return []
     return sorted(path for path in runs_dir.iterdir() if path.name[:4].isdigit() and (path / "summary.json").is_file())
 
 
 def list_unjudged(runs_dir: Path = RUNS_DIR) -> list[Path]:
-    """What is kept of runs that were given up before their verdict, oldest first. No command opens them as runs."""
+    """Return the folders of runs that ended without a verdict, oldest first. Commands do not open them as runs."""
     if not runs_dir.is_dir():
         return []
     return sorted(path for path in runs_dir.iterdir() if path.name[:4].isdigit() and _is_unjudged(path))
@@ -55,21 +56,27 @@ def _is_unjudged(path: Path) -> bool:
 
 
 def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
-    """raises: RunNotFound, also for a folder that leads out of itself"""
+    """Return the folder of a run.
+
+    Raises:
+        RunNotFound: no run has this name, or its folder contains a link, pipe, socket or device.
+    """
     run_dir = _named(name, runs_dir)
     try:
-        for place in _within(run_dir):
-            mode = place.lstat().st_mode
+        for path in _within(run_dir):
+            mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                what = f"a link to `{place.readlink()}`" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"
-                raise RunNotFound(f"{place} is {what}: a run's folder holds files and folders only. Put a copy there")
+                what = f"a link to `{path.readlink()}`" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"
+                raise RunNotFound(
+                    f"{path} is {what}: a run's folder may have only files and folders. Replace it with a copy"
+                )
     except OSError as error:
         raise RunNotFound(f"{error.filename} cannot be read: {error.strerror}") from error
     return run_dir
 
 
 def find_unjudged(name: str | None, runs_dir: Path = RUNS_DIR) -> Path:
-    """A run to judge: one without a verdict, the newest of them without a name, or any other. raises: RunNotFound"""
+    """Return the run to judge: the run `name`, or without a name the newest unjudged run. Raises RunNotFound."""
     if name is None:
         unjudged = list_unjudged(runs_dir)
         if not unjudged:
@@ -83,22 +90,22 @@ def find_unjudged(name: str | None, runs_dir: Path = RUNS_DIR) -> Path:
 
 
 def _within(run_dir: Path) -> Iterator[Path]:
-    """All files that commands read or write in a run's folder; the brokers' logs are left as they are."""
-    for place in sorted(run_dir.iterdir()):
-        yield place
-        if place.name in ("trace", "report") and not place.is_symlink():
-            yield from sorted(place.rglob("*"))
+    """Yield all files that commands read or write in a run's folder, except for the brokers' logs."""
+    for path in sorted(run_dir.iterdir()):
+        yield path
+        if path.name in ("trace", "report") and not path.is_symlink():
+            yield from sorted(path.rglob("*"))
 
 
 def _named(name: str, runs_dir: Path) -> Path:
-    """raises: RunNotFound"""
+    """Return the folder with this name. Raises RunNotFound."""
     path = Path(name)
     try:
         if (path / "summary.json").is_file():
             return path
     except OSError as error:
         raise RunNotFound(f"no run `{name[:80]}`: {error.strerror}") from error
-    # In a folder that was given with --out; its `last` is a file, which names the newest run there.
+    # A run in a folder given with --out. The file `last` there names the newest run.
     if path.name != name and path.parent.is_dir() and (not path.exists() or path.name == "last"):
         return _named(path.name, path.parent)
     runs = list_runs(runs_dir)
@@ -121,7 +128,7 @@ def _named(name: str, runs_dir: Path) -> Path:
     if path.is_dir():
         _judged(path)
         raise RunNotFound(
-            f"the folder `{name}` is no run: it has no summary.json. Runs are made with `highwater run SCENARIO`"
+            f"the folder `{name}` is not a run: it has no summary.json. Runs are made with `highwater run SCENARIO`"
             f" and kept in {runs_dir}/"
         )
     known = [*(["last"] if runs else []), *(run.name for run in runs), *(run.name[5:] for run in runs)]
@@ -131,32 +138,36 @@ def _named(name: str, runs_dir: Path) -> Path:
 
 
 def _judged(run: Path) -> Path:
-    """raises: RunNotFound for what is left of a run that was given up"""
+    """Return the run's folder unchanged. Raises RunNotFound if the run has no verdict."""
     if _is_unjudged(run):
         raise RunNotFound(
-            f"{run} has no verdict: the run was given up, or judging it failed. "
-            f"Its trace gives one: highwater judge {shlex.quote(str(run))}. "
-            f"What its brokers' logs hold: highwater read {shlex.quote(f'{run}/logs')}/*"
+            f"{run} has no verdict: the run was abandoned, or judging it failed. "
+            f"To judge it by its trace: highwater judge {shlex.quote(str(run))}. "
+            f"To read the logs of its brokers: highwater read {shlex.quote(f'{run}/logs')}/*"
         )
     return run
 
 
 def _newest_first(runs: list[Path], runs_dir: Path) -> list[Path]:
-    """`last` is what the file `last` names, the others follow by number."""
+    """Return the runs, newest first: the one in the file `last`, then the others by number."""
     pointer = runs_dir / "last"
     named = pointer.read_text(encoding="utf-8", errors="replace").strip() if pointer.is_file() else ""
     return sorted(runs, key=lambda run: (run.name == named, run.name), reverse=True)
 
 
 def _only_or_newest(name: str, matches: list[Path]) -> Path:
-    """A scenario's name means its newest run; any other beginning must be unique."""
+    """Return the newest of `matches`, which are sorted, if all are runs of the scenario `name`.
+
+    Raises:
+        RunNotFound: if `name` is an ambiguous prefix.
+    """
     if all(run.name[5:] == name for run in matches):
         return matches[-1]
-    raise RunNotFound(f"`{name}` could be {', '.join(run.name for run in matches[:5])}: write more of it")
+    raise RunNotFound(f"`{name}` matches {', '.join(run.name for run in matches[:5])}: write more of the name")
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:
-    """raises: RunNotFound when it cannot be read"""
+    """Return the content of summary.json. Raises RunNotFound if it cannot be read."""
     try:
         summary = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -169,7 +180,11 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
 
 
 def read_lock(run_dir: Path, summary: dict[str, Any]) -> str:
-    """The run's scenario.lock.yaml, as the run wrote it. raises: RunNotFound when it cannot be read or was changed"""
+    """Return the run's scenario.lock.yaml as text.
+
+    Raises:
+        RunNotFound: the file cannot be read, or was changed after the run.
+    """
     file = run_dir / "scenario.lock.yaml"
     try:
         text = file.read_text(encoding="utf-8")
@@ -177,8 +192,8 @@ def read_lock(run_dir: Path, summary: dict[str, Any]) -> str:
         raise RunNotFound(f"{file} cannot be read: {error}") from error
     if lock_sha256(text) != summary.get("lock_sha256"):
         raise RunNotFound(
-            f"{file} is not the scenario of this run any more: summary.json has another `lock_sha256`."
-            f" What it says now is played by `highwater run {file}`"
+            f"{file} was changed after the run: its hash is not the `lock_sha256` in summary.json."
+            f" To play the changed scenario: `highwater run {file}`"
         )
     return text
 

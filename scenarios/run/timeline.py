@@ -1,4 +1,4 @@
-"""Plays the timeline of a scenario: steps at their time, steps that wait for a state, repetitions and undoing."""
+"""Performs the timeline of a scenario: timed steps, steps that wait for a state, repetitions and ends of faults."""
 
 from __future__ import annotations
 
@@ -7,38 +7,52 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from replica.trace.events import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
+from replica.trace.events import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, ResponseInjected, TraceRow
 from replica.trace.listening import Listener, on
 from scenarios.check.event_watch import state_failures, state_holds
 from scenarios.check.expectations import Expectation, RunSight, check_now, end_offset_seen
 from scenarios.language.expect import EndOffsetTest
 from scenarios.language.selectors import SelectorError
+from scenarios.language.spec import TopicSpec
 from scenarios.language.steps import At, Step, When
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.declaration import Lasts
 from scenarios.language.verbs.every import VERBS
+from scenarios.observe.wording import count_of
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
-from scenarios.run.disk_faults import Done
+from scenarios.run.disk_faults import LOOK_US, Done
 from scenarios.run.faults import Faults
 from scenarios.run.workload import Workloads
 
 Work = Callable[[], Awaitable[None]]
 Tell = Callable[[str, bool], None]
-"""The result of an operator's step, in a sentence, and whether it is done (of a check: whether it held)."""
+"""A function that gets the result of an operator's step in a sentence, and whether it was done or a check held."""
 
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """A fault that has begun and has not ended."""
+    """A fault that has begun and has not ended yet."""
 
     step: Step
     done: Done
     began_us: int
 
+    @property
+    def what(self) -> str:
+        return self.done.sentence if self.done.course is None else self.done.course.progress
+
 
 class EndOffsetAnswers(Listener):
-    """Listener that collects the answers to `check: end_offset` steps; each is the first one after its request."""
+    """Listener that collects the answers to `check: end_offset` steps.
+
+    The first answer that a client gets after a request counts as the answer to this request.
+
+    Attributes:
+        on_injected: called with the name of the fault that has decided a response.
+    """
+
+    on_injected: Callable[[str], None]
 
     def __init__(self) -> None:
         self.waiting: list[tuple[EndOffsetTest, str]] = []
@@ -52,12 +66,23 @@ class EndOffsetAnswers(Listener):
                 self.waiting.remove(waiting)
                 self.answered.append((test, name, event))
 
+    @on(ResponseInjected)
+    def _injected(self, row: TraceRow, event: ResponseInjected) -> None:
+        self.on_injected(event.fault)
+
 
 class Timeline:
-    """Schedules every step in virtual time. Between two events `look_at_conditions` is called while a step is `armed`,
-    and `perform_due` if one is `due`.
+    """The schedule of a timeline's steps.
 
-    `checks` collects the outcome of `check` steps and of `when` steps that ran out of time.
+    Between two events, `look_at_conditions` is called if a step is in `armed`, and `perform_due` if one is in `due`.
+
+    Args:
+        slack_us: how long a `check` step waits for its conditions to hold. With 0 they must hold when the step fires.
+
+    Attributes:
+        armed: steps that wait for their `when` state.
+        due: actions to perform before the next event.
+        checks: outcomes of `check` steps, and of `when` steps that ran out of time.
     """
 
     def __init__(
@@ -67,7 +92,9 @@ class Timeline:
         faults: Faults,
         workloads: Workloads,
         answers: EndOffsetAnswers,
+        slack_us: int = 0,
     ) -> None:
+        self._slack_us = slack_us
         self.checks: list[Expectation] = []
         self._cluster = cluster
         self._sight = sight
@@ -77,12 +104,17 @@ class Timeline:
         self.due: deque[Work] = deque()
         self.armed: dict[int, tuple[Step, When]] = {}
         self._waiting_for: dict[int, Step] = {}
+        self._waiting_checks: dict[tuple[int, int], tuple[Step, Expectation]] = {}
+        """Checks that have not held yet, with their last results, by step and the end of their slack."""
         self._seen_version = -1
         self._answers = answers
+        answers.on_injected = self._response_injected
+        self._injected: dict[str, int] = {}
+        """Number of responses that the oldest fault of each name has decided."""
         self._in_force: dict[str, list[InForce]] = {}
 
     def begin(self) -> None:
-        """Put every `at` step into the queue; arm the first step if it is a `when`."""
+        """Schedule every `at` step, and arm the first step if it is a `when` step."""
         steps = self._cluster.scenario.timeline
         for previous, step in zip((None, *steps), steps, strict=False):
             match step.trigger:
@@ -108,7 +140,7 @@ class Timeline:
             self._cluster.time.at(deadline_us, lambda: self.due.append(lambda: self._time_out(step)))
 
     def look_at_conditions(self) -> None:
-        """Those of the waiting steps, if anything has changed."""
+        """Evaluate the conditions of waiting steps if the state of the cluster has changed."""
         if self._sight.view.version != self._seen_version:
             self._seen_version = self._sight.view.version
             self._look_at_conditions()
@@ -131,11 +163,17 @@ class Timeline:
             self._never_came(step)
 
     def finish(self) -> None:
-        """The run is over: the conditions of steps that still wait have never come true."""
+        """Report the steps that have not fired and the actions that have not ended when the run is over."""
         for step, _ in list(self.armed.values()):
             self._never_came(step)
         for step in list(self._waiting_for.values()):
             self._note(Expectation(f"step {step.name}", False, "never armed: the step before it has not fired"))
+        for step, result in self._waiting_checks.values():
+            self._note(result, step)
+        for fault in self.in_force():
+            if fault.done.course is not None:
+                why = f"not over at the end: {fault.what}"
+                self._note(Expectation(f"step {fault.step.name}", False, why), fault.step)
         for test, name in self._answers.waiting:
             self._note(Expectation(name, False, f"{test.client} got no answer about the end of {test.partition}"))
 
@@ -147,15 +185,15 @@ class Timeline:
     # ------------------------------------------------------------------------------------------------------ operator
 
     def in_force(self) -> list[InForce]:
-        """In the order in which they began."""
+        """Return the faults in force, in the order in which they began."""
         return sorted((one for several in self._in_force.values() for one in several), key=lambda one: one.began_us)
 
     def forget_unless(self, holds: Callable[[InForce], bool]) -> None:
-        """Faults that another step has ended: their names are free, and nothing undoes them any more."""
+        """Forget the faults for which `holds` is False, as another step has ended them, and free their names."""
         self._in_force = {name: [one for one in several if holds(one)] for name, several in self._in_force.items()}
 
     def submit(self, step: Step, tell: Tell) -> None:
-        """A step from an operator, not of the file. An impossible step is an error of the operator, not the run's."""
+        """Perform a step of an operator. If it is impossible, the operator gets an error and the run does not fail."""
 
         async def fire() -> None:
             try:
@@ -178,7 +216,7 @@ class Timeline:
                 self._soon(fire)
 
     def submit_end(self, name: str, tell: Tell) -> None:
-        """End a fault before its time, as `for` would."""
+        """End a fault early, with the action that `for` would perform."""
 
         async def end() -> None:
             try:
@@ -189,6 +227,19 @@ class Timeline:
             tell("; ".join(ended) or f"no fault named {name} is in force", bool(ended))
 
         self._soon(end)
+
+    def submit_topic(self, topic: TopicSpec, tell: Tell) -> None:
+        """Create a topic that is not in the scenario."""
+
+        async def create() -> None:
+            try:
+                await self._faults.operator.create_topic(topic)
+            except NotPossibleNow as error:
+                tell(str(error), False)
+                return
+            tell(f"the topic {topic.name} is made, with {count_of(topic.partitions, 'partition')}", True)
+
+        self._soon(create)
 
     def _soon(self, work: Work) -> None:
         self._cluster.time.at(self._cluster.time.now_us, lambda: self.due.append(work))
@@ -207,14 +258,18 @@ class Timeline:
                 self._arm(follower)
 
     async def _perform(self, step: Step) -> tuple[str, bool]:
-        """The result, and whether it is one: a check may not hold, and a controller may refuse.
+        """Perform a step.
 
-        raises: NotPossibleNow, SelectorError
+        Returns:
+            The result as a sentence, and False if a check does not hold or the controller refuses.
+
+        Raises:
+            NotPossibleNow, SelectorError: the step is impossible at this moment.
         """
         payload = step.payload
         match payload:
             case Check():
-                result = self._check(step, payload)
+                result = self._check(step, payload, self._cluster.time.now_us + self._slack_us)
                 return f"{result.what}: {result.why}", result.held
             case Produce():
                 self._workloads.produce(payload)
@@ -246,12 +301,30 @@ class Timeline:
             if step.for_us is not None:
                 due_us = self._cluster.time.now_us + step.for_us
                 self._cluster.time.at(due_us, lambda: self.due.append(lambda: self._end(fault)))
-        elif VERBS[step.verb].lasts is Lasts.UNTIL_ENDED:
+            if done.course is not None:
+                await self._go_on(fault)
+        elif VERBS[step.verb].effect.lasts is Lasts.UNTIL_ENDED:
             self._state_end(fault, done.sentence, step.name)
         return done
 
+    async def _go_on(self, fault: InForce) -> None:
+        """Continue an action that outlasts its step, unless another step has ended it."""
+        if fault not in self._in_force.get(fault.step.name, ()):
+            return
+        assert fault.done.course is not None
+        outcome = fault.done.course.go_on()
+        await self._cluster.fabric.settle()
+        if outcome is None:
+            next_us = self._cluster.time.now_us + LOOK_US
+            self._cluster.time.at(next_us, lambda: self.due.append(lambda: self._go_on(fault)))
+            return
+        self._in_force[fault.step.name].remove(fault)
+        self._state_end(fault, outcome.sentence)
+        if not outcome.complete:
+            self._note(Expectation(f"step {fault.step.name}", False, outcome.sentence), fault.step)
+
     async def _end(self, fault: InForce) -> None:
-        """The time of a fault is over, if nothing has ended it before."""
+        """End a fault when its time is over, unless another step has ended it before."""
         if fault in self._in_force.get(fault.step.name, ()):
             try:
                 await self._undo(fault)
@@ -266,23 +339,50 @@ class Timeline:
         self._state_end(fault, sentence)
         return sentence
 
+    def _response_injected(self, name: str) -> None:
+        """End a fault of requests once it has decided its number of responses."""
+        faults = self._in_force.get(name)
+        if not faults:
+            return
+        oldest = faults[0]
+        self._injected[name] = count = self._injected.get(name, 0) + 1
+        if count == oldest.done.requests:
+            del self._injected[name]
+            self.due.append(lambda: self._end(oldest))
+
     def _state_end(self, fault: InForce, effect: str, ended_by: str | None = None) -> None:
         step, targets = fault.step, fault.done.targets
         self._cluster.trace.emit(
             FaultEnded(fault=step.name, verb=step.verb, targets=targets, effect=effect, ended_by=ended_by)
         )
 
-    def _check(self, step: Step, payload: Check) -> Expectation:
+    def _check(self, step: Step, payload: Check, until_us: int) -> Expectation:
+        """Judge a check now, and repeatedly until it holds or the time is `until_us`."""
         name = f"check {step.label}" if step.label else step.name
         result = check_now(payload, self._sight, self._cluster.time.now_us, name)
-        self._note(result, step)
         if payload.end_offset is not None:
             self._answers.waiting.append((payload.end_offset, name))
             self._workloads.ask_end_offset(payload.end_offset.client, payload.end_offset.partition)
+        if result.held or self._cluster.time.now_us >= until_us:
+            self._waiting_checks.pop((step.index, until_us), None)
+            self._note(result, step)
+        else:
+            self._waiting_checks[step.index, until_us] = (step, result)
+            again = replace(payload, end_offset=None)
+            self._cluster.time.at(
+                min(self._cluster.time.now_us + LOOK_US, until_us),
+                lambda: self.due.append(lambda: self._check_again(step, again, until_us)),
+            )
         return result
 
+    async def _check_again(self, step: Step, payload: Check, until_us: int) -> None:
+        self._check(step, payload, until_us)
+
     def _note(self, result: Expectation, step: Step | None = None) -> None:
-        """The user sees the step's line; the trace lacks it, since the lock file has other lines and the same trace."""
+        """Add the result of a check to `checks`, with the line of its step, and to the trace, without the line.
+
+        The lock file must give the same trace as the scenario, although its line numbers are different.
+        """
         shown = result if step is None or not step.line else replace(result, what=f"{result.what} (line {step.line})")
         self.checks.append(shown)
         self._cluster.trace.emit(CheckMade(held=result.held, checked=result.what, finding=result.why))

@@ -1,4 +1,4 @@
-"""The actions of a scenario's producers and consumers, and their times: `produce` steps, arrivals, starts, stops."""
+"""The actions of a scenario's clients and their times: `produce` steps, arrivals, starts and stops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from cluster.client.producer.producer import ProducerRecord, TransactionCall
 from cluster.node import Action
 from cluster.operated import ClientOrder
 from replica.ids import TopicPartition
-from scenarios.language.spec import Scenario, TransactionPattern, Workload
+from replica.log.batches.records import Headers
+from scenarios.language.spec import RecordFields, Scenario, TransactionPattern, Workload
 from scenarios.language.verbs.clients import Produce
 
 if TYPE_CHECKING:
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
 # --------------------------------------------------------------------------------------------------------- applications
 #
-# The applications of a run: what they ask of their producers and consumers, wherever those are, and what they send.
+# The applications of a run, which call the methods of producers and consumers in any process.
 
 MIN_VALUE_BYTES = 1
 
 
 @runtime_checkable
 class OperatedProducer(Protocol):
-    """As of cluster.client.producer.producer.ProducerCore."""
+    """The interface of a producer; see cluster.client.producer.producer.ProducerCore."""
 
     def send(self, record: ProducerRecord, now_us: int) -> list[Action]: ...
 
@@ -36,14 +37,14 @@ class OperatedProducer(Protocol):
 
 @runtime_checkable
 class TransactionalProducer(OperatedProducer, Protocol):
-    """Kafka's own producer, in its JVM, is none: it is given no transactions yet."""
+    """The interface of a producer with transactions. The producer in a JVM does not implement it yet."""
 
     def transaction(self, call: TransactionCall, now_us: int) -> list[Action]: ...
 
 
 @runtime_checkable
 class OperatedConsumer(Protocol):
-    """As of cluster.client.consumer.consumer.ConsumerCore."""
+    """The interface of a consumer; see cluster.client.consumer.consumer.ConsumerCore."""
 
     def seek(self, tp: TopicPartition, target: int | Literal["beginning", "end"], now_us: int) -> list[Action]: ...
 
@@ -51,23 +52,26 @@ class OperatedConsumer(Protocol):
 
 
 def value_of(name: str, size_bytes: int) -> bytes:
-    """A record's value, which begins with its name."""
+    """Return the value of a record, which begins with the record's name."""
     value = f"{name} ".encode()
     return value + b"x" * max(MIN_VALUE_BYTES, size_bytes - len(value))
 
 
 def client_order(scenario: Scenario, workload: Workload) -> ClientOrder:
-    """For a client that runs elsewhere."""
+    """Return the order with which a client is started in another process."""
     if workload.kind == "consumer":
-        return ClientOrder(topics=workload.topics, config=workload.consumer_config())
-    # Sizes decide, not names: that of a batch is as large as its values.
+        return ClientOrder(topics=workload.topics, config=workload.consumer_config(scenario.rules.release))
+    # Batches depend on the size of values, not on names.
     batches: list[tuple[int, int, str | None]] = (
-        [(workload.batch, workload.size_bytes, None)] if workload.arrival is not None else []
+        [(workload.batch, workload.size_bytes, max(workload.records.keys, key=len, default=None))]
+        if workload.arrival is not None
+        else []
     )
     for step in scenario.timeline:
         if isinstance(step.payload, Produce) and step.payload.producer == workload.name:
             payload = step.payload
-            batches.append((min(payload.batch, payload.count), payload.size_bytes, payload.record_key))
+            keys = payload.fields_for(workload).keys
+            batches.append((min(payload.batch, payload.count), payload.size_bytes, max(keys, key=len, default=None)))
     count, size_bytes, key = max(batches, key=lambda batch: (batch[0] > 1, batch[0] * batch[1]), default=(1, 1, None))
     record = (None if key is None else key.encode(), value_of(workload.prefix, size_bytes))
     return ClientOrder(
@@ -80,14 +84,18 @@ def client_order(scenario: Scenario, workload: Workload) -> ClientOrder:
 
 @dataclass(slots=True)
 class _Progress:
-    """Of one process. begun: transactions     sent: records of the open one"""
+    """The transactions of one process: the number begun so far, and the number of records sent in the open one."""
 
     begun: int = 0
     sent: int = 0
 
 
 class Workloads:
-    """Names records in the order they are sent: r0, r1, ... per producer, across all of its processes."""
+    """The workloads of a run.
+
+    Records are named in the order in which they are sent: r0, r1, … per producer. The numbers continue when a
+    producer's process is restarted.
+    """
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
@@ -98,13 +106,13 @@ class Workloads:
         self._producers: dict[type, bool] = {}
 
     def begin(self) -> None:
-        """Put starts, stops and first arrivals of all workloads into the queue."""
+        """Schedule the starts, stops and first arrivals of all workloads."""
         for workload in self._cluster.scenario.workloads.values():
             self._sent[workload.name] = 0
             self._streams[workload.name] = random.Random(f"{self._cluster.scenario.seed}/arrivals/{workload.name}")
             self._cluster.time.at_by_file(workload.start_us, partial(self._start, workload.name))
             if workload.arrival is not None:
-                # The first record leaves at `start`, as the first tick of a clock that is started then.
+                # The first record is sent at `start`.
                 self._cluster.time.at_by_file(workload.start_us, partial(self._arrive, workload, 0, workload.start_us))
             elif workload.kind != "producer" and workload.stop_us is not None:
                 self._cluster.time.at_by_file(workload.stop_us, partial(self.pending_stops.append, workload.name))
@@ -114,41 +122,44 @@ class Workloads:
             self._cluster.start(name)
 
     async def perform_due(self) -> None:
-        """Consumers and transforms whose time is over."""
+        """Close the consumers and transforms whose time is over."""
         while self.pending_stops:
             await self._cluster.close(self.pending_stops.pop(0))
 
     # ------------------------------------------------------------------------------------------------------ arrivals
 
     def _arrive(self, workload: Workload, number: int, due_us: int) -> None:
-        """One arrival: `batch` records at once; the next one keeps the rate, independent of the fate of this one."""
+        """Send the `batch` records of one arrival, and schedule the next. The rate does not depend on acks."""
         arrival = workload.arrival
         assert arrival is not None
         if due_us >= self._cluster.scenario.sends_until_us(workload):
             return
-        self._send(workload, workload.batch, workload.batch, workload.size_bytes, None, None)
+        self._send(workload, workload.batch, workload.batch, workload.size_bytes, workload.records)
         if arrival.poisson:
             mean_us = arrival.period_us * workload.batch / arrival.count
             next_us = due_us + max(1, round(self._streams[workload.name].expovariate(1 / mean_us)))
         else:
-            # From the start, not from the last one: rounding must not change the rate.
+            # Count from the start and not from the last arrival, because rounding must not change the rate.
             next_us = workload.start_us + (number + 1) * workload.batch * arrival.period_us // arrival.count
         self._cluster.time.at_by_file(next_us, partial(self._arrive, workload, number + 1, next_us))
 
     def produce(self, step: Produce) -> None:
         workload = self._cluster.scenario.workloads[step.producer]
         size_bytes = None if step.tombstone else step.size_bytes
-        self._send(workload, step.count, step.batch, size_bytes, step.record_key, step.partition)
+        self._send(workload, step.count, step.batch, size_bytes, step.fields_for(workload))
 
-    def _send(
-        self, workload: Workload, count: int, batch: int, size_bytes: int | None, key: str | None, partition: int | None
-    ) -> None:
-        """An application that is down sends nothing; its records are not even named."""
+    def _send(self, workload: Workload, count: int, batch: int, size_bytes: int | None, fields: RecordFields) -> None:
+        """Send records. An application that is down sends nothing, and its records get no names."""
         machine = self._cluster.machines[workload.name]
         if not machine.takes_calls or not self._is_producer(machine.core):
             return
         host, core = machine.host, machine.core
-        records = [self._record(workload, size_bytes, key, partition) for _ in range(count)]
+        timestamp_ms = None
+        if fields.time is not None:
+            # The time can be negative only for a step without `at`, since `check` refuses the others.
+            timestamp_ms = max(0, fields.time.ms(machine.clock.at(self._cluster.time.now_us)))
+        headers = tuple((name, None if value is None else value.encode()) for name, value in fields.headers)
+        records = [self._record(workload, size_bytes, fields, timestamp_ms, headers) for _ in range(count)]
         if workload.transaction is not None:
             self._send_in_transactions(workload, workload.transaction, records)
             return
@@ -162,7 +173,10 @@ class Workloads:
     def _send_in_transactions(
         self, workload: Workload, pattern: TransactionPattern, records: Sequence[ProducerRecord]
     ) -> None:
-        """The last transaction stays open until its last record comes; a new process begins with a new one."""
+        """Send records in transactions. The last transaction stays open until it has all of its records.
+
+        A new process of the client begins a new transaction.
+        """
         machine = self._cluster.machines[workload.name]
         core = machine.core
         assert isinstance(core, TransactionalProducer)
@@ -180,21 +194,33 @@ class Workloads:
                 machine.host.call(partial(core.transaction, call))
 
     def _is_producer(self, core: object) -> TypeGuard[OperatedProducer]:
-        """To look through a protocol's members for every record would cost as much as to send it."""
+        """Return True if a core is a producer. The result is cached per class, because checking a protocol is slow."""
         kind = type(core)
         if kind not in self._producers:
             self._producers[kind] = isinstance(core, OperatedProducer)
         return self._producers[kind]
 
     def _record(
-        self, workload: Workload, size_bytes: int | None, key: str | None, partition: int | None
+        self,
+        workload: Workload,
+        size_bytes: int | None,
+        fields: RecordFields,
+        timestamp_ms: int | None,
+        headers: Headers,
     ) -> ProducerRecord:
-        """size_bytes: None for a tombstone"""
-        name = f"{workload.prefix}{self._sent[workload.name]}"
+        """Create the next record of a workload, which is a tombstone if `size_bytes` is None."""
+        number = self._sent[workload.name]
         self._sent[workload.name] += 1
-        record_key = None if key is None else key.encode()
-        value = None if size_bytes is None else value_of(name, size_bytes)
-        return ProducerRecord(workload.topic, partition, record_key, value, name)
+        name, key = f"{workload.prefix}{number}", fields.key_of(number)
+        return ProducerRecord(
+            workload.topic,
+            fields.partition,
+            None if key is None else key.encode(),
+            None if size_bytes is None else value_of(name, size_bytes),
+            name,
+            timestamp_ms=timestamp_ms,
+            own_headers=headers,
+        )
 
     def ask_end_offset(self, client: str, topic_partition: TopicPartition) -> None:
         """Let a client ask for the end of a partition (ListOffsets latest)."""

@@ -1,25 +1,24 @@
-"""The world that a scenario is played in: virtual time between simulated machines, or TCP and the wall clock."""
+"""Creates the fabric of a run (hosts, network, time): simulated in virtual time, or live on TCP and the wall clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.network.links import Latency, Network
 from cluster.network.world import Fabric
 from cluster.protocol.versions import api_name
-from cluster.security import OPEN, ListenerSecurity
 from replica.trace.events import TraceLog
 from scenarios.language.spec import DEFAULT_LATENCY, Scenario
 from scenarios.language.steps import Delay
 
 if TYPE_CHECKING:
-    from cluster.live.fabric import TcpFabric
+    from cluster.live.fabric import ServerDoors, TcpFabric
     from cluster.live.processes import ProcessFabric
 
 NewWorld = Callable[[Scenario, TraceLog, Path], Fabric]
-"""Makes a world without machines for one run, whose nodes have their logs below the given directory."""
+"""A function that creates a fabric without hosts for one run. The logs of its nodes are in the given directory."""
 
 
 def simulated(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
@@ -27,9 +26,10 @@ def simulated(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
 
 
 def measured(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
-    """The simulated world, with an event more for every request: the same run, apart from the numbers of its events.
+    """Return a simulated fabric that also emits an event per request. Other events differ only in sequence numbers.
 
-    Live, every request is measured; here a run is played again for that, which takes less time than every run would.
+    Live runs measure every request. A simulated run is repeated with this fabric only if its request times are needed,
+    because measuring costs time.
     """
     return _simulated(scenario, trace, measures_requests=True)
 
@@ -42,42 +42,31 @@ def _simulated(scenario: Scenario, trace: TraceLog, *, measures_requests: bool) 
     return SimulatedFabric(VirtualTime(trace, measures_requests=measures_requests), network, trace, api_name)
 
 
-def live(
-    scenario: Scenario,
-    trace: TraceLog,
-    log_root: Path,
-    *,
-    bind_host: str = "127.0.0.1",
-    ports: Mapping[str, int] | None = None,
-    security: ListenerSecurity = OPEN,
-) -> TcpFabric:
-    """Brokers on free ports of the loopback, unless others are asked for. ports, security: as of TcpFabric"""
-    # Imports that would be made when they are first needed: the clock is about to start.
+def live(scenario: Scenario, trace: TraceLog, log_root: Path, doors: ServerDoors | None = None) -> TcpFabric:
+    """Return the fabric of a live run on TCP. By default, brokers use free ports of the loopback interface."""
+    # Import these modules before the clock starts.
     import networkx  # noqa: F401
 
     from cluster.live.fabric import ServerDoors, TcpFabric
     from cluster.live.time import LiveTime
 
-    return TcpFabric(
-        LiveTime(trace),
-        Network(scenario.seed, live_latency(scenario), {}),
-        trace,
-        api_name,
-        ServerDoors(bind_host=bind_host, ports=ports or {}, security=security),
-    )
+    network = Network(scenario.seed, live_latency(scenario), {})
+    return TcpFabric(LiveTime(trace), network, trace, api_name, doors or ServerDoors())
 
 
 def processes(
     scenario: Scenario,
     trace: TraceLog,
     log_root: Path,
+    doors: ServerDoors | None = None,
     *,
-    bind_host: str = "127.0.0.1",
-    ports: Mapping[str, int] | None = None,
-    security: ListenerSecurity = OPEN,
     reads_along: bool = False,
 ) -> ProcessFabric:
-    """As `live`, and every broker and controller is a separate process. reads_along: as of ProcessFabric"""
+    """Return the fabric of a live run on TCP with a process for every broker and controller.
+
+    Args:
+        reads_along: see ProcessFabric.
+    """
     from cluster.live.fabric import ServerDoors
     from cluster.live.gathering import GatheringTime
     from cluster.live.processes import ProcessFabric
@@ -89,7 +78,7 @@ def processes(
         Network(scenario.seed, live_latency(scenario), {}),
         trace,
         api_name,
-        ServerDoors(bind_host=bind_host, ports=ports or {}, security=security),
+        doors or ServerDoors(),
         nodes=(*scenario.cluster.controllers, *scenario.cluster.brokers),
         launch=launch,
         reads_along=reads_along,
@@ -97,7 +86,7 @@ def processes(
 
 
 def live_latency(scenario: Scenario) -> Latency:
-    """Only latency that the file asks for is added: TCP has its own latency, which replaces the default."""
+    """Return the latency that the scenario configures, otherwise zero, because TCP has latency of its own."""
     asked = scenario.network.latency
     return Latency("constant", 0) if asked == DEFAULT_LATENCY else link_latency(asked)
 

@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does: it keeps and reports its results, and its exit code names the signal."""
+"""Makes SIGTERM end a command like Ctrl-C: results so far are kept and reported, and the exit code names the signal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from types import FrameType
 
 # ----------------------------------------------------------------------------------------------------------- exit codes
 #
-# The exit codes of the `highwater` command: its contract with scripts.
+# The exit codes of the `highwater` command, on which scripts rely.
 
 
 class ExitCode(IntEnum):
-    """Losing records is a result, not a failure, unless the scenario or a flag says so."""
+    """The exit codes. A loss of records is a result and not a failure, unless the scenario or a flag says so."""
 
     HELD = 0
     EXPECTATION_FAILED = 1
@@ -29,12 +29,12 @@ class ExitCode(IntEnum):
 
 
 class Interruption:
-    """How a command that was interrupted has to end."""
+    """The exit code of an interrupted command, and the handler of SIGTERM that sets it."""
 
     exit_code = ExitCode.INTERRUPTED
 
     def terminate(self, number: int, frame: FrameType | None) -> None:
-        """Acts as Ctrl-C would at this moment: Trio, or a query on Spark, may have put off what that does."""
+        """Call the handler of Ctrl-C, which Trio or a query on Spark may have replaced to delay the interruption."""
         self.exit_code = ExitCode.TERMINATED
         handler = signal.getsignal(signal.SIGINT)
         assert callable(handler)
@@ -43,7 +43,7 @@ class Interruption:
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Within the block SIGTERM does what SIGINT does."""
+    """Let SIGTERM do what SIGINT does, within the block."""
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
         yield interruption
@@ -58,11 +58,10 @@ def interruptible() -> Iterator[Interruption]:
 
 @contextmanager
 def _handler_of_ctrl_c() -> Iterator[None]:
-    """Python's, even where a shell has started the process in the background, with SIGINT ignored.
+    """Install Python's handler of SIGINT, even if SIGINT is ignored in a background process of a shell.
 
-    Trio puts its own in the place of Python's handler, and of nothing else: without it SIGTERM would raise
-    KeyboardInterrupt in the middle of Trio. A blocked SIGINT means as little as an ignored one, here and in processes
-    that are started from here.
+    Trio replaces only Python's own handler; without that SIGTERM would raise KeyboardInterrupt in the middle of Trio. A
+    blocked SIGINT is treated like an ignored one, also in child processes.
     """
     if callable(signal.getsignal(signal.SIGINT)):
         yield

@@ -1,4 +1,4 @@
-"""Progress on stderr for work that takes longer than half a second; nothing on stdout, nothing below that."""
+"""Progress on stderr for work that takes longer than half a second; nothing on stdout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Self
 
 from scenarios.terminal.safe_output import OutputFailed
@@ -16,16 +15,16 @@ from scenarios.terminal.safe_output import OutputFailed
 QUIET_S = 0.5
 REFRESH_S = 0.1
 ESTIMATE_FROM_S = 5.0
-"""Before that, the pace so far says little."""
+"""Time before the first estimate, since the speed at the beginning says little."""
 
 REPEAT_S = 10.0
-"""Where stderr is no terminal, a line is written at least so often."""
+"""Longest time between lines if stderr is not a terminal."""
 
 COLUMNS_MAX = 120
 
 
 def _room() -> int:
-    """Columns of a line that is redrawn: of a longer one, which a terminal folds, the beginning would stay."""
+    """Return the largest number of columns of a redrawn line. Longer lines would wrap, and could not be erased."""
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:
@@ -34,8 +33,10 @@ def _room() -> int:
 
 
 class ProgressLine:
-    """One line that is redrawn twice a second on a terminal, whether there is progress or not; where stderr is no
-    terminal, one line for every tenth done, and at least one every REPEAT_S. Both estimate the time that is left.
+    """A line of progress with the estimated time left.
+
+    On a terminal it is redrawn twice a second. Otherwise a line is printed for every tenth of the work, and at least
+    one every REPEAT_S.
     """
 
     def __init__(self, label: str) -> None:
@@ -53,9 +54,7 @@ class ProgressLine:
         threading.Thread(target=self._redraw, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._over.set()
         with self._lock, suppress(OSError, OutputFailed):  # The terminal may be gone.
             if self._shown and self._terminal:
@@ -63,14 +62,14 @@ class ProgressLine:
                 sys.stderr.flush()
 
     def note(self, text: str) -> None:
-        """A separate line that stays, above the one that is redrawn."""
+        """Print a separate line above the redrawn one, where it stays."""
         with self.aside():
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What is printed in the block stands above the line that is redrawn, which is often on the same terminal."""
+        """Let the block print above the redrawn line, which is often on the same terminal."""
         with self._lock:
             if self._shown and self._terminal:
                 sys.stderr.write("\r\x1b[K")
@@ -78,7 +77,7 @@ class ProgressLine:
             yield
 
     def show(self, fraction: float, detail: str = "") -> None:
-        """fraction: done so far, 0 to 1"""
+        """Show progress; `fraction` is the share of the work that is done, 0 to 1."""
         with self._lock:
             self._present = (fraction, detail)
             now_s = time.monotonic()
@@ -103,14 +102,14 @@ class ProgressLine:
                     self._print(now_s, int(self._present[0] * 100))
 
     def _print(self, now_s: float, percent: int) -> None:
-        """With the lock held, where stderr is no terminal."""
+        """Print a line on a stderr that is not a terminal. The caller must have the lock."""
         assert self._present is not None
         self._drawn_s = now_s
         sys.stderr.write(f"{self._label}: {percent} % {self._present[1]}{self._left(now_s)}\n")
         sys.stderr.flush()
 
     def _left(self, now_s: float) -> str:
-        """The time that is left at the pace so far; nothing where that is little or cannot be said yet."""
+        """Return the estimated time left as text; "" if it is short or cannot be estimated yet."""
         assert self._present is not None
         fraction = self._present[0]
         taken_s = now_s - self._began_s
@@ -120,7 +119,7 @@ class ProgressLine:
         return f", about {f'{left_s} s' if left_s < 120 else f'{left_s // 60} min'} left"
 
     def _draw(self, now_s: float) -> None:
-        """With the lock held."""
+        """Redraw the line. The caller must have the lock."""
         assert self._present is not None
         fraction, detail = self._present
         self._drawn_s = now_s
@@ -133,14 +132,14 @@ class ProgressLine:
 
 
 class WaitingLine:
-    """The current wait and its length so far, where the progress is unknown: a line that is redrawn twice a second on a
-    terminal, else one line for each wait and every REPEAT_S of it.
+    """A line that shows what the command waits for, and for how long, if progress cannot be measured.
 
+    On a terminal the line is redrawn twice a second; otherwise a line is printed for each wait and every REPEAT_S.
     Nothing is drawn after `end`, which may be called from any thread, and more than once.
     """
 
     def __init__(self, what: str) -> None:
-        """what: `Spark starts`; said at once"""
+        """Show a wait immediately; `what` is a sentence such as `Spark starts`."""
         self._began_s = time.monotonic()
         self._for = what
         self._printed_s = -REPEAT_S
@@ -186,7 +185,5 @@ class WaitingLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.end()

@@ -1,4 +1,4 @@
-"""One partition over a run as a few lines of signs: a row for each replica, the high watermark, one time axis."""
+"""One partition over a run as lines of signs: a row for each replica, and the high watermark, on one time axis."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from scenarios.terminal.style import Style
 
 
 def ribbon(
-    partition: TopicPartition, history: PartitionHistory, end_us: int, places: Mapping[str, int], style: Style
+    partition: TopicPartition, history: PartitionHistory, end_us: int, mark_indexes: Mapping[str, int], style: Style
 ) -> list[str]:
-    """Leader, ISR and outages per replica over the run, and the high watermark, on one time axis.
+    """Return lines with leader, ISR and outages per replica over the run, and the high watermark, on one time axis.
 
-    places: of the brokers, for their colours
+    Args:
+        mark_indexes: index of each broker's mark, which decides its colour.
     """
     label = max(len(str(partition)), *(len(f"ISR {node}") for node in history.replicas)) + 2
     top = max((value for _, value in history.high_watermark), default=0)
     columns = style.width - label - 4 - max(len(str(top)), 2)
     moments = [end_us * (column + 1) // columns for column in range(columns)]
     lines = [f"  {str(partition).ljust(label)}{_axis(end_us, columns)}"]
-    for place, node in enumerate(history.replicas):
+    for index, node in enumerate(history.replicas):
         cells = []
         for moment in moments:
             states = value_at(history.states, moment)
-            sign = "" if states is None or place >= len(states) else states[place]
+            sign = "" if states is None or index >= len(states) else states[index]
             cells.append(style.sign(sign) if sign else " ")
         row = f"{f'ISR {node}'.ljust(label)}{''.join(cells)}"
-        lines.append(f"  {style.broker(row, places[node])}")
+        lines.append(f"  {style.broker(row, mark_indexes[node])}")
     if top:
         levels = [value_at(history.high_watermark, moment) for moment in moments]
         shape = (
@@ -52,11 +53,11 @@ _STANDINGS = {
     "frozen-in": "frozen, still in the ISR",
     "frozen-out": "frozen",
 }
-"""The meaning of each sign of the ribbon; the legend shows the signs that occur."""
+"""The meaning of each sign in the rows of replicas. The legend shows only the signs that occur."""
 
 
 def _offsets(levels: Sequence[int | None]) -> str:
-    """Each new value where it begins, as far as there is room."""
+    """Return a line with each new high watermark in the column where it begins, if there is space."""
     cells = [" "] * len(levels)
     free, before = 0, None
     for column, level in enumerate(levels):
@@ -68,15 +69,15 @@ def _offsets(levels: Sequence[int | None]) -> str:
 
 
 def _axis(end_us: int, columns: int) -> str:
-    """Five or so round moments, each above its column."""
+    """Return a line with about five round times in seconds, each above its column."""
     seconds = end_us / 1_000_000
     step = next((size for size in _STEPS if seconds / size <= 7), _STEPS[-1])
     cells = [" "] * (columns + 8)
     moment = 0.0
     while moment <= seconds * 0.96:
         text = f"{moment:g}"
-        place = int(moment / seconds * columns) if seconds else 0
-        cells[place : place + len(text)] = text
+        column = int(moment / seconds * columns) if seconds else 0
+        cells[column : column + len(text)] = text
         moment += step
     return "".join(cells[:columns]).rstrip() + " s"
 

@@ -1,6 +1,6 @@
-"""Text from clients, such as the name of a topic that does not exist, is printed, but never as control characters.
+"""Safe output: control characters in text from clients are never printed as they are.
 
-A terminal obeys them: they move its cursor, change its title, or worse. So all output of a command passes here.
+A terminal obeys them: they move its cursor, change its title, or worse. So all output of a command uses this module.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import click
 from scenarios.terminal.interruption import ExitCode
 
 _NOT_OURS = re.compile(r"\x1b(?!\[[0-9;]*[mK])|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
-"""All but line ends, tabs, and the colours and erased lines that our own screens are made of."""
+"""All control characters except line ends, tabs, and the colours and erasures of Highwater's own screens."""
 
 
 def printable(text: str) -> str:
-    """`text` with control characters spelt out."""
+    """Return `text` with control characters escaped."""
     return _NOT_OURS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+LATEST_CHARACTERS = 8_192
 
 
 class OutputFailed(click.ClickException):
@@ -30,18 +33,21 @@ class OutputFailed(click.ClickException):
 
 
 class SafeOutput:
-    """A text stream that prints control characters instead of sending them.
+    """A text stream that prints control characters in escaped form.
 
-    When its reader has gone (`| head`), the command goes on in silence: its exit code still says how it ended.
-    raises: OutputFailed, such as on a full disk
+    If its reader has gone (`| head`), the command continues without output and ends with its usual exit code. Raises
+    OutputFailed for other errors, such as a full disk.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self.latest = ""
+        """The end of the output so far."""
 
     def write(self, text: str) -> int:
         if text == "":
-            return 0  # click tries a stream with nothing, and keeps to itself how that went.
+            return 0  # click tests a stream by writing nothing, and hides the result.
+        self.latest = (self.latest + text)[-LATEST_CHARACTERS:] if len(text) < LATEST_CHARACTERS else text
         try:
             self._stream.write(printable(text))
         except OSError as error:
@@ -55,7 +61,7 @@ class SafeOutput:
             self._fall_silent(error)
 
     def _fall_silent(self, error: OSError) -> None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # The rest of the buffer must go somewhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # The rest of the buffer needs a target.
         if not isinstance(error, BrokenPipeError):
             raise OutputFailed(f"the output cannot be written: {error.strerror}") from error
 
@@ -64,17 +70,19 @@ class SafeOutput:
 
 
 def reopen_closed_streams() -> None:
-    """A standard stream that the caller has closed (`>&-`) leads nowhere. Else there is no object to write to, and the
-    next file to be opened has the number of the stream: a child process would print into it.
+    """Open the null device in place of a standard stream that the caller has closed (`>&-`).
+
+    Otherwise Python has no object for the stream, and the next opened file gets its number, so that a child process
+    would print into that file.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is that of the stream
+            descriptor = os.open(os.devnull, os.O_RDWR)  # The lowest free number is that of the stream.
             os.set_inheritable(descriptor, True)
             setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
 
 
 def clear_screen(stream: TextIO | SafeOutput) -> None:
-    """Cursor to the upper left, and nothing below it: only Highwater's screens may do that, no text shown on them."""
+    """Clear the screen and move the cursor to the upper left corner. Only Highwater's screens may do that."""
     terminal = stream._stream if isinstance(stream, SafeOutput) else stream
     terminal.write("\x1b[H\x1b[J")

@@ -1,4 +1,4 @@
-"""How a terminal is written to: colours or none, typographic signs or plain ASCII, and how wide it is."""
+"""How to write to a terminal: colours or none, typographic signs or plain ASCII, and its width."""
 
 from __future__ import annotations
 
@@ -42,11 +42,13 @@ _SIGNS: Mapping[str, tuple[str, str]] = {
     "out": ("·", "."),
     "frozen-in": ("≀", "="),
     "frozen-out": ("~", "~"),
-    "gone-in": ("✕", "X"),
+    "gone-in": ("▼", "X"),
     "gone": ("╌", "x"),
     "good-record": ("✓", "+"),
     "gone-record": ("✕", "x"),
     "unseen-record": ("?", "?"),
+    "no-ack-record": ("→", "-"),
+    "missing-record": ("○", "o"),
     "none": ("–", "-"),
 }
 _COLOURS: Mapping[str, str] = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
@@ -55,7 +57,12 @@ _LEVELS = ("▁▂▃▄▅▆▇█", "12345678")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """plain: ASCII and full words instead of signs. width: columns, within 80 and 100."""
+    """The style of a terminal.
+
+    Attributes:
+        plain: True for ASCII and words instead of signs.
+        width: number of columns, between 80 and 100.
+    """
 
     colour: bool = False
     plain: bool = False
@@ -63,11 +70,16 @@ class Style:
 
     @classmethod
     def of(cls, stream: TextIO, environment: Mapping[str, str], *, plain: bool = False) -> Style:
-        """For a stream: no colour with NO_COLOR, TERM=dumb or no terminal; words where signs cannot be printed."""
+        """Return the style of a stream.
+
+        There is no colour with NO_COLOR or TERM=dumb, or if the stream is not a terminal. Words replace signs that
+        cannot be printed.
+        """
         terminal = stream.isatty() and environment.get("TERM") != "dumb"
         unicode = (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf16", "utf32")
         asked = environment.get("COLUMNS", "")
-        width = int(asked[:4]) if asked.isdecimal() else 100  # No terminal is wider, and int() takes 4300 digits.
+        # No terminal is wider, and int() refuses more than 4300 digits.
+        width = int(asked[:4]) if asked.isdecimal() else 100
         if terminal:
             width = shutil.get_terminal_size((100, 24)).columns
         plain = plain or environment.get("TERM") == "dumb" or not unicode
@@ -78,25 +90,25 @@ class Style:
         return _SIGNS[name][self.plain]
 
     def level(self, part: float) -> str:
-        """A bar of height `part` of 1."""
+        """Return a bar sign whose height is the share `part` of the full height."""
         levels = _LEVELS[self.plain]
         return levels[min(int(part * len(levels)), len(levels) - 1)]
 
     def paint(self, text: str, colour: str) -> str:
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
 
-    def broker(self, text: str, place: int) -> str:
-        """In the broker's colour. place: `mark_places` has it"""
+    def broker(self, text: str, mark_index: int) -> str:
+        """Return text in the broker's colour; `mark_index` is the broker's index from `mark_places`."""
         if not self.colour:
             return text
-        # Dark enough for a light ground, and light enough for a dark one: a terminal does not say which it has.
-        return f"\x1b[38;5;{_of_256(BROKER_MARKS[place].light)}m{text}\x1b[0m"
+        # Dark enough for a light background and light enough for a dark one, as a terminal does not say which it has.
+        return f"\x1b[38;5;{_of_256(BROKER_MARKS[mark_index].light)}m{text}\x1b[0m"
 
     def bold(self, text: str) -> str:
         return self.paint(text, "bold")
 
     def packed(self, parts: Sequence[str], between: str, indent: int) -> list[str]:
-        """As many parts to a line as fit."""
+        """Join parts into lines, with as many parts on a line as fit."""
         lines = [" " * indent + parts[0]]
         for part in parts[1:]:
             if len(lines[-1]) + len(between) + len(part) <= self.width:
@@ -107,7 +119,7 @@ class Style:
 
 
 def _of_256(colour: str) -> int:
-    """The nearest of the 6 x 6 x 6 colours that terminals have from number 16 on."""
+    """Return the number of the nearest of a terminal's 6 x 6 x 6 colours, which begin at number 16."""
     values = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     red, green, blue = (min(range(6), key=lambda level: abs(_LEVELS_OF_256[level] - value)) for value in values)
     return 16 + 36 * red + 6 * green + blue
@@ -118,13 +130,14 @@ _LEVELS_OF_256 = (0, 95, 135, 175, 215, 255)
 
 # -------------------------------------------------------------------------------------------------------------- folding
 #
-# A text in lines.
+# Splitting a text into lines.
 
 
 def folded(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """At least one line. A name stays whole: `kafka-east-1` is no compound of words.
+    """Split a text into lines, at least one, without breaking names such as `kafka-east-1` at their hyphens.
 
-    first, rest: what the first line and the others begin with, part of the width
+    Args:
+        first, rest: what the first line and the other lines begin with; included in the width.
     """
     lines = textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return lines or [first]
@@ -138,12 +151,12 @@ def table_lines(
     gap: str = "  ",
     widest: int | None = None,
 ) -> list[str]:
-    """Align the cells in columns, each as wide as its widest cell; cells may be coloured, and have several lines.
+    """Return lines with the cells aligned in columns. Cells may be coloured, and have several lines.
 
     Args:
-        rows: all with the same number of cells; heads are the first row. A text is a line of its own between rows.
+        rows: rows with the same number of cells, heads first; a plain string is a separate line between rows.
         right: indexes of the columns that are aligned to the right.
-        widest: of a column; a longer cell moves what follows it on its line. None: as wide as need be.
+        widest: largest width of a column, None for no limit; a longer cell moves the rest of its line.
     """
     whole = [row for row in rows if not isinstance(row, str)]
     widths = [max(map(_width, column)) for column in zip(*whole, strict=True)]
@@ -157,20 +170,19 @@ def table_lines(
         for cells in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
             rooms = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
             aligned = [
-                room + cell if place in right else cell + room
-                for place, (cell, room) in enumerate(zip(cells, rooms, strict=True))
+                room + cell if column in right else cell + room
+                for column, (cell, room) in enumerate(zip(cells, rooms, strict=True))
             ]
             lines.append(f"{indent}{gap.join(aligned)}".rstrip())
     return lines
 
 
 def _width(cell: str) -> int:
-    """Columns that its longest line takes."""
     return max(len(line) for line in _COLOUR.sub("", cell).split("\n"))
 
 
 def pair_lines(names: tuple[str, str], texts: tuple[str, str], width: int, indent: str = "  ") -> list[str]:
-    """Two texts, each beside its name, without those that are empty."""
+    """Return lines with two texts, each beside its name; an empty text is left out."""
     longest = max(map(len, names))
     return [
         line
@@ -181,7 +193,7 @@ def pair_lines(names: tuple[str, str], texts: tuple[str, str], width: int, inden
 
 
 def beside(head: str, text: str, width: int) -> list[str]:
-    """The text beside the head, or below it where a long head leaves too little room."""
+    """Return the text beside the head, or below it if a long head leaves too little space."""
     if len(head) + len(text) <= width:
         return [(head + text).rstrip()]
     if len(head) <= width // 2:

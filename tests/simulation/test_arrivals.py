@@ -6,9 +6,10 @@ import pytest
 from small_scenario import HEAD, load
 
 from scenarios.run.runner import run_scenario
+from tests.soak import one_in
 
 
-@pytest.mark.parametrize("arrivals", ["rate: 10/s", "poisson: 10/s"])
+@pytest.mark.parametrize("arrivals", one_in(4, ["rate: 10/s", "poisson: 10/s"]))
 @pytest.mark.parametrize("duration", ["8s", "20s"])
 def test_every_record_is_decided_when_the_run_ends(arrivals: str, duration: str) -> None:
     head = HEAD.replace("duration: 60s", f"duration: {duration}")

@@ -9,14 +9,11 @@ import pytest
 
 from scenarios.language.parse import catalogue
 from scenarios.language.parse.loading import load_file, load_text
-from scenarios.language.spec import Scenario
 from scenarios.language.write.lock import dump
 from scenarios.observe.columns.names import encodable
 from scenarios.run.runner import run_scenario
-from tests.catalogue import bundled_files
+from tests.catalogue import bundled_file
 from tests.soak import one_in
-
-ALL = [scenario for file in bundled_files() for scenario in file.all]
 
 
 def names(prefix: str, low: int, high: int) -> list[str]:
@@ -29,14 +26,15 @@ def summary_of(scenario_id: str, variant: str | None = None) -> dict[str, Any]:
     return run_scenario(scenario, runs_dir=None).summary
 
 
-@pytest.mark.parametrize("scenario", one_in(16, ALL), ids=lambda scenario: scenario.run_name)
-def test_it_holds(scenario: Scenario) -> None:
-    result = run_scenario(scenario, runs_dir=None)
-    failed = [f"{one.what}: {one.why}" for one in result.expectations if not one.held]
-    assert not failed, "\n".join(failed)
-    assert not result.broke_an_invariant, [anomaly.sentence for anomaly in result.verdict.of("invariant")]
-    assert result.expectations, "a scenario that expects nothing proves nothing"
-    json.dumps(result.summary, default=encodable)
+@pytest.mark.parametrize("name", one_in(71, catalogue.bundled(), pytest.mark.night))
+def test_it_holds_with_every_variant(name: str) -> None:
+    for scenario in bundled_file(name).all:
+        result = run_scenario(scenario, runs_dir=None)
+        failed = [f"{scenario.run_name}: {one.what}: {one.why}" for one in result.expectations if not one.held]
+        assert not failed, "\n".join(failed)
+        assert not result.broke_an_invariant, [anomaly.sentence for anomaly in result.verdict.of("invariant")]
+        assert result.expectations, "a scenario that expects nothing proves nothing"
+        json.dumps(result.summary, default=encodable)
 
 
 def test_acks_1_loses_what_only_the_leader_had() -> None:
@@ -61,6 +59,7 @@ def test_acks_0_promises_nothing_and_so_loses_nothing() -> None:
     assert summary["records"]["missing"], "some records went to a dead leader"
 
 
+@pytest.mark.soak
 def test_the_lock_runs_to_the_same_trace() -> None:
     scenario = load_file(catalogue.find_scenario("zombie-leader-acks1")).variants["acks-all"]
     again = load_text(dump(scenario), "scenario.lock.yaml").scenario

@@ -51,6 +51,7 @@ def log_bytes(run: RunResult, broker: str, partition: str) -> bytes:
     return b"".join(segment.read_bytes() for segment in segments)
 
 
+@pytest.mark.soak
 def test_no_payload_of_a_fetch_passes_through_python(busy: RunResult) -> None:
     counted = busy.summary["bytes"]
     assert counted["fetch_payload_through_python"] == 0
@@ -61,6 +62,14 @@ def test_no_payload_of_a_fetch_passes_through_python(busy: RunResult) -> None:
         assert counts["sendfile_calls"] > 10
     for key in ("sendfile", "sendfile_calls"):
         assert counted[key] == sum(counts[key] for counts in counted["brokers"].values())
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_producer_compresses_with_every_codec_of_kafka(codec: str, tmp_path: Path) -> None:
+    text = BUSY.replace("stop: 25s", f"stop: 25s, config: {{compression.type: {codec}}}")
+    result = run_scenario(load_text(text, "busy.yaml").scenario, runs_dir=tmp_path)
+    assert result.held and not result.broke_an_invariant
+    assert {header.codec for _, header in batches(log_bytes(result, "b1", "t-0"))} == {codec}
 
 
 def test_payload_in_memory_would_be_counted() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pytest
 import trio
 from kept_objects import Kept, kept_by, objects_of
 
@@ -67,6 +68,7 @@ class ComingAndGoing(ScenarioRun):
         return kept_by([observers, brokers, controllers], [*world, *objects_of(elsewhere)])
 
 
+@pytest.mark.soak
 def test_nothing_is_kept_of_topics_that_are_gone(tmp_path: Path) -> None:
     scenario = cluster_of(
         3, [TopicWish("stays", 1, 3)], None, [f"cluster.config.log.segment.delete.delay.ms={DELAY_MS}"]

@@ -115,6 +115,7 @@ def config(acks: str, **changes: Any) -> dict[str, Any]:
     return {"p1": {key: value for key, value in producer.items() if value is not None}}
 
 
+@pytest.mark.soak
 def test_acks_do_not_shift_when_records_are_sent_or_how_long_they_travel() -> None:
     one, other = (base(network=JITTER, workloads=config(acks)) for acks in ("1", "all"))
     assert sends(one) == sends(other)
@@ -126,6 +127,7 @@ def test_acks_do_not_shift_when_records_are_sent_or_how_long_they_travel() -> No
     assert hops == first_hops(other)
 
 
+@pytest.mark.soak
 def test_another_broker_does_not_shift_unrelated_links() -> None:
     brokers = {"b1": {}, "b2": {}, "b3": {}}
     one = base(network=JITTER, workloads=config("1"))
@@ -146,11 +148,17 @@ def test_another_producer_does_not_shift_the_first_ones_arrivals() -> None:
 # --------------------------------------------------------------------------------------------------------- leftovers
 
 
+@pytest.mark.soak
 def test_a_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     scenario = load_file(find_scenario("acks1-leader-kill")).scenario
     run_scenario(scenario, runs_dir=None)
-    before = descriptors_that_stay()
-    run_scenario(scenario, runs_dir=None)
-    assert {fd: what for fd, what in open_descriptors().items() if before.get(fd) != what} == {}
+    left: dict[int, str] = {}
+    for _ in range(3):  # What a run leaves, each run leaves; servers of earlier tests may still be closing.
+        before = descriptors_that_stay()
+        run_scenario(scenario, runs_dir=None)
+        left = {fd: what for fd, what in open_descriptors().items() if before.get(fd) != what}
+        if not left:
+            break
+    assert left == {}
     assert list(tmp_path.iterdir()) == []

@@ -44,6 +44,7 @@ def test_a_leader_that_lost_its_log_leads_on_in_its_epoch_in_the_zookeeper_era()
     assert "lacks KIP-631" in broken_in("kafka-2.7", "power_off")["S9"]
 
 
+@pytest.mark.soak
 def test_it_does_not_when_its_log_survives_nor_when_it_has_to_register() -> None:
     assert broken_in("kafka-2.7", "kill") == {}
     assert broken_in("kafka-3.9", "power_off") == {}

@@ -264,7 +264,7 @@ def test_a_file_that_is_too_short_closes_the_connection(lab: Lab, tmp_path: Path
     lab.run()
     os.close(fd)
     assert lab["a"].what("disconnected") == [
-        (10, "disconnected", "a segment file ended before the bytes its frame had promised")
+        (10, "disconnected", "a segment file ended before all bytes of the response were sent")
     ]
     assert lab["b"].what("received", "disconnected") == [(11, "disconnected", "closed by the other side")]
 

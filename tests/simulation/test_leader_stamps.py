@@ -9,6 +9,7 @@ import pytest
 from replica.log.batches.records import LOG_APPEND_TIME, batches, check_crc
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import RunResult, run_scenario
+from tests.soak import one_row_in
 
 FILE = """\
 schema: 1
@@ -36,6 +37,7 @@ def played(out: Path | None, step: str = KILL, profile: str = "kafka-4.1", **par
     return run_scenario(load_text(text, "append-time.yaml").scenario, runs_dir=out)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "parts",
     [
@@ -56,7 +58,7 @@ def test_every_replica_has_the_leaders_time(tmp_path: Path, parts: dict[str, str
         assert found == [(LOG_APPEND_TIME, True)] * len(found) and len(found) > 50
 
 
-@pytest.mark.parametrize(("profile", "is_refused"), [("kafka-4.1", True), ("kafka-3.9", False)])
+@pytest.mark.parametrize(("profile", "is_refused"), one_row_in(2, [("kafka-4.1", True), ("kafka-3.9", False)]))
 def test_a_leader_whose_clock_is_two_hours_behind(profile: str, is_refused: bool) -> None:
     """To it all records come from the future, which it does not take since 4.0 (KIP-1030)."""
     run = played(None, '{at: 20s, bump_clock: {brokers: "leader(t-0)", by: -120m}}', profile=profile)

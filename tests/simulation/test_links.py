@@ -67,7 +67,7 @@ def test_a_close_behind_a_cut_is_heard_of_after_the_heal_and_data_before_it_is_l
     lab.heals(100)
     lab.run()
     assert lab["b"].what("received", "disconnected") == [(100, "disconnected", "closed by the other side")]
-    assert dropped(lab) == [(20, "the 0 request from a to b is lost on its way: a closed the connection behind a cut")]
+    assert dropped(lab) == [(20, "the 0 request from a to b was lost on its way: a closed the connection behind a cut")]
 
 
 def test_a_dial_through_a_cut_waits_for_the_heal() -> None:
@@ -162,7 +162,7 @@ def test_what_is_held_is_lost_with_the_power_of_its_sender(lab: Lab, killed_befo
     lab.releases(100)
     lab.run()
     assert lab["b"].what("received", "disconnected") == []
-    assert dropped(lab) == [(20, "the 1 request from a to b is lost on its way: a lost power")]
+    assert dropped(lab) == [(20, "the 1 request from a to b was lost on its way: a lost power")]
 
 
 def test_what_arrives_at_a_hold_after_its_sender_lost_power_is_lost(lab: Lab) -> None:
@@ -172,7 +172,7 @@ def test_what_arrives_at_a_hold_after_its_sender_lost_power_is_lost(lab: Lab) ->
     lab.releases(50)
     lab.run()
     assert lab["b"].texts == []
-    assert dropped(lab) == [(11, "the 0 request from a to b is lost on its way: a lost power")]
+    assert dropped(lab) == [(11, "the 0 request from a to b was lost on its way: a lost power")]
 
 
 def test_what_is_held_is_lost_when_its_receiver_closes_the_connection(lab: Lab) -> None:
@@ -184,7 +184,7 @@ def test_what_is_held_is_lost_when_its_receiver_closes_the_connection(lab: Lab) 
     lab.run()
     assert lab["b"].texts == []
     assert dropped(lab) == [
-        (21, "the 0 request from a to b is lost on its way: the connection was closed by the other side")
+        (21, "the 0 request from a to b was lost on its way: the connection was closed by the other side")
     ]
 
 

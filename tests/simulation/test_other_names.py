@@ -69,6 +69,7 @@ def played(text: str, variant: str) -> RunResult:
     return run_scenario(scenario, runs_dir=None, keep_rows=True)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", one_in(4, CHOSEN))
 def test_the_trace_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text, variant = read(name)

@@ -24,6 +24,7 @@ def shrinks(result: RunResult) -> list[float]:
     ]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("name", "outcomes"),
     [

@@ -1,11 +1,12 @@
-"""Checks the protocol's invariants (replica/RULES.md) while a simulated run goes on.
+"""The checker of the protocol's invariants (replica/RULES.md), which runs during a simulated or live run.
 
-`InvariantChecker` is a listener of `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
-small class of a module beside this one; each looks at what an event changed, never at
-everything. Nothing is switched off where configuration may break a property: the committed log is re-based instead
-(truth.py). Nor where an old rule may: a violation then names the rule that the run lacks (promises.py).
+`InvariantChecker` listens to `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each invariant is a small
+class in a module beside this one, and judges only what an event changed. No invariant is switched off because
+configuration may break it: the committed log is re-based instead, that is, replaced by the new leader's log (truth.py).
+Nor is it switched off because an old rule may break it: the violation then names the rule that the run lacks
+(promises.py).
 
-| how | which |
+| judged at | invariants |
 |---|---|
 | every controller decision | S1 S12 S13 S18 S19 S20 |
 | every registration of a broker | S21 |
@@ -13,19 +14,19 @@ everything. Nothing is switched off where configuration may break a property: th
 | every move of a high watermark | S2 S3 S4 S6 S8 S14 S24 S25 |
 | every start of a leadership | S5 S6 S12 S13 |
 | every record sent, acked or read | S11 S25 S28 S29 S33 (the end) |
-| every word of a group's coordinator | S34 S35 |
-| through the probe | S7 S15 S22 S23 S32 |
-| at the end of a run that ended quietly | L1 brokers, L2 ISR, L3 logs, L4 answers, L5 metadata |
-| live, every request | L6 |
-| live, every end of a process | L7 L8 |
+| every event of a group's coordinator | S34 S35 |
+| every delivery to a share group | S36 S37 |
+| every probe | S7 S15 S22 S23 S32 |
+| the end of a run that ended quietly | L1 brokers, L2 ISR, L3 logs, L4 answers, L5 metadata |
+| every request of a live run | L6 |
+| every end of a process of a live run | L7 L8 |
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from replica.ids import TopicPartition
 from replica.rules import Rules
@@ -38,15 +39,20 @@ from scenarios.observe.mirror import LogMirror
 from scenarios.observe.truth import Truth
 from scenarios.observe.view import ClusterView
 
-NEWS_US = 3_000_000
-"""All brokers have heard of what was written so long ago (L5)."""
+L = TypeVar("L", bound=Listener)
 
-EVENTS_KEPT = 20
-"""events of a partition that a violation includes"""
+NEWS_US = 3_000_000
+"""Time within which all brokers learn of a change of metadata (L5)."""
 
 
 class LeaderSnapshot(NamedTuple):
-    """A broker that believes it leads. isr: committed as it knows it; maximal_isr: joined with its proposals."""
+    """The state of a broker that believes it leads a partition.
+
+    Attributes:
+        isr: the committed ISR as the broker knows it.
+        maximal_isr: the committed ISR and the members that it has proposed.
+        pending: whether a proposal is pending.
+    """
 
     node: str
     topic_partition: TopicPartition
@@ -58,7 +64,7 @@ class LeaderSnapshot(NamedTuple):
 
 
 class FetcherSnapshot(NamedTuple):
-    """A running broker's fetcher for one partition, and the leader it asks."""
+    """A running broker's fetcher for one partition, and the leader from which it fetches."""
 
     node: str
     topic_partition: TopicPartition
@@ -66,7 +72,11 @@ class FetcherSnapshot(NamedTuple):
 
 
 class EpochCacheSnapshot(NamedTuple):
-    """The leader-epoch cache of one open log: (epoch, start offset), oldest first."""
+    """The leader-epoch cache of one open log.
+
+    Attributes:
+        entries: (epoch, start offset), oldest first.
+    """
 
     node: str
     topic_partition: TopicPartition
@@ -74,7 +84,7 @@ class EpochCacheSnapshot(NamedTuple):
 
 
 class StableOffsetSnapshot(NamedTuple):
-    """A broker that believes it leads. Readers of committed transactions get all below `last_stable_offset`."""
+    """The offsets of a broker that believes it leads. Readers of committed records stop at `last_stable_offset`."""
 
     node: str
     topic_partition: TopicPartition
@@ -83,9 +93,12 @@ class StableOffsetSnapshot(NamedTuple):
 
 
 class MetadataLogSnapshot(NamedTuple):
-    """A controller's copy of the metadata log: (epoch, start offset), oldest first, and its known committed end.
+    """A controller's copy of the metadata log.
 
-    log_start_offset: records before it exist only in a snapshot
+    Attributes:
+        entries: (epoch, start offset), oldest first.
+        high_watermark: the end of the committed records as the controller knows it.
+        log_start_offset: records before this offset exist only in a snapshot.
     """
 
     node: str
@@ -96,24 +109,26 @@ class MetadataLogSnapshot(NamedTuple):
 
 
 class CoresNow(Protocol):
-    """What leaders know, read from their cores, and their clocks; it may be asked for within a step, by a handler."""
+    """State of leaders and of their clocks that is not in the trace, read from their state machines (cores).
+
+    Handlers of events may call these methods within a step.
+    """
 
     def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
-        """min.insync.replicas as a leader's log has it, at most the number of replicas where it goes by that; None: it
-        does not lead."""
-        ...
+        """Return min.insync.replicas as the leader's log has it; None if the broker does not lead.
+
+        The value is limited to the number of replicas if the leader's rules say so.
+        """
 
     def partition_epoch(self, node: str, topic_partition: TopicPartition) -> int | None:
-        """As a leader knows it; None: it does not lead."""
-        ...
+        """Return the partition epoch that the leader knows; None if the broker does not lead."""
 
     def clocks_apart_us(self) -> int:
-        """How far jumps have taken any wall clock, at most, from any other, then or now."""
-        ...
+        """Return the largest difference between two wall clocks that jumps may have caused so far."""
 
 
 class Probe(Protocol):
-    """State that is not in the trace, read from the brokers' cores between two steps, without brokers that are down."""
+    """State that is not in the trace, read from the cores of running brokers between two steps."""
 
     def leader_states(self) -> Sequence[LeaderSnapshot]: ...
 
@@ -124,23 +139,22 @@ class Probe(Protocol):
     def stable_offsets(self) -> Sequence[StableOffsetSnapshot]: ...
 
     def committed_readers(self) -> Sequence[str]:
-        """Consumers with isolation.level=read_committed."""
-        ...
+        """Return the consumers with isolation.level=read_committed."""
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
-        """End of the controllers' metadata log, and how far each running broker has applied it."""
-        ...
+        """Return the end of the controllers' metadata log, and how far each running broker has applied it."""
 
     def metadata_logs(self) -> Sequence[MetadataLogSnapshot]:
-        """Of every controller of the quorum that was ever up; one that is down has the log on its disk."""
-        ...
+        """Return the metadata log of every controller that was ever up, of a stopped controller from its disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A property that did not hold; `last_events` are the latest events of its partition, oldest first.
+    """An invariant that did not hold.
 
-    missing_rules: why the rules of the run do not promise it, () when they do
+    Attributes:
+        seq: sequence number in the trace of the event that showed it; -1 if there was none.
+        missing_rules: reasons why the rules of the run do not promise the invariant; () if they promise it.
     """
 
     invariant: str
@@ -149,7 +163,6 @@ class Violation:
     seq: int
     at_us: int
     missing_rules: tuple[str, ...] = ()
-    last_events: tuple[TraceRow, ...] = ()
 
     @property
     def event(self) -> InvariantBroken:
@@ -162,11 +175,18 @@ class Violation:
 
 
 class Invariant(Listener):
-    """Base of all properties: events it listens to, and where it reports.
+    """Base class of all invariants.
 
-    It takes events in trace order, with view, mirror and truth already after the event. A controller's decision is
-    several events of one instant: `settled` is called once time has moved on after `checker.unsettle`, and reports what
-    stood at the end of that instant (by then the view may have moved on).
+    An invariant receives events in the order of the trace. View, mirror and truth already include the event. A decision
+    of the controller may cause several events at the same time. An invariant that judges such decisions calls
+    `checker.unsettle`, after which `settled` is called before the first event of a later time. It reports what was true
+    after the last of these events, because the view may have changed since.
+
+    Attributes:
+        NAME: name of the invariant in replica/RULES.md.
+        view: the state of the cluster as the events show it.
+        mirror: copies of all logs, made from the events.
+        truth: the committed log of each partition.
     """
 
     NAME: ClassVar[str] = ""
@@ -178,24 +198,24 @@ class Invariant(Listener):
         self.truth = checker.truth
 
     def settled(self) -> None:
-        """Judge what the last instant left behind."""
+        """Report what was wrong after the last event of a moment."""
 
     def probed(self, probe: Probe) -> None:
-        """Judge what the brokers' cores show."""
+        """Judge the state of brokers and controllers that is not in the trace."""
 
     def ended(self) -> None:
-        """Judge the run as a whole; the final logs are in the trace by now."""
+        """Judge the run as a whole. The final logs are in the trace by now."""
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        """What is known of single partitions, for as long as their topic is not gone: by keys that begin with it."""
+        """Return the mappings whose keys begin with a topic. The entries of deleted topics are removed from them."""
         return ()
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful."""
+        """Forget deleted topics. See Forgetful."""
         drop(is_gone, *self.kept())
 
     def at_rest(self, now_us: int) -> bool:
-        """Whether nothing that this property waits for is still to come."""
+        """Return whether the run may end early, because this invariant waits for no further event."""
         return True
 
     def broken(self, sentence: str, topic: str | None = None, number: int = 0, name: str = "") -> None:
@@ -203,11 +223,15 @@ class Invariant(Listener):
 
 
 class InvariantChecker(Listener):
-    """All properties over one run. `violations` grows; the runner emits `take_new()` between two steps.
+    """The checker of all invariants in one run.
 
-    rules: those that are in force, for the level of a feature can be changed (features.py)
-    producer_expiration_us: the shortest producer.id.expiration.ms of all brokers at the start, None for Kafka's default
-    fetch_wait_us: the longest replica.fetch.wait.max.ms of all brokers
+    `violations` grows. Between two steps the runner emits the events that `take_new` returns.
+
+    Attributes:
+        rules: the rules in force, which change with the levels of features.
+        producer_expiration_us: the shortest producer.id.expiration.ms of all brokers at the start; None for Kafka's
+            default.
+        fetch_wait_us: the longest replica.fetch.wait.max.ms of all brokers.
     """
 
     def __init__(
@@ -230,16 +254,23 @@ class InvariantChecker(Listener):
         self.circumstances = Circumstances()
         self.violations: list[Violation] = []
         self.cores: CoresNow | None = None
-        """For what has to be known within a step; None: nothing is known then."""
+        """The brokers' cores, which must be asked within a step; None if they are not in this process."""
         self._reported = 0
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
         self.touched: dict[tuple[str, int], None] = {}
-        """Partitions of the events since it was last emptied (probe.PartitionRounds)."""
-        self._recent: defaultdict[tuple[str, int], deque[TraceRow]] = defaultdict(lambda: deque(maxlen=EVENTS_KEPT))
+        """Partitions of the events since this was last emptied (probe.PartitionRounds)."""
         self._row: TraceRow | None = None
         self._unsettled_at_us: int | None = None
+        self._shared: dict[type[Listener], Any] = {}
         self.invariants = [kind(self) for kind in (all_invariants() if invariants is None else invariants)]
-        self.parts = (self.truth, self.circumstances, *self.invariants)
+        self.parts = (self.truth, self.circumstances, *self._shared.values(), *self.invariants)
+
+    def shared(self, kind: type[L]) -> L:
+        """Return the listener of this kind that several invariants share. It gets each event before they do."""
+        if kind not in self._shared:
+            self._shared[kind] = kind(self)  # type: ignore[call-arg]
+        found: L = self._shared[kind]
+        return found
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         is_of_partition = hasattr(kind, "topic") and hasattr(kind, "partition")
@@ -251,13 +282,11 @@ class InvariantChecker(Listener):
         self._row = row
 
     def _note_of_partition(self, row: TraceRow, event: Any) -> None:
-        """Nearly every event is of a partition: one call, not two."""
+        """Handle an event of a partition. It repeats `_note` to save a call, since most events are of this kind."""
         if self._unsettled_at_us is not None and row.at_us > self._unsettled_at_us:
             self._settle()
         self._row = row
-        key = (event.topic, event.partition)
-        self._recent[key].append(row)
-        self.touched[key] = None
+        self.touched[event.topic, event.partition] = None
 
     @on(trace.ConfigAltered)
     def _follow(self, row: TraceRow, event: trace.ConfigAltered) -> None:
@@ -268,9 +297,9 @@ class InvariantChecker(Listener):
             self.truth.rules = changed
 
     def is_enough_by_earlier_config(self, node: str, partition: TopicPartition, in_sync: int) -> bool:
-        """Whether a leader does not know a larger min.insync.replicas yet, and by the one it knows these are enough.
+        """Return whether `in_sync` replicas are enough for an earlier min.insync.replicas that the leader may use.
 
-        Not where the high watermark moves whatever the size of the ISR.
+        Return False if the high watermark moves regardless of the size of the ISR.
         """
         if self.rules.hw_advance != "min-isr":
             return False
@@ -281,26 +310,26 @@ class InvariantChecker(Listener):
         return known is not None and known <= in_sync < state.min_isr
 
     def known_min_isr(self, node: str, partition: TopicPartition) -> int | None:
-        """As the leader knows it; None: its core is not in this process, or it does not lead."""
+        """Return the leader's min.insync.replicas; None if `node` does not lead or its core is not in this process."""
         return None if self.cores is None else self.cores.min_isr(node, partition)
 
     def known_partition_epoch(self, node: str, partition: TopicPartition) -> int | None:
-        """As the leader knows it; None: its core is not in this process, or it does not lead."""
+        """Return the leader's partition epoch; None if `node` does not lead or its core is not in this process."""
         return None if self.cores is None else self.cores.partition_epoch(node, partition)
 
     @property
     def at_us(self) -> int:
-        """Virtual time of the latest event."""
+        """Return the virtual time of the latest event."""
         return 0 if self._row is None else self._row.at_us
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful: nothing is reported of such a topic."""
-        drop(is_gone, self.truth.committed, self._recent, self.touched)
+        """Forget deleted topics, about which nothing is reported any more. See Forgetful."""
+        drop(is_gone, self.truth.committed, self.touched)
         for invariant in self.invariants:
             invariant.forget(is_gone)
 
     def unsettle(self, at_us: int) -> None:
-        """Ask for `settled` once time has moved past `at_us`."""
+        """Request that `settled` is called on all invariants before the first event that is later than `at_us`."""
         self._unsettled_at_us = at_us
 
     def _settle(self) -> None:
@@ -309,49 +338,52 @@ class InvariantChecker(Listener):
             invariant.settled()
 
     def probe(self, probe: Probe) -> None:
-        """Look into the brokers' cores; call it between two steps, as often as its cost allows."""
+        """Let all invariants judge the brokers' cores. Call this between two steps, as often as its cost allows."""
         for invariant in self.invariants:
             invariant.probed(probe)
 
     def end(self) -> None:
-        """The run is over and the final logs have been found."""
+        """Let all invariants judge the finished run. The final logs must be in the trace."""
         self._settle()
         for invariant in self.invariants:
             invariant.ended()
 
     def at_rest(self, now_us: int) -> bool:
-        """Whether no property waits for anything that is still to come."""
+        """Return whether the run may end early, because no invariant waits for a further event."""
         return all(invariant.at_rest(now_us) for invariant in self.invariants)
 
     def take_new(self) -> list[InvariantBroken]:
-        """Events about violations not taken before, for the runner to emit; one for each partition and rule."""
+        """Return events for the violations that were not returned before, for the runner to emit."""
         new = self.violations[self._reported :]
         self._reported = len(self.violations)
         return [violation.event for violation in new]
 
     def report(self, name: str, sentence: str, partition: TopicPartition | None) -> None:
-        """Once for each property and partition. Weakened: a deleted topic is no longer judged, nor is a new topic with
-        its name: events name topics, and a broker may not know yet which of the two it holds."""
+        """Record a violation, once for each invariant and partition.
+
+        Weakened: a deleted topic is no longer judged, nor a new topic with its name. Events name topics, and a broker
+        may not know yet which of the two it has.
+        """
         if (name, partition) in self._said or (partition is not None and partition.topic in self.view.deleted_topics):
             return
         row = self._row
         seq, at_us = (row.seq, row.at_us) if row is not None else (-1, 0)
         self._said[name, partition] = seq
-        recent = self._recent.get(partition, ()) if partition is not None else ()
-        # What was never promised by the rules before may be found out later.
+        # Damage from a time with other rules may show only now, so look at all rules so far.
         happened = self.circumstances.seen
         missing = next(filter(None, (missing_rules(one, name, happened) for one in self._rules_so_far)), ())
-        self.violations.append(Violation(name, sentence, partition, seq, at_us, missing, tuple(recent)))
+        self.violations.append(Violation(name, sentence, partition, seq, at_us, missing))
 
 
 def all_invariants() -> list[type[Invariant]]:
-    """Every property, in the order of their names."""
+    """Return every invariant in the order of the names."""
     from scenarios.check.invariants import control as invariants_control
     from scenarios.check.invariants import elr as invariants_elr
     from scenarios.check.invariants import groups as invariants_groups
     from scenarios.check.invariants import liveness
     from scenarios.check.invariants import log as invariants_log
     from scenarios.check.invariants import records as invariants_records
+    from scenarios.check.invariants import shares as invariants_shares
     from scenarios.check.invariants import transactions as invariants_transactions
 
     found = [
@@ -361,6 +393,7 @@ def all_invariants() -> list[type[Invariant]]:
         *invariants_records.INVARIANTS,
         *invariants_transactions.INVARIANTS,
         *invariants_groups.INVARIANTS,
+        *invariants_shares.INVARIANTS,
         *liveness.INVARIANTS,
     ]
     return sorted(found, key=lambda kind: (kind.NAME[0] != "S", int(kind.NAME[1:].split()[0])))

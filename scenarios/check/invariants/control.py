@@ -1,4 +1,4 @@
-"""Invariants of the controller's decisions and of the brokers' knowledge of them."""
+"""Invariants of the controller's decisions, and of what brokers know about these decisions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _DECISIONS = (
 
 
 class LeaderInIsr(Invariant):
-    """S1: the ISR is a subset of the replicas without duplicates; the leader, if any, is in it.
+    """S1: the ISR is a subset of the replicas without duplicates, and the leader, if there is one, is in it.
 
-    S19's "ISR is never empty without ELR" is checked here; one that was empty as ELR was switched off may stay so.
-    Judged once the instant of the decision is over, because one decision can make two events.
+    The part of S19 that the ISR is never empty without ELR is judged here too. An ISR that was empty when ELR was
+    switched off may stay empty. Judging waits until time has moved on, because one decision can cause two events.
     """
 
     NAME = "S1"
@@ -50,7 +50,7 @@ class LeaderInIsr(Invariant):
         self.checker.unsettle(row.at_us)
 
     def _judge(self, state: PartitionView) -> Iterator[tuple[str, str]]:
-        """(invariant, sentence) for each violation at this point; the next event of the same instant may remove it."""
+        """Yield (invariant, sentence) for each violation. A later event of the same moment may remove it."""
         partition, isr = state.topic_partition, ", ".join(state.isr)
         if not state.isr and not self.checker.rules.elr and partition not in self.empty_with_elr:
             yield "S19", f"the ISR of {partition} is empty"
@@ -70,14 +70,16 @@ class LeaderInIsr(Invariant):
 
 
 class FencedOutOfIsr(Invariant):
-    """S19: a fenced broker is in no ISR, except without ELR as the sole member, and leads nothing. `S19 reverted-isr`:
-    but the one that a cancelled reassignment has put into the ISR because all its members were added by it.
+    """S19: a fenced broker leads nothing and is in no ISR, except as the only member without ELR.
 
-    One that was the sole member as ELR was switched on stays so until the partition changes.
-    Whether a broker is in controlled shutdown is not in the trace; only fencing is judged. Judged once the instant is
-    over: the controller fences and removes in one step. Not judged in the ZooKeeper era, which has no fencing: a
-    session ends in the registry, and a controller, if there is one, hears of it later. A decision is checked in its
-    own partition, the start or stop of a broker in the partitions that depend on it.
+    `S19 reverted-isr`: a reassignment that had added all members of the ISR was cancelled, which puts the fenced broker
+    into the ISR. A broker that was the only member when ELR was switched on stays in the ISR until the partition
+    changes.
+
+    Only fencing is judged, since the trace does not report controlled shutdown. Judging waits until time has moved on,
+    because the controller fences a broker and removes it from ISRs in one step. The ZooKeeper era, which has no
+    fencing, is not judged: a session ends in the registry, and the controller learns of it later. A decision is checked
+    in its own partition, and a change of a broker in the partitions that have it as leader or in their ISR.
     """
 
     NAME = "S19"
@@ -87,7 +89,7 @@ class FencedOutOfIsr(Invariant):
         self.wrong: dict[TopicPartition, list[str]] = {}
         self.alone_without_elr: dict[TopicPartition, tuple[str, ...]] = {}
         self.reverted: dict[TopicPartition, tuple[str, ...] | None] = {}
-        """The ISR since the latest reassignment was cancelled; None until its instant is over."""
+        """The ISR after the latest cancelled reassignment, by partition; None until time has moved on."""
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         return () if self.checker.rules.membership == "zk-session" else super().handlers_of(kind)
@@ -115,7 +117,7 @@ class FencedOutOfIsr(Invariant):
         self.checker.unsettle(row.at_us)
 
     def _look_at(self, partition: TopicPartition, state: PartitionView) -> None:
-        """The violation as things stand; the next event of the same instant may remove it."""
+        """Update the violations of a partition. A later event of the same moment may remove them."""
         self.wrong.pop(partition, None)
         if not self.checker.rules.elr:
             self.alone_without_elr[partition] = state.isr
@@ -150,7 +152,7 @@ class FencedOutOfIsr(Invariant):
 
 
 class OneLeaderPerEpoch(Invariant):
-    """S12: at most one broker ever leads a partition in one leader epoch, elected or believing so."""
+    """S12: at most one broker leads a partition in a leader epoch, by election or in its own belief."""
 
     NAME = "S12"
 
@@ -178,7 +180,7 @@ class OneLeaderPerEpoch(Invariant):
 
 
 class OneControllerPerEpoch(Invariant):
-    """S12 for the quorum: in one controller epoch one leads the metadata log, and it alone becomes active."""
+    """S12 for the quorum: one controller leads the metadata log in an epoch, and only that one becomes active."""
 
     NAME = "S12"
 
@@ -194,8 +196,11 @@ class OneControllerPerEpoch(Invariant):
 
 
 class EpochsNeverFall(Invariant):
-    """S13: leader and partition epochs never fall, at the controller or in a broker's life; every change raises the
-    partition epoch. A restarted broker learns everything anew. Source: Partition.makeLeader, PartitionChangeBuilder.
+    """S13: leader and partition epochs never fall at the controller, nor at a broker until it restarts.
+
+    Every change raises the partition epoch. A restarted broker learns everything again.
+
+    Source: Partition.makeLeader, PartitionChangeBuilder
     """
 
     NAME = "S13"
@@ -246,9 +251,10 @@ class EpochsNeverFall(Invariant):
 
 
 class AcceptedProposalsAreCurrent(Invariant):
-    """S18: an ISR grows within a leader epoch only by a proposal of the leader, made in the controller's leader epoch
-    and on its latest partition epoch. Shrinking is also the controller's own right (fencing, shutdown); an ISR that an
-    election sets has a new leader epoch and is not a leader's proposal. Rule: R39.
+    """S18: within a leader epoch an ISR grows only by a proposal of the leader (R39).
+
+    The proposal is made in the controller's leader epoch and on its latest partition epoch. The controller itself may
+    shrink the ISR, for fencing or shutdown. An ISR that an election sets has a new leader epoch and is not a proposal.
     """
 
     NAME = "S18"
@@ -296,17 +302,18 @@ class AcceptedProposalsAreCurrent(Invariant):
         state = self.view.partitions[TopicPartition(*key)]
         self.current[key] = (event.leader_epoch, event.partition_epoch, state.leader)
         if not isinstance(event, trace.IsrCommitted | trace.ElrCommitted):
-            self.proposed.pop(key, None)  # proposals of an older epoch can no longer be accepted
+            self.proposed.pop(key, None)  # Proposals of an older epoch can no longer be accepted.
 
 
 class MaximalIsrCoversIsr(Invariant):
-    """S7: a leader of the controller's epoch counts on every member of the controller's ISR before it moves the high
-    watermark, and on every eligible leader while it may move it at all; with nothing proposed it counts on its
-    committed ISR alone.
+    """S7: a leader waits for every member of the controller's ISR before it moves the high watermark.
 
-    Weakened: metadata that repeats the content of an earlier AlterPartition answer makes Kafka's leader forget its next
-    proposal (Partition.makeLeader), and ignore the answer to it (handleAlterPartitionUpdate). Until the metadata says
-    the outcome it does not count on the member that the controller has added, even while it proposes something else.
+    It is checked for leaders of the controller's epoch. A leader whose ISR has min.insync.replicas also waits for every
+    eligible leader replica (KIP-966). A leader without a pending AlterPartition waits for exactly its committed ISR.
+
+    Weakened: the leader need not wait for a member that the controller has added and that metadata has not told it of.
+    Metadata that repeats an earlier AlterPartition response makes Kafka's leader forget its next proposal
+    (Partition.makeLeader) and ignore the response to it (handleAlterPartitionUpdate), even while it proposes another.
     """
 
     NAME = "S7"
@@ -347,7 +354,7 @@ class MaximalIsrCoversIsr(Invariant):
                 )
 
     def _has_forgotten(self, leader: LeaderSnapshot, partition_epoch: int) -> bool:
-        """A pending change, if there is one, is not one that the controller has accepted."""
+        """Return whether the leader lacks metadata and has no pending proposal that the controller has accepted."""
         partition = leader.topic_partition
         is_another = self.proposed.get(partition) != self.accepted.get(partition)
         return leader.partition_epoch < partition_epoch and (not leader.pending or is_another)
@@ -356,7 +363,8 @@ class MaximalIsrCoversIsr(Invariant):
 class MetadataIsPrefix(Invariant):
     """S22: no broker has applied more of the metadata log than the controller has written, or less than before.
 
-    The log has one writer and brokers read it in order, so offsets suffice; a restarted broker begins anew.
+    The log has one writer and brokers read it in order, so it is enough to compare offsets. A broker that restarts
+    applies the log from its beginning.
     """
 
     NAME = "S22"
@@ -379,9 +387,10 @@ class MetadataIsPrefix(Invariant):
 
 
 class MetadataLogsMatch(Invariant):
-    """S22 for the quorum: below their high watermarks the controllers' logs are the same, and stay as they were.
+    """S22 for the quorum: below their high watermarks the controllers' logs are equal and do not change.
 
-    One controller writes an epoch, in order, so two logs that name the same epochs up to an offset are equal to there.
+    One controller writes each epoch, in order. So two logs that have the same epochs up to an offset are equal up to
+    there.
     """
 
     NAME = "S22"
@@ -403,7 +412,7 @@ class MetadataLogsMatch(Invariant):
                 self._learn(log)
 
     def _learn(self, log: MetadataLogSnapshot) -> None:
-        if log.log_start_offset > self.high_watermark:  # Records in between exist only in snapshots.
+        if log.log_start_offset > self.high_watermark:  # The records in between exist only in snapshots.
             self.start_offset, self.committed = log.log_start_offset, ()
         latest_epoch = self.committed[-1][0] if self.committed else 0
         self.committed += tuple(
@@ -415,7 +424,7 @@ class MetadataLogsMatch(Invariant):
 
 
 def _between(entries: tuple[tuple[int, int], ...], start: int, end: int) -> tuple[tuple[int, int], ...]:
-    """The epochs of the records from `start` up to `end`, the first of them as if it began at `start`."""
+    """Return the epochs of the records from `start` to `end`. An epoch that began before `start` gets that offset."""
     later = [offset for _, offset in entries[1:]]
     return tuple(
         (epoch, max(offset, start))
@@ -425,9 +434,11 @@ def _between(entries: tuple[tuple[int, int], ...], start: int, end: int) -> tupl
 
 
 class OneFetcherAimedAtLeader(Invariant):
-    """S23: a partition's leader does not fetch it; no broker has two fetchers for it; each fetcher is aimed at the
-    leader its broker has heard of. A follower may be without one for a moment, and without a leader it may go on
-    asking the old one (before 2.1 only another leader's name moves a fetcher).
+    """S23: each fetcher of a broker fetches from the leader that the broker has last learned of.
+
+    The leader of a partition does not fetch it, and no broker has two fetchers for it. A follower may be without a
+    fetcher for a moment. If there is no leader, a follower may continue to fetch from the old one (before 2.1 only the
+    name of another leader moves a fetcher).
     """
 
     NAME = "S23"

@@ -1,4 +1,7 @@
-"""Invariants of the eligible leader replicas (KIP-966); without ELR no replica becomes eligible."""
+"""Invariants of the eligible leader replicas (ELR, KIP-966), and of leader-epoch caches.
+
+Without the feature ELR no replica becomes eligible.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,16 @@ class _IsrChange(NamedTuple):
 
 
 class ElrBesideIsr(Invariant):
-    """S20: the ELR is apart from the ISR, has none that was in neither before, and is empty once the ISR has
-    min.insync.replicas.
+    """S20: the ELR is disjoint from the ISR, and empty once the ISR has min.insync.replicas members.
 
-    That is min.insync.replicas of the topic, but at most the replicas that its partition 0 had before the change. It
-    concerns the ISR before an election: one that is elected from the ELR may be enough alone, and leaves the others
-    eligible. Who is no replica any more stays in the ELR. source: PartitionChangeBuilder.maybePopulateTargetElr,
-    ReplicationControlManager.getTopicEffectiveMinIsr
+    Every member of the ELR was in the ISR or the ELR before. min.insync.replicas is that of the topic, limited to the
+    number of replicas that its partition 0 had before the change. An election from the ELR may leave other members
+    eligible even if the new ISR is large enough. A broker that is no longer a replica stays in the ELR.
 
-    Without ELR it is empty after any change of the partition; one from before stands until then.
-    Judged once the instant is over, since one decision makes several events.
+    With the feature ELR off, the ELR is empty after any change of the partition; an ELR from before stays until then.
+    Judging waits until time has moved on, because one decision causes several events.
+
+    Source: PartitionChangeBuilder.maybePopulateTargetElr, ReplicationControlManager.getTopicEffectiveMinIsr
     """
 
     NAME = "S20"
@@ -78,7 +81,7 @@ class ElrBesideIsr(Invariant):
             yield f"{where} has the ELR {{{elr}}} beside an ISR of {len(state.isr)}; {min_isr} are enough"
 
     def _min_isr(self, state: PartitionView) -> int:
-        """As the controller reckoned it, before the change."""
+        """Return the number of in-sync replicas that the controller wanted before the change."""
         first = self.view.partitions.get(TopicPartition(state.topic_partition.topic, 0), state)
         is_changed_now = first is state and state.assigned_since == state.partition_epoch
         return min(state.configured_min_isr, len(state.assigned_before if is_changed_now else first.assigned))
@@ -91,9 +94,9 @@ class ElrBesideIsr(Invariant):
 
 
 class LossyIsStruckOut(Invariant):
-    """S21: a broker that went down in disorder, or got a new disk, is in no ISR and no ELR once it has registered.
+    """S21: a broker that went down uncleanly, or got a new disk, is in no ISR and no ELR after it has registered.
 
-    That it comes back only when it has caught up is S6. Judged once the instant is over.
+    S6 demands that it returns only after it has caught up. Judging waits until time has moved on.
     """
 
     NAME = "S21"
@@ -125,18 +128,20 @@ class LossyIsStruckOut(Invariant):
 
 # --------------------------------------------------------------------------------------------------------------- epochs
 #
-# Invariant of leader-epoch caches: each says where the epochs of its log begin.
+# The invariant of leader-epoch caches, which hold the offset at which each epoch of a log begins.
 
 
 class EpochCacheMatchesLog(Invariant):
-    """S15: a leader-epoch cache rises in epoch and offset, and agrees with the batches of the log. One epoch that has
-    begun and has no record yet may stand at the end. Source: LeaderEpochFileCache.
+    """S15: a leader-epoch cache rises in epoch and offset, and agrees with the batches of the log.
 
-    Of records that were deleted it says nothing. A broker that dies before the checkpoint of log starts comes back with
-    them, and its cache may know of them then: recovery reads them again if the cache is empty (LogLoader).
+    A last epoch without a record is allowed. Nothing is demanded for deleted records: a broker that dies before it has
+    checkpointed the start of its log has them again, and its cache may contain their epochs. Recovery reads these
+    epochs again if the cache is empty (LogLoader).
 
-    Weakened: a leader whose disk lost bytes leads on in its epoch from an earlier offset. Records that it fetches later
+    Weakened: a leader whose disk lost bytes continues its epoch from an earlier offset. Records that it fetches later
     belong to older epochs, and Kafka's cache forgets where those began (LeaderEpochFileCache.assign).
+
+    Source: LeaderEpochFileCache
     """
 
     NAME = "S15"
@@ -167,7 +172,7 @@ class EpochCacheMatchesLog(Invariant):
         row: TraceRow,
         event: trace.LogRecovered | trace.LogTruncated | trace.LeadershipBegan | trace.FollowingBegan,
     ) -> None:
-        """A cache knows of all records that come after a cut, even if it lies below what was deleted."""
+        """Record that the cache knows the epochs of all records after a truncation, even below deleted records."""
         key, end = (event.topic, event.partition, event.node), event.log_end_offset
         known = self.deleted.get(key)
         if known is not None and end < known.forgotten_below:
@@ -196,7 +201,12 @@ class EpochCacheMatchesLog(Invariant):
 
 
 class _Deleted(NamedTuple):
-    """log_start: as the broker states it     forgotten_below: of records below, a cache need not know the epochs"""
+    """The deleted records at the beginning of a log.
+
+    Attributes:
+        log_start: the start of the log as the broker reports it.
+        forgotten_below: the cache need not know the epochs of records below this offset.
+    """
 
     log_start: int
     forgotten_below: int
@@ -206,7 +216,7 @@ _NOTHING = _Deleted(0, 0)
 
 
 def _epochs_since(start: int, log: ReplicaLog) -> list[tuple[int, int]]:
-    """The epochs of the records from `start` on, the first of them as if it began there."""
+    """Return the epochs of the records from `start` on. An epoch that began before `start` gets that offset."""
     if start == 0 or not log.epochs:
         return log.epochs
     ends = [*(base for _, base in log.epochs[1:]), log.end]

@@ -1,8 +1,10 @@
-"""Producers that a broker may have forgotten, by the time alone: what its state says of them is what is to be checked.
+"""Producers that brokers may have forgotten, and proposals that leaders may have forgotten.
 
-A broker forgets a producer that was silent for producer.id.expiration.ms, by the timestamp of its last batch; from then
-on it takes any sequence of it, an older one and a batch that it has included.
-source: ProducerStateManager.isProducerExpired, ProducerAppendInfo.checkSequence (no current producer epoch)
+A broker forgets a producer that was silent for producer.id.expiration.ms, judged by the timestamp of its last batch.
+From then on it accepts any sequence of the producer, even an older one or a batch that it already has. Whether a
+producer may be forgotten is computed from times alone, because the broker's own state is what is being checked.
+
+Source: ProducerStateManager.isProducerExpired, ProducerAppendInfo.checkSequence (no current producer epoch)
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ _BY_DEFAULT_US = PRODUCER_ID_EXPIRATION_MS * 1000
 
 
 class ForgottenProducers(Listener):
-    """How long a producer was silent, a broker says by its wall clock, which jumps move away from that of the producer.
+    """An estimate of how long each producer was silent.
 
-    Its last timestamp is that of a record, from when that was sent. Kept is this only where some broker has a shorter
-    expiration than Kafka's default from the start on. With the default of a day, the time of the append stands for it;
-    else, and of records without a name, it is known that no producer was silent for longer than the run so far.
+    A broker measures the silence by its wall clock, which may have jumped away from that of the producer, and by the
+    timestamp of the last record, taken when it was sent. Send times are kept only if some broker's expiration is
+    shorter at the start than Kafka's default of a day. With the default the time of the append is used instead. A
+    producer of records without a name may have been silent since the beginning of the run.
     """
 
     def __init__(self, checker: InvariantChecker) -> None:
@@ -34,7 +37,7 @@ class ForgottenProducers(Listener):
         self._expiration_us = _BY_DEFAULT_US if known_us is None else known_us
         self._takes_sent = self._expiration_us < _BY_DEFAULT_US
         self._sent_us: dict[str, int] = {}
-        """When each record was sent first."""
+        """The time at which each record was first sent."""
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         return () if kind is trace.RecordSent and not self._takes_sent else super().handlers_of(kind)
@@ -49,9 +52,10 @@ class ForgottenProducers(Listener):
             self._expiration_us = min(self._expiration_us, int(event.value) * 1000)
 
     def may_include(self, row: TraceRow, event: trace.BatchAppended, appended_us: int) -> bool:
-        """The producer of a batch that is the latest of its log, before it came.
+        """Return whether the producer may have been forgotten before this batch, the latest of its log, arrived.
 
-        appended_us: when the one before it came
+        Args:
+            appended_us: time at which the producer's previous batch was appended.
         """
         cores = self._checker.cores
         apart_us = 0 if cores is None else cores.clocks_apart_us()
@@ -59,7 +63,10 @@ class ForgottenProducers(Listener):
         return row.at_us - since_us + apart_us >= self._expiration_us
 
     def _last_sent_us(self, event: trace.BatchAppended) -> int:
-        """When the last record in the producer's last batch but this one was sent: what its timestamp says, or less."""
+        """Return when the last record of the producer's previous batch was first sent, 0 if unknown.
+
+        That is the record's timestamp, or earlier.
+        """
         mirror = self._checker.mirror
         partition = TopicPartition(event.topic, event.partition)
         before = [
@@ -73,37 +80,49 @@ class ForgottenProducers(Listener):
 
 # -------------------------------------------------------------------------------------------------- forgotten proposals
 #
-# Proposals that their leader has forgotten, and that the controller accepts all the same.
+# Proposals that a leader has forgotten and that the controller still accepts.
 #
-# A leader that hears the answer to its proposal A may propose B before the metadata of A reaches it. That metadata has
-# the partition epoch that the leader knows from the answer, so the leader takes it, and what is pending, B, is
-# dropped.
-# The controller accepts B, for its epochs are right: until the metadata of B comes, there is a member of the ISR for
-# which the leader does not wait. No release of Kafka keeps the invariants that this breaks (promises.py).
-# source: Partition.makeLeader (refuses smaller partition epochs only), updateAssignmentAndIsr; KAFKA-13790
+# A leader that has the answer to its proposal A may propose B before the metadata of A arrives. That metadata has
+# the partition epoch that the leader knows from the answer, so the leader applies it and drops the pending proposal,
+# which is B.
+# The controller accepts B, since its epochs are right. Until the metadata of B arrives, the ISR has a member for
+# which the leader does not wait. This breaks invariants in every release of Kafka (promises.py).
+# Source: Partition.makeLeader (refuses only smaller partition epochs), updateAssignmentAndIsr; KAFKA-13790
 
 
 class _Join(NamedTuple):
+    """The proposal by which a replica has joined the ISR, and which its leader may have forgotten."""
+
     leader: str
     leader_epoch: int
     partition_epoch: int
     proposed_seq: int
 
 
-class ForgottenProposals(Listener):
-    """Who joined an ISR by a proposal that its leader may have forgotten, and does not know of yet.
+class IsrHistory(Listener):
+    """Every committed ISR by partition and leader epoch, and members whose proposal their leader may have forgotten.
 
-    Two proposals of one leader are accepted one after the other. The trace does not say which metadata a leader has
-    applied, so the leader's core does, where it is in this process; elsewhere its next proposal does.
+    A leader may forget a proposal if the controller accepts two of its proposals one after the other. The trace does
+    not say which metadata a leader has applied. That is read from the leader's core if it is in this process, otherwise
+    inferred from the leader's next proposal.
     """
 
     def __init__(self, checker: InvariantChecker) -> None:
         self._checker = checker
+        self._isrs: dict[tuple[str, int, int], dict[tuple[str, ...], None]] = {}
         self._proposed: dict[tuple[str, int], list[tuple[int, trace.IsrProposed]]] = {}
-        """The proposals of each partition's newest partition epoch, with their numbers in the trace."""
+        """The proposals on the newest partition epoch of each partition, with their sequence numbers in the trace."""
         self._last_commit: dict[tuple[str, int], trace.IsrCommitted] = {}
         self._joins: dict[tuple[str, int], dict[str, _Join]] = {}
-        self.kept = (self._proposed, self._last_commit, self._joins)
+        self.kept = (self._isrs, self._proposed, self._last_commit, self._joins)
+
+    @on(trace.PartitionCreated, trace.LeaderElected, trace.IsrCommitted)
+    def decided(self, row: TraceRow, event: trace.PartitionCreated | trace.LeaderElected | trace.IsrCommitted) -> None:
+        self._isrs.setdefault((event.topic, event.partition, event.leader_epoch), {})[event.isr] = None
+
+    def of(self, topic: str, number: int, leader_epoch: int) -> list[tuple[str, ...]]:
+        """Return the ISRs of a leader epoch, the latest first."""
+        return list(reversed(self._isrs.get((topic, number, leader_epoch), {})))
 
     @on(trace.IsrProposed)
     def proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
@@ -133,7 +152,10 @@ class ForgottenProposals(Listener):
                     joins[node] = _Join(leader, event.leader_epoch, event.partition_epoch, seq)
 
     def _forgettable(self, event: trace.IsrCommitted, node: str, before: trace.IsrCommitted | None) -> int | None:
-        """The number of the first proposal of `node`, made by a leader that had another one accepted just before."""
+        """Return the trace number of the first proposal that adds `node`, if its leader may forget it; otherwise None.
+
+        The leader may forget it if another proposal of the leader was accepted just before.
+        """
         leader, base_epoch = event.proposed_by, event.partition_epoch - 1
         if leader is None or before is None or (before.proposed_by, before.partition_epoch) != (leader, base_epoch):
             return None
@@ -143,12 +165,12 @@ class ForgottenProposals(Listener):
         return None
 
     def since(self, event: trace.IsrCommitted, node: str) -> int | None:
-        """When it was proposed (number in the trace), if its leader may have forgotten that; None: it has not."""
+        """Return the trace number of the proposal that added `node`; None if its leader has not forgotten it."""
         join = self._joins.get((event.topic, event.partition), {}).get(node)
         return None if join is None else join.proposed_seq
 
     def is_unknown(self, event: trace.HighWatermarkAdvanced, node: str) -> bool:
-        """Whether this leader may not know yet that `node` has joined the ISR."""
+        """Return whether this leader may not know yet that `node` has joined the ISR."""
         join = self._joins.get((event.topic, event.partition), {}).get(node)
         if join is None or (join.leader, join.leader_epoch) != (event.node, event.leader_epoch):
             return False

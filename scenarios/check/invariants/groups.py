@@ -1,4 +1,4 @@
-"""Invariants of KIP-848's consumer groups, by what their coordinators say."""
+"""Invariants of KIP-848's consumer groups, judged by the events of their coordinators."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ LEFT_MAX = 1000
 
 
 class OfCoordinators(Invariant):
-    """By the words of coordinators; `begin_anew` where a broker becomes one."""
+    """Base class of invariants that are judged by the events of group coordinators.
+
+    `begin_anew` is called when a broker becomes a coordinator, since events of the former coordinator may be missing.
+    """
 
     @on(trace.LeadershipBegan)
     def _leads(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        """Of groups that its log has lost there is nothing to be read, and nothing is said."""
+        """Forget all groups when a broker becomes the leader of an offsets partition. Its log may have lost groups."""
         if event.topic == OFFSETS_TOPIC:
             self.begin_anew()
 
@@ -31,10 +34,11 @@ class OfCoordinators(Invariant):
 
 
 class OneReader(OfCoordinators):
-    """S34: no two members of a group have a partition, that which has still to give it up included.
+    """S34: no two members of a group have the same partition.
 
-    Whatever a broker says as it becomes the coordinator begins anew: what the last one said last may not be in the
-    trace. Not of classic groups, whose members assign: there a member may not know that it was given up.
+    A partition that a member has been asked to give up still counts as its own. The report of a new coordinator
+    replaces all that was known, because the last events of the former coordinator may be missing in the trace. Classic
+    groups are not judged: their members assign partitions, and a member may not know yet that it has lost a partition.
     """
 
     NAME = "S34"
@@ -48,7 +52,7 @@ class OneReader(OfCoordinators):
 
     @on(trace.GroupMigrated)
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
-        """What its members have is said anew, or assigned by one of them from now on."""
+        """Forget the partitions of the members. They are reported again, or assigned by a member from now on."""
         group = self.groups.groups.get(event.group)
         for member in group.members.values() if group is not None else ():
             member.partitions = ()
@@ -72,12 +76,17 @@ class OneReader(OfCoordinators):
 
 
 class FencedCommitsAreRefused(OfCoordinators):
-    """S35: what a member commits counts only while it is in the group, and at its epoch.
+    """S35: a commit of a member counts only while the member is in the group, and only at its current epoch.
 
-    Known of a member from when it last reconciled or left; anew where another broker becomes the coordinator. Weakened:
-    of members that have left only the latest LEFT_MAX are known, and none of a group that was removed.
-    An everyday operation that would make it false: an application polls too late, and commits when its member has left.
-    Such a commit names no epoch, and counts, like an operator's, where the group has no members.
+    Since KIP-1251 (`commit-epoch: assignment`), and always in a streams group, a commit at an older epoch also counts,
+    if the member already had the partition in that epoch. Partitions that a member had when it was first seen count as
+    always assigned to it.
+
+    A member is judged once it has reconciled or left, until another broker becomes the coordinator. An application that
+    polls too late commits after its member has left. Such a commit names no epoch and counts, like an operator's, if
+    the group has no members.
+
+    Weakened: only the latest LEFT_MAX members that left are known, and none of a group that was removed.
     """
 
     NAME = "S35"
@@ -85,20 +94,27 @@ class FencedCommitsAreRefused(OfCoordinators):
     def __init__(self, checker: InvariantChecker) -> None:
         super().__init__(checker)
         self.epochs: dict[tuple[str, str], int | None] = {}
-        """By group and member; None: it has left; NO_EPOCH: and since then its group has been without members"""
+        """Epoch by group and member; None if the member has left, NO_EPOCH if its group was empty afterwards."""
+        self.since: dict[tuple[str, str], dict[str, int]] = {}
+        """Epoch at which each partition was assigned, by group and member."""
         self.left: dict[tuple[str, str], None] = {}
         self.members: dict[str, dict[str, None]] = {}
         self.instances: dict[tuple[str, str], str] = {}
+        self.of_tasks: dict[str, None] = {}
+        """Streams groups, whose commits have been judged by partition since their first release."""
 
     def begin_anew(self) -> None:
         self.epochs.clear()
+        self.since.clear()
         self.left.clear()
         self.instances.clear()
         self.members.clear()
+        self.of_tasks.clear()
 
     @on(trace.GroupMemberJoined)
     def _joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
         self.epochs.pop((event.group, event.member), None)
+        self.since[event.group, event.member] = {}
         self.left.pop((event.group, event.member), None)
         members = self.members.setdefault(event.group, {})
         members[event.member] = None
@@ -108,11 +124,13 @@ class FencedCommitsAreRefused(OfCoordinators):
         members.pop(before or "", None)
         if before is not None and (event.group, before) in self.epochs:
             self.epochs[event.group, before] = self.left[event.group, before] = None
+            self.since.pop((event.group, before), None)
         self.instances[event.group, event.instance] = event.member
 
     @on(trace.GroupMemberLeft)
     def _left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
-        # Of classic groups nothing is kept: a commit that was taken before a member left may be said after that.
+        self.since.pop((event.group, event.member), None)
+        # Nothing is kept of classic groups: an accepted commit may be reported after its member has left.
         if (event.group, event.member) in self.epochs:
             self.epochs[event.group, event.member] = self.left[event.group, event.member] = None
             if len(self.left) > LEFT_MAX:
@@ -129,25 +147,33 @@ class FencedCommitsAreRefused(OfCoordinators):
 
     @on(trace.GroupMemberReconciled)
     def _reconciled(self, row: TraceRow, event: trace.GroupMemberReconciled) -> None:
-        self.epochs[event.group, event.member] = event.generation
+        key = (event.group, event.member)
+        self.epochs[key] = event.generation
+        if event.group_type == trace.STREAMS:
+            self.of_tasks[event.group] = None
+        since, new = self.since.get(key), event.generation if key in self.since else 0
+        has = dict.fromkeys((*event.partitions, *event.revoking), new)
+        self.since[key] = has if since is None else {one: since.get(one, epoch) for one, epoch in has.items()}
         self.left.pop((event.group, event.member), None)
         self.members.setdefault(event.group, {})[event.member] = None
 
     @on(trace.GroupMigrated)
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
-        """From here on a classic group is like any other; of a consumer group each member's epoch follows."""
+        """Forget the group's epochs. Classic groups are not judged; a new consumer group reports its epochs."""
         self._forget_epochs(event.group)
 
     @on(trace.GroupRemoved)
     def _removed(self, row: TraceRow, event: trace.GroupRemoved) -> None:
         self._forget_epochs(event.group)
         self.members.pop(event.group, None)
+        self.of_tasks.pop(event.group, None)
         for key in [key for key in self.instances if key[0] == event.group]:
             del self.instances[key]
 
     def _forget_epochs(self, group: str) -> None:
         for key in [key for key in self.epochs if key[0] == group]:
             del self.epochs[key]
+            self.since.pop(key, None)
             self.left.pop(key, None)
 
     @on(trace.OffsetCommitted)
@@ -157,6 +183,11 @@ class FencedCommitsAreRefused(OfCoordinators):
         epoch = self.epochs[event.group, event.member]
         if epoch == event.generation:
             return
+        is_by_partition = self.checker.rules.commit_epoch == "assignment" or event.group in self.of_tasks
+        if is_by_partition and epoch is not None:
+            since = self.since.get((event.group, event.member), {}).get(f"{event.topic}-{event.partition}")
+            if since is not None and since <= event.generation < epoch:
+                return
         stands = "is not in the group" if epoch in (None, NO_EPOCH) else f"is at epoch {epoch}"
         sentence = f"{event.node} takes a commit of {event.member} at epoch {event.generation}, which {stands}"
         self.broken(sentence, event.topic, event.partition)

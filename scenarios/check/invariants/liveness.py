@@ -1,7 +1,7 @@
 """Conditions that must hold at the end of a run that ended quietly (replica/RULES.md, L1-L5).
 
-A run ended quietly when every broker and controller ran, nothing was paused, no network fault was in force, and the
-last disturbance and the last produced record lie long enough back. Otherwise nothing here is judged.
+A run ended quietly if every broker and controller was running, nothing was paused, no network fault was in force, and
+the last disturbance and the last produced record were long enough ago. Otherwise nothing is judged here.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from replica.causes import DataLossCause
 from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, OUTSIDE, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
@@ -20,25 +21,28 @@ from scenarios.language.verbs.every import QUIET, STAYING
 from scenarios.observe.view import PartitionView
 
 SETTLE_US = 60_000_000
-"""Kafka's default session (9 s) and 1.5 x replica.lag.time.max.ms (45 s), and some: by then every node has reacted."""
+"""Time within which every node reacts. It covers a session (9 s) and 1.5 x replica.lag.time.max.ms (45 s)."""
 
 IDLE_US = NEWS_US
-"""After the last record: followers learn the last high watermark with a fetch of at most 500 ms by default."""
+"""Time after the last record in which followers learn the last high watermark, by fetches that wait at most 500 ms."""
 
 _ANSWER_US = 2_500_000
-"""Over a slow network, when a fetch has waited."""
+"""Time within which a delayed fetch response arrives over a slow network."""
 
 REFUSED_US = 10_000_000
-"""A client that tries again does so every second at the latest (retry.backoff.max.ms)."""
+"""After refusals for this long, a client still tries: it retries at least every second (retry.backoff.max.ms)."""
 
 REST_US = 12_000_000
-"""A run that converged so long ago may end early: longer than the sessions, lag times and backoffs of a search."""
+"""Time after which a run that has converged may end early; longer than a search's sessions, lag times and backoffs."""
 
 
 class Quiescence(Listener):
-    """Since when nothing has disturbed the cluster; its owner says what was produced.
+    """The time since the last disturbance of the cluster and since the last produced record.
 
-    idle_us: after the last record followers learn the last high watermark with a fetch
+    Attributes:
+        idle_us: time after the last record in which followers learn the last high watermark by a fetch.
+        produced_us: time of the last produced record, set by the owner.
+        in_force: faults that are in force.
     """
 
     def __init__(self, checker: InvariantChecker) -> None:
@@ -59,7 +63,7 @@ class Quiescence(Listener):
         if event.verb in QUIET:
             return
         self.disturbed_us = row.at_us
-        if event.verb in STAYING:  # Whether nodes are down or paused, the view says.
+        if event.verb in STAYING:  # The view knows which nodes are down or paused.
             self.in_force[event.fault] = None
 
     @on(trace.FaultEnded)
@@ -78,7 +82,7 @@ class Quiescence(Listener):
 
 
 class Unsettled(NamedTuple):
-    """A condition of L1 to L5 that does not hold yet, or does not at the end."""
+    """A condition of L1 to L5 that does not hold yet, or does not hold at the end."""
 
     name: str
     sentence: str
@@ -86,7 +90,13 @@ class Unsettled(NamedTuple):
 
 
 class _Refused(NamedTuple):
-    """By the leader, and nothing of that client was taken in between.     record: the first one of the last batch"""
+    """Refusals of a client by the leader, during which the leader accepted nothing from that client.
+
+    Attributes:
+        since_us: time of the first refusal.
+        until_us: time of the last refusal.
+        record: first record of the batch that was refused last.
+    """
 
     since_us: int
     until_us: int
@@ -98,32 +108,45 @@ class _Refused(NamedTuple):
 
 
 class Converges(Invariant):
-    """L1 every broker is unfenced; L2 every ISR is full and has a leader; L3 all replicas of a partition end at the
-    same offset with all of it committed, unless its leader has just appended; L4 every record that can be written has
-    an answer; L5 (through the probe) brokers know all metadata.
+    """L1 to L5: after a quiet end all nodes and partitions of the cluster have recovered.
 
-    Where the ISR is smaller than min.insync.replicas a producer gets retriable errors until its delivery.timeout.ms
-    is over: that is L2, not L4. So does a batch that is out of order for good, and those that wait for it: a leader
-    that knew nothing of its producer took later ones first (ProducerAppendInfo.checkSequence), and the producer tries
-    again, for the sequence is not the next one (TransactionManager.canRetry). A client from outside that had a
-    retriable error, or whose connection has ended without an answer, may have given up, or gone for good, and does not
-    say so: its records are not waited for, unless it sends them again. One that has been refused for long by the leader
-    of a quiet cluster, and was so just now, still tries: that is L4 for what it sent first. Not so with
-    CORRUPT_MESSAGE, which says what it sends. A client that is paused does not learn anything, and one that has
-    exceeded a quota may wait as long as its operator likes. So may replicas that an operator throttles (L2, L3); the
-    throttle of a reassignment stays when that is complete.
+    L1: every broker is unfenced. L2: every partition has a leader and a full ISR. L3: all replicas of a partition end
+    at the same offset and everything is committed, unless the leader has just appended. L4: every record that can be
+    written has an answer. L5: brokers know all metadata, as the last probe shows, apart from what was written within
+    IDLE_US before it.
 
-    Where the controller's leader runs and does not know that it leads, it is `L4 unaware-leader`: of the record's
-    partition, or of one of the transactions' topic, whose coordinator the producer needs.
-    A follower that did not use the answer that held its leader's high watermark is `L3 untaken-hw` (promises.py): the
-    answer said where their logs part, or had been asked in an earlier epoch of the same leader.
-    Of a broker that an operator has unregistered nothing is expected while it runs on: it stays fenced and out of every
-    ISR, and a partition that no other broker may lead stays without a leader (KIP-631).
-    Where the ELR was cleared while the ISR was empty, or was switched on or off too late, it is `L2 cleared-elr`; where
-    only brokers that are no replicas are in it, `L2 removed-eligible`.
+    Exceptions of L4:
 
-    The final logs are found at the very end, so the last event has the time; the probe's last look counts for L5. What
-    was written since IDLE_US before it, brokers need not know yet.
+    * If the ISR is smaller than min.insync.replicas, producers get retriable errors until delivery.timeout.ms. The
+      small ISR is reported as L2.
+    * A batch may be out of order for good, and later batches wait for it: a leader that did not know the producer
+      accepted later batches first (ProducerAppendInfo.checkSequence), and the producer retries because the sequence is
+      not the next one (TransactionManager.canRetry).
+    * An external client that had a retriable error, or whose connection ended without an answer, may have given up.
+      Its records are not waited for unless it sends them again. But if the leader of a quiet cluster has refused a
+      client for long and until now, the client still tries, so its first record counts. CORRUPT_MESSAGE is the client's
+      own fault.
+    * A producer that works in transactions is not waited for while a partition of its coordinators has no leader.
+    * A paused client learns nothing. A client that has exceeded a quota may have to wait for any time.
+
+    Exceptions of L1 to L3:
+
+    * Replicas that an operator throttles may be late (L2, L3). The throttle of a reassignment stays after its end.
+    * A broker that an operator has unregistered stays fenced and out of every ISR while it runs. A partition that no
+      other broker may lead stays without a leader (KIP-631).
+
+    Some failures have separate names:
+
+    * `L4 unaware-leader`: the broker that leads for the controller runs and does not know that it leads the record's
+      partition, or a partition of the transactions' topic, which the producer needs.
+    * `L3 untaken-hw`: a follower did not use the answer with its leader's high watermark, because the answer said where
+      their logs diverge, or was requested in an earlier epoch of the same leader (promises.py).
+    * `L3 follower-hw`: only the high watermark of a follower is behind.
+    * `L2 cleared-elr`: the ELR was cleared while the ISR was empty, or was switched on or off too late.
+    * `L2 new-disk`: no broker is eligible, and the last leader has come back with an empty disk.
+    * `L2 removed-eligible`: only brokers that are no replicas are in the ELR.
+
+    The final logs are reported last, so the last event has the time of the end.
     """
 
     NAME = "L1"
@@ -135,40 +158,62 @@ class Converges(Invariant):
         self.unanswered: dict[str, trace.RecordSent] = {}
         self.out_of_order: dict[str, bool] = {}
         self.given_up: dict[str, None] = {}
-        """Records of clients from outside whose last attempt was refused, or ended without an answer."""
+        """Records of external clients whose last attempt was refused, or ended without an answer."""
         self.refused: dict[tuple[str, str, int], _Refused] = {}
-        """Clients from outside that a leader has taken nothing from since."""
+        """Refusals of external clients since the leader last accepted a record, by client and partition."""
+        self.transactional: dict[str, None] = {}
+        """Producers that have begun a transaction."""
         self.throttled: dict[str, None] = {}
-        """Clients that have exceeded a quota since one was last taken away."""
+        """Clients that have exceeded a quota since a quota was last removed."""
         self.rates: dict[tuple[str | None, str], None] = {}
-        """Brokers and the keys of their replication quotas."""
+        """Replication quotas in force, by broker (None for all brokers) and key."""
         self.throttled_topics: dict[tuple[str, str], None] = {}
         self.appended_us: dict[TopicPartition, int] = {}
         self.followed: dict[tuple[str, int, str], str] = {}
-        """Followers with their leader: while it stays the same, so does their fetch session."""
+        """The leader of each follower. While it stays the same, so does the fetch session."""
         self.untaken: dict[tuple[str, int, str], tuple[str, int]] = {}
-        """Followers that have left out an answer since they last learned of a high watermark: their leader and its
-        high watermark then."""
+        """Followers that have ignored a fetch response since they last learned a high watermark.
+
+        Each is stored with its leader and the leader's high watermark at that time.
+        """
         self.elr_cleared: dict[TopicPartition, bool] = {}
-        """Whether the last change left neither an eligible leader nor a last leader that may be elected."""
+        """By partition: True if the last change left neither an eligible leader nor an electable last leader."""
+        self.last_leaders: dict[TopicPartition, str] = {}
+        """The last known leader of each partition that has no eligible leader."""
+        self.on_new_disks: dict[tuple[str, int, str], None] = {}
+        """Replicas whose broker got an empty disk."""
         self.metadata: tuple[int, dict[str, int]] = (0, {})
         self.metadata_grew_us = 0
-        """When a probe last found more of it."""
+        """Time at which a probe last found more metadata."""
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        return (self.appended_us, self.followed, self.untaken, self.elr_cleared)
+        return (self.appended_us, self.followed, self.untaken, self.elr_cleared, self.last_leaders, self.on_new_disks)
 
     @on(trace.IsrCommitted)
     def _isr(self, row: TraceRow, event: trace.IsrCommitted) -> None:
-        """The last one leaves; the event of an ELR that this changes comes afterwards."""
+        """Record whether the ELR was empty when the last member left the ISR. A changed ELR has a later event."""
         partition = TopicPartition(event.topic, event.partition)
         if not event.isr:
             self.elr_cleared[partition] = not self.view.partitions[partition].elr
 
     @on(trace.ElrCommitted)
     def _elr(self, row: TraceRow, event: trace.ElrCommitted) -> None:
+        partition = TopicPartition(event.topic, event.partition)
         cleared = not event.elr and (event.last_known_leader is None or not self.checker.rules.elr)
-        self.elr_cleared[TopicPartition(event.topic, event.partition)] = cleared
+        self.elr_cleared[partition] = cleared
+        if event.elr or event.last_known_leader is None:
+            self.last_leaders.pop(partition, None)
+        else:
+            self.last_leaders[partition] = event.last_known_leader
+
+    @on(trace.DataLost)
+    def _lost(self, row: TraceRow, event: trace.DataLost) -> None:
+        if event.cause is DataLossCause.DISK_REPLACED:
+            self.on_new_disks[event.topic, event.partition, event.node] = None
+
+    @on(trace.TransactionBegan)
+    def _began(self, row: TraceRow, event: trace.TransactionBegan) -> None:
+        self.transactional[event.client] = None
 
     @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
@@ -177,7 +222,7 @@ class Converges(Invariant):
 
     @on(trace.RecordAcked, trace.RecordHandedOver, trace.RecordFailed)
     def _answered(self, row: TraceRow, event: Any) -> None:
-        """A producer that still works off its backlog keeps the replicas moving: nothing is at rest yet."""
+        """Count an answer as activity: as long as a producer gets answers, its records are still being replicated."""
         self.quiescence.produced_us = row.at_us
         self.unanswered.pop(event.record, None)
         self.given_up.pop(event.record, None)
@@ -216,7 +261,7 @@ class Converges(Invariant):
 
     @on(trace.ConfigAltered)
     def _altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
-        """What replication quotas hold back, and for which topics (KIP-73)."""
+        """Follow which brokers and topics replication quotas throttle (KIP-73)."""
         kept: dict[Any, None] = self.rates
         whose = event.broker
         if event.topic is not None and event.key.endswith("replication.throttled.replicas"):
@@ -231,7 +276,7 @@ class Converges(Invariant):
 
     @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        """A live client may produce without a trace of its records (serve --no-client-records)."""
+        """Note the time of a leader's append, because not every append of a live client has events of its records."""
         if event.role == "leader":
             self.appended_us[TopicPartition(event.topic, event.partition)] = row.at_us
 
@@ -250,7 +295,7 @@ class Converges(Invariant):
         self.followed[follower] = event.broker
 
     def _leaves_out(self, topic: str, partition: int, follower: str, leader: str) -> None:
-        state = self.view.partitions.get(TopicPartition(topic, partition))  # None: its topic is deleted.
+        state = self.view.partitions.get(TopicPartition(topic, partition))  # It is None if the topic is deleted.
         if state is not None:
             self.untaken[topic, partition, follower] = leader, state.replica(leader).high_watermark
 
@@ -260,7 +305,7 @@ class Converges(Invariant):
 
     @on(trace.NodeStopped)
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        """A dead client cannot learn the fate of its records."""
+        """Stop waiting for the records of a dead client, and forget the fetch sessions of the node."""
         self.followed = {key: leader for key, leader in self.followed.items() if event.node not in (key[2], leader)}
         if event.node in self.view.clients:
             self.unanswered = {record: sent for record, sent in self.unanswered.items() if sent.client != event.node}
@@ -276,7 +321,7 @@ class Converges(Invariant):
             return
         for name, sentence, partition in self._unsettled(self.checker.at_us):
             if name == "L5" and self.checker.at_us - self.metadata_grew_us < IDLE_US:
-                continue  # Requests of clients may still be writing it (ACLs, quotas, users).
+                continue  # Requests of clients may still write metadata (ACLs, quotas, users).
             topic, number = partition or (None, 0)
             self.broken(sentence, topic, number, name)
 
@@ -317,16 +362,23 @@ class Converges(Invariant):
         state = self.view.partitions.get(TopicPartition(sent.topic, sent.partition))
         if state is None or state.leader is None:
             return False
+        if sent.client in self.transactional and any(map(self._has_no_leader, self._coordinating())):
+            return False
         return sent.acks != ACKS_ALL or len(state.isr) >= self._asked_for(state)
 
     def _asked_for(self, state: PartitionView) -> int:
-        """min.insync.replicas, of its leader too if that has a larger number of its own."""
+        """Return min.insync.replicas, or the leader's own number if it is larger."""
         known = None if state.leader is None else self.checker.known_min_isr(state.leader, state.topic_partition)
         return max(state.min_isr, known or 1)
 
+    def _coordinating(self) -> list[TopicPartition]:
+        return [name for name in self.view.partitions if name.topic == TRANSACTIONS_TOPIC]
+
+    def _has_no_leader(self, partition: TopicPartition) -> bool:
+        return self.view.partitions[partition].leader is None
+
     def _name_of_unanswered(self, sent: trace.RecordSent) -> str:
-        needed = [TopicPartition(sent.topic, sent.partition)]
-        needed += [name for name in self.view.partitions if name.topic == TRANSACTIONS_TOPIC]
+        needed = [TopicPartition(sent.topic, sent.partition), *self._coordinating()]
         return "L4 unaware-leader" if any(map(self._is_led_unawares, needed)) else "L4"
 
     def _is_led_unawares(self, partition: TopicPartition) -> bool:
@@ -356,6 +408,8 @@ class Converges(Invariant):
                 name = "L2 cleared-elr"
             elif state.leader is None and not state.isr and state.elr and not set(state.elr) & set(state.assigned):
                 name = "L2 removed-eligible"
+            elif state.leader is None and (*partition, self.last_leaders.get(partition)) in self.on_new_disks:
+                name = "L2 new-disk"
             yield Unsettled(name, f"{partition} is led by {leader} with ISR {{{isr}}} at rest", partition)
             return
         appended_us = self.appended_us.get(partition)
@@ -365,7 +419,7 @@ class Converges(Invariant):
         ends = {(replica.log_end_offset, replica.high_watermark) for replica in replicas}
         stands_still = self.checker.rules.hw_advance == "min-isr" and len(state.isr) < self._asked_for(state)
         if stands_still and len({leo for leo, _ in ends}) == 1:
-            return  # One of its brokers is unregistered.
+            return  # One of the partition's brokers is unregistered.
         if len(ends) > 1 or any(leo != hw for leo, hw in ends):
             leader_end = state.replicas[state.leader].log_end_offset
             is_committed = state.replicas[state.leader].high_watermark == leader_end
@@ -381,12 +435,12 @@ class Converges(Invariant):
 
 
 def _queue_of(sent: trace.RecordSent) -> tuple[str, str, int]:
-    """Records that a producer sends in their order."""
+    """Return client, topic and partition of a record. Records with equal values are sent in order."""
     return sent.client, sent.topic, sent.partition
 
 
 class RequestsAreHandled(Invariant):
-    """L6: no request of a client hits a bug in Highwater. In simulated runs a bug ends the run instead."""
+    """L6: no request of a client hits a bug in Highwater. In a simulated run a bug ends the run instead."""
 
     NAME = "L6"
 
@@ -396,7 +450,7 @@ class RequestsAreHandled(Invariant):
 
 
 class NodesLive(Invariant):
-    """L7: no node's process ends of a bug in Highwater. L8: the nodes are not all gone without an order to stop."""
+    """L7: no node's process ends because of a bug in Highwater. L8: nodes never all end without an order to stop."""
 
     NAME = "L7"
 

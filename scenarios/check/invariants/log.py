@@ -1,4 +1,4 @@
-"""Invariants of logs and high watermarks: committed records stay, and every replica that counts holds them."""
+"""Invariants of logs and high watermarks: committed records stay, and every replica that may become leader has them."""
 
 from __future__ import annotations
 
@@ -8,40 +8,45 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from replica.trace.listening import Listener, on
+from replica.trace.listening import on
 from scenarios.check.invariants.checker import Invariant, InvariantChecker
-from scenarios.check.invariants.forgotten import ForgottenProposals
+from scenarios.check.invariants.forgotten import IsrHistory
 from scenarios.observe.truth import CommittedLog, same_batch
 from scenarios.observe.view import PartitionView
 
 
 class CommittedOnIsr(Invariant):
-    """S2, S3, S6: below the high watermark of a leader, every ISR member holds the leader's records; S6 asks it of
-    every replica that may become leader (ISR and ELR), also when it joins them and when it comes back from a crash.
+    """S2, S3, S6: below a leader's high watermark, every ISR member has the leader's records.
 
-    S3 (strong) and S6 take the controller's ISR and are judged for leaders of its epoch. S2 (weak) takes the leader's
-    own ISR, which the trace does not state: all members of some ISR of its epoch must hold everything, but those that a
-    reassignment has removed, which delete their logs, maybe before their leader hears of it. Weakened: a replica whose
-    disk lost bytes is excused until it has caught up (truth.py), and always for a leader of that epoch or of an earlier
-    one: a fetch from before the damage may have waited while that leader was paused.
-    A replica that joins by a proposal which its leader has forgotten is `S6 forgotten-proposal`, and while the leader
-    does not know of it `S3 forgotten-proposal` (forgotten.py). One of the ELR that lacks what a leader has
-    committed by a smaller min.insync.replicas, as it was before, is `S6 earlier-min-isr`. One of the ELR that had
-    ceased to be a replica, deleted its log, is a replica again and is elected is `S6 removed-eligible`. Each is excused
-    from then on.
+    S6 demands this of every replica that may become leader (ISR and ELR), also when it joins them and when it comes
+    back from a crash. S3 (strong) and S6 use the controller's ISR and are judged for leaders of its epoch. S2 (weak)
+    uses the leader's own ISR. The trace does not report that, so it is enough if all members of any ISR of the leader's
+    epoch have the records. Members that a reassignment has removed are excepted: they delete their logs, maybe before
+    their leader learns of it.
+
+    Some failures have separate names, and the replica is excused afterwards:
+
+    * `S6 forgotten-proposal`: the replica joined by a proposal that its leader has forgotten (forgotten.py).
+    * `S3 forgotten-proposal`: such a replica lacks records while the leader does not know that it has joined.
+    * `S6 earlier-min-isr`: a member of the ELR lacks what a leader has committed by an earlier, smaller
+      min.insync.replicas.
+    * `S6 removed-eligible`: a member of the ELR had ceased to be a replica, deleted its log, is a replica again and is
+      elected.
+
+    Weakened: a replica whose disk lost bytes is excused until it has caught up (truth.py). For leaders of that epoch or
+    of an earlier one it is always excused: a fetch from before the damage may have waited while that leader was paused.
+    So is a replica that has deleted its log, because it was removed, and was added again.
     """
 
     NAME = "S3"
 
     def __init__(self, checker: InvariantChecker) -> None:
         super().__init__(checker)
-        self.isrs = IsrHistory()
-        self.forgotten = ForgottenProposals(checker)
-        self.parts = (self.isrs, self.forgotten)
+        self.isrs = checker.shared(IsrHistory)
         self.advanced_at: dict[tuple[str, int, str], int] = {}
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        return (self.advanced_at, *self.isrs.kept, *self.forgotten.kept)
+        return (self.advanced_at, *self.isrs.kept)
 
     @on(trace.HighWatermarkAdvanced)
     def _advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
@@ -56,7 +61,7 @@ class CommittedOnIsr(Invariant):
         if event.leader_epoch == state.leader_epoch:
             for node in state.isr:
                 if self._lacks(committed, node, hw):
-                    is_forgotten = self.forgotten.is_unknown(event, node)
+                    is_forgotten = self.isrs.is_unknown(event, node)
                     where = f"below the high watermark {hw} of {event.node}"
                     self._tell("S3 forgotten-proposal" if is_forgotten else "S3", event, node, where)
                     if is_forgotten:
@@ -98,7 +103,7 @@ class CommittedOnIsr(Invariant):
     def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         committed = self.truth.of(event.topic, event.partition)
         if committed.awaits_rebasing(event.leader_epoch):
-            return  # Unclean election: the committed log is re-based when the chosen leader begins.
+            return  # After an unclean election the committed log is re-based when the new leader begins.
         for node in event.isr:
             if node not in event.previous_isr and self._lacks(committed, node, committed.end):
                 is_forgotten = self._is_forgotten(event, node)
@@ -108,8 +113,8 @@ class CommittedOnIsr(Invariant):
                     committed.excused[node] = None
 
     def _is_forgotten(self, event: trace.IsrCommitted, node: str) -> bool:
-        """Whether the leader has moved its high watermark since it proposed the node, as if it had not."""
-        since = self.forgotten.since(event, node)
+        """Return whether the leader may have forgotten its proposal of the node and moved its high watermark since."""
+        since = self.isrs.since(event, node)
         advanced_at = self.advanced_at.get((event.topic, event.partition, str(event.proposed_by)), -1)
         return since is not None and since < advanced_at
 
@@ -152,35 +157,20 @@ class CommittedOnIsr(Invariant):
         self.broken(f"{node} lacks committed records of {where} {what}", event.topic, event.partition, name)
 
 
-class IsrHistory(Listener):
-    """Every ISR the controller has committed in each leader epoch of each partition, shared shape for S2 and S25."""
-
-    def __init__(self) -> None:
-        self._isrs: dict[tuple[str, int, int], dict[tuple[str, ...], None]] = {}
-        self.kept = (self._isrs,)
-
-    @on(trace.PartitionCreated, trace.LeaderElected, trace.IsrCommitted)
-    def committed(
-        self, row: TraceRow, event: trace.PartitionCreated | trace.LeaderElected | trace.IsrCommitted
-    ) -> None:
-        self._isrs.setdefault((event.topic, event.partition, event.leader_epoch), {})[event.isr] = None
-
-    def of(self, topic: str, number: int, leader_epoch: int) -> list[tuple[str, ...]]:
-        """Latest first."""
-        return list(reversed(self._isrs.get((topic, number, leader_epoch), {})))
-
-
 class AcknowledgedByIsr(Invariant):
-    """S4, S25: when a leader moves its high watermark, every member of the controller's ISR has shown it, by a fetch in
-    its own epoch, that it holds everything below; so have all members of some ISR of its epoch with at least
-    min.insync.replicas members (`S25 min-isr`, its second half, since 3.7). One that has not heard yet of a larger
-    min.insync.replicas, or of more replicas, goes by what it knows, which breaks nothing: the members of the ISR by
-    then hold what it commits, and what may come of it is S6. `S4 forgotten-proposal`: but those
-    that joined by a proposal which the leader has forgotten, while it does not know of them (forgotten.py).
+    """S4, S25: a leader moves its high watermark only over records that the ISR has acknowledged by its fetches.
 
-    The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
-    epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch. A broker that
-    goes on leading in a new epoch still knows what followers have reported (Partition.makeLeader).
+    S4: every member of the controller's ISR has fetched in the leader's epoch from the new high watermark or above.
+    S25: so have all members of some ISR of the leader's epoch. `S25 min-isr` (second half of S25, since 3.7): that ISR
+    has at least min.insync.replicas members. A leader that has not learned yet of a larger min.insync.replicas, or of
+    more replicas, uses the values that it knows. That breaks nothing here; consequences are judged by S6.
+    `S4 forgotten-proposal`: members that joined by a proposal which the leader has forgotten have not fetched
+    (forgotten.py).
+
+    The trace does not report the leader's own ISR. The controller's ISR (S4, for leaders of its epoch) and any
+    committed ISR of its epoch (S25) are used instead. The high watermark with which a leader begins does not depend on
+    fetches. A broker that still leads in a new epoch knows the followers' fetches of the old one
+    (Partition.makeLeader).
     """
 
     NAME = "S4"
@@ -188,12 +178,10 @@ class AcknowledgedByIsr(Invariant):
     def __init__(self, checker: InvariantChecker) -> None:
         super().__init__(checker)
         self.told: dict[tuple[str, int, str], dict[str, int]] = {}
-        self.isrs = IsrHistory()
-        self.forgotten = ForgottenProposals(checker)
-        self.parts = (self.isrs, self.forgotten)
+        self.isrs = checker.shared(IsrHistory)
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        return (self.told, *self.isrs.kept, *self.forgotten.kept)
+        return (self.told, *self.isrs.kept)
 
     @on(trace.LeadershipBegan)
     def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
@@ -223,7 +211,7 @@ class AcknowledgedByIsr(Invariant):
         if event.leader_epoch == state.leader_epoch:
             for node in state.isr:
                 if node != event.node and told.get(node, -1) < hw:
-                    name = "S4 forgotten-proposal" if self.forgotten.is_unknown(event, node) else "S4"
+                    name = "S4 forgotten-proposal" if self.isrs.is_unknown(event, node) else "S4"
                     self._tell(name, event, f"although {node} has only fetched up to {max(told.get(node, 0), 0)}")
         sizes = [len(isr) for isr in self._fetched_so_far(event, told)]
         if not sizes:
@@ -237,8 +225,10 @@ class AcknowledgedByIsr(Invariant):
             self._tell("S25 min-isr", event, why)
 
     def _has_enough_of_known(self, event: trace.HighWatermarkAdvanced, state: PartitionView, in_sync: int) -> bool:
-        """Whether these are enough for the replicas that the leader knows; where its core is elsewhere, it may not have
-        heard of their last change."""
+        """Return whether `in_sync` replicas are enough for the number of replicas that the leader may still assume.
+
+        The leader may not have learned of the last change of replicas, or its core may not be in this process.
+        """
         if self.checker.rules.hw_advance != "min-isr":
             return False
         partition_epoch = self.checker.known_partition_epoch(event.node, state.topic_partition)
@@ -257,10 +247,10 @@ class AcknowledgedByIsr(Invariant):
 
 
 class LeaderIsComplete(Invariant):
-    """S5: a leader begins with every committed record, in the leader epoch the controller is in.
+    """S5: a leader begins with every committed record, in the controller's leader epoch.
 
-    Weakened: after an unclean election, and for a replica whose disk lost bytes and that led before it had caught up,
-    the committed log is re-based to what the leader has (truth.py).
+    Weakened: the committed log is re-based to the leader's log after an unclean election, and if the leader's disk lost
+    bytes and it led before it had caught up (truth.py).
     """
 
     NAME = "S5"
@@ -275,11 +265,12 @@ class LeaderIsComplete(Invariant):
 
 
 class LogsMatchBelowHighWatermark(Invariant):
-    """S8: a replica's log equals the committed one below its high watermark, so any two replicas agree there.
+    """S8: a replica's log equals the committed log below its high watermark, so any two replicas agree there.
 
-    Judged at each move of a replica's high watermark but a fall, which claims nothing that was not claimed before (a
-    former leader cuts its log in several rounds, and its high watermark falls with it). Weakened: a leader of an epoch
-    before a re-basing keeps its old high watermark until it follows.
+    It is judged whenever a replica's high watermark moves but does not fall. A fall claims nothing new: a former leader
+    cuts its log in several rounds, and its high watermark falls with it.
+
+    Weakened: a leader of an epoch before a re-basing keeps its old high watermark until it follows.
     """
 
     NAME = "S8"
@@ -299,7 +290,10 @@ class LogsMatchBelowHighWatermark(Invariant):
 
 
 class EpochsMatch(Invariant):
-    """S9: the same offset and leader epoch on two replicas is the same batch. Source: KIP-101, KIP-279."""
+    """S9: the same offset and leader epoch on two replicas is the same batch.
+
+    Source: KIP-101, KIP-279
+    """
 
     NAME = "S9"
 
@@ -315,7 +309,7 @@ class EpochsMatch(Invariant):
             if node == event.node or log.end <= base:
                 continue
             place = log.place_holding(base)
-            if place in (own, -1):  # The very same batch, or none.
+            if place in (own, -1):  # It is the very same batch, or there is none.
                 continue
             if columns.leader_epoch(place) == event.leader_epoch and columns.crc(place) != crc:
                 sentence = (
@@ -326,8 +320,11 @@ class EpochsMatch(Invariant):
 
 
 class HighWatermarkBounds(Invariant):
-    """S14, S24: a leader's high watermark never falls within its epoch; no high watermark is above its log's end or
-    below its start; no follower's is above what any leader has ever committed (trueHW before any re-basing).
+    """S14, S24: high watermarks stay within their bounds.
+
+    S14: a leader's high watermark never falls within its epoch, and no high watermark is below the start of its log.
+    S14 and S24: none is above the end of its log. S24: no follower's is above what any leader has ever committed
+    (trueHW before any re-basing).
     """
 
     NAME = "S14"
@@ -381,8 +378,7 @@ class HighWatermarkBounds(Invariant):
 
 
 class LogIsOrdered(Invariant):
-    """S16: offsets of a log follow each other, without a gap but for what compaction has taken; batch epochs never
-    fall."""
+    """S16: offsets of a log follow each other without a gap, except where it was compacted, and epochs never fall."""
 
     NAME = "S16"
 
@@ -408,14 +404,32 @@ class LogIsOrdered(Invariant):
 
 
 class TruncationSparesCommitted(Invariant):
-    """S17: no replica truncates a record that is committed at its offset. An ISR or ELR member never truncates below
-    trueHW, and a leader never truncates.
+    """S17: no replica truncates a record that is committed at its offset.
 
-    Weakened: records that a re-basing took out of the committed log may go (truth.py); a log that is emptied to start
-    anew beyond its end (R34) fetches the dropped records a second time; an excused replica may be short of trueHW.
+    A member of ISR or ELR never truncates below trueHW, and a leader never truncates.
+
+    Weakened: records that a re-basing took out of the committed log may be truncated (truth.py). A log that is emptied
+    to start beyond its end (R34) fetches the dropped records again. An excused replica may end below trueHW.
+    Records that are deleted, on the leader or by the follower itself, may be truncated: a crash can take the entries of
+    the epoch cache that a deletion has moved, and such a follower truncates to its high watermark.
     """
 
     NAME = "S17"
+
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
+        self.deleted_below: dict[tuple[str, int, str], int] = {}
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.deleted_below,)
+
+    @on(trace.LogStartOffsetAdvanced)
+    def _deleted(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
+        self.deleted_below[event.topic, event.partition, event.node] = event.log_start_offset
+
+    @on(trace.ReplicaDeleted)
+    def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
+        self.deleted_below.pop((event.topic, event.partition, event.node), None)
 
     @on(trace.LogTruncated)
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
@@ -424,9 +438,12 @@ class TruncationSparesCommitted(Invariant):
         committed = self.truth.of(event.topic, event.partition)
         state = self.truth.partition(event.topic, event.partition)
         where = f"{event.topic}-{event.partition}"
+        leading = state.replicas.get(state.leader) if state is not None and state.leader is not None else None
+        own = self.deleted_below.get((event.topic, event.partition, event.node), 0)
+        kept_from = max(own, 0 if leading is None else leading.log_start_offset)
         for batch in self.mirror.dropped:
             known = committed.at(batch.base_offset)
-            if known is not None and same_batch(known, batch):
+            if known is not None and same_batch(known, batch) and batch.last_offset >= kept_from:
                 sentence = f"{event.node} truncated {where} at {event.log_end_offset}, below the committed record at "
                 self.broken(f"{sentence}{batch.base_offset}", event.topic, event.partition)
                 break

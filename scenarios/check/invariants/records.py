@@ -16,11 +16,11 @@ from scenarios.observe.columns.names import PlaceRuns
 
 
 class AckedIsCommitted(Invariant):
-    """S25 (first half) and S10: a record acked with acks=all was below the high watermark of the broker that acked it,
-    and some replica still has it when the run ends.
+    """S25 (first half) and S10: a record acked with acks=all was committed and is kept.
 
-    S10 is waived for a partition whose committed log was re-based, or of which a disk lost bytes: with as many losses
-    as min.insync.replicas nothing can be promised.
+    S25: the record was below the high watermark of the broker that acked it. S10: some replica still has it when the
+    run ends. S10 is not judged for a partition whose committed log was re-based, or of which a disk lost bytes: after
+    min.insync.replicas losses nothing can be promised.
     """
 
     NAME = "S10"
@@ -59,12 +59,13 @@ class AckedIsCommitted(Invariant):
 
     @on(trace.LogEntriesFound)
     def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
-        """The final logs are read after the end of the run, when promises no longer apply."""
+        """Store the records of the final logs, which are read after the end of the run."""
         partition = (event.topic, event.partition)
         found = self.found.get(partition)  # type: ignore[call-overload]  # a NamedTuple is found by its plain tuple
         if found is None:
             found = self.found[TopicPartition(*partition)] = PlaceRuns()
-        found.append(event.place, event.count)
+        for place, count in self.names.runs_of(event.records):
+            found.append(place, count)
 
     @on(trace.ReplicaFound)
     def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
@@ -86,11 +87,13 @@ class AckedIsCommitted(Invariant):
 
 
 class ReadsAreCommitted(Invariant):
-    """S11, S28: a consumer reads only below the high watermark of the broker that serves it, and each record read is
-    the committed one at that offset, for good.
+    """S11, S28: a consumer reads only committed records.
 
-    The serving broker's highest high watermark so far stands for the one at read time, for the answer travels.
-    Weakened: records of a leader epoch before a re-basing may still arrive after it.
+    S28: it reads only below the high watermark of the broker that serves it. The broker's highest high watermark so far
+    is used, because the answer takes time to arrive. S11: each record read is the committed one at its offset, and
+    stays so.
+
+    Weakened: records of a leader epoch before a re-basing may arrive after the re-basing.
     """
 
     NAME = "S11"
@@ -99,7 +102,8 @@ class ReadsAreCommitted(Invariant):
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         committed = self.truth.of(event.topic, event.partition)
         where = f"offset {event.offset} of {event.topic}-{event.partition}"
-        if event.offset >= committed.leader_peaks.get(event.peer, 0):
+        peaks = committed.leader_peaks, committed.follower_peaks
+        if event.offset >= max(peak.get(event.peer, 0) for peak in peaks):
             sentence = f"{event.client} read {event.record} at {where} from {event.peer}, above its high watermark"
             self.broken(sentence, event.topic, event.partition, "S28")
         if event.leader_epoch < committed.rebased_epoch:
@@ -111,7 +115,7 @@ class ReadsAreCommitted(Invariant):
         known = self.mirror.sent.record(partition, batch.base_offset, batch.crc, event.offset - batch.base_offset)
         sender = self.mirror.sent.client(partition, batch.base_offset, batch.crc)
         if sender is not None and sender.startswith(OUTSIDE):
-            return  # Two batches of such a client may be the same to the byte; our readers go by values.
+            return  # Such a client may send two identical batches; Highwater's own readers go by the values of records.
         if known is not None and known != event.record:
             self.broken(
                 f"{event.client} read {event.record} at {where}, where {known} is committed",
@@ -121,7 +125,13 @@ class ReadsAreCommitted(Invariant):
 
 
 class _Latest(NamedTuple):
-    """The latest batch of a producer in a log. sequence, offset: its last ones     since_us: when it was appended"""
+    """The latest batch of a producer in a log.
+
+    Attributes:
+        sequence: sequence of its last record.
+        since_us: time at which it was appended.
+        offset: offset of its last record.
+    """
 
     producer_epoch: int
     sequence: int
@@ -133,12 +143,13 @@ _NO_BATCH = _Latest(-1, -1, 0, -1)
 
 
 class SequencesAreContiguous(Invariant):
-    """S26: in each log, the batches of one idempotent producer epoch follow each other without a gap or a repeat; a
-    new epoch starts at 0. A log that has forgotten a producer (its batches were truncated, or it was silent for
-    producer.id.expiration.ms) takes any first sequence, as Kafka does (R18); so does a follower whose leader's log was
-    compacted. Before 2.5 a producer whose last record was deleted begins at 0 again, in its epoch (`unknown-producer`).
-    That the epochs of a transactional producer do not fall is S31. Not in the topic of offsets: each batch
-    that a coordinator writes there for a transaction has sequence 0.
+    """S26: in each log, the batches of one idempotent producer epoch follow each other without gap or repeat.
+
+    A new epoch starts at sequence 0. A log accepts any first sequence of a producer that it has forgotten, because its
+    batches were truncated or it was silent for producer.id.expiration.ms (R18). So does a follower whose leader's log
+    was compacted. Before 2.5 a producer whose last record was deleted begins at 0 again in its epoch
+    (`unknown-producer`). S31 demands that the epochs of a transactional producer do not fall. The topic of offsets is
+    not judged: each batch that a coordinator writes there for a transaction has sequence 0.
     """
 
     NAME = "S26"
@@ -149,7 +160,7 @@ class SequencesAreContiguous(Invariant):
         self.last: dict[tuple[str, int, str], dict[int, _Latest]] = {}
         self.transactional: dict[int, None] = {}
         self.starts: dict[tuple[str, int], int] = {}
-        """Where the log of the replica begins that has deleted most."""
+        """Start of the log, by partition, on the replica that has deleted most."""
         self.forgotten = ForgottenProducers(checker)
         self.parts = (self.forgotten,)
 
@@ -227,10 +238,10 @@ class SequencesAreContiguous(Invariant):
 
 
 class DisksHoldWhatWasAppended(Invariant):
-    """S27: when the run ends, every log holds the batches that the trace says, unchanged, and nothing else.
+    """S27: when the run ends, every log has exactly the batches that the trace reports, unchanged.
 
-    The run's last reading of the logs checks every CRC; here the batch found at an offset must be the one appended
-    there. A log whose disk lost bytes and that was not opened since may be shorter.
+    Every CRC is checked when the logs are read at the end; here each batch must be the one appended at its offset. A
+    log may be shorter if its disk lost bytes and it was not opened since.
     """
 
     NAME = "S27"
@@ -239,7 +250,7 @@ class DisksHoldWhatWasAppended(Invariant):
     def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         place, columns = log.place_holding(event.offset), log.columns
-        offsets = range(event.offset, event.offset + event.count)
+        offsets = range(event.offset, event.offset + len(event.records))
         if place < 0 or columns.crc(place) != event.crc or columns.leader_epoch(place) != event.leader_epoch:
             wrong = event.offset
         elif columns.last_offset(place) < offsets[-1]:
@@ -247,9 +258,8 @@ class DisksHoldWhatWasAppended(Invariant):
         else:
             wrong = next(filter(log.compacted.__contains__, offsets), -1) if log.compacted else -1
         if wrong >= 0:
-            name = self.mirror.sent.names.name(event.place + wrong - event.offset)
             sentence = (
-                f"{event.node} holds {name} at offset {wrong} of "
+                f"{event.node} holds {event.records[wrong - event.offset]} at offset {wrong} of "
                 f"{event.topic}-{event.partition}, in a batch that was never appended there"
             )
             self.broken(sentence, event.topic, event.partition)
@@ -266,14 +276,17 @@ class DisksHoldWhatWasAppended(Invariant):
 
 
 class ConnectionKeepsOrder(Invariant):
-    """S29: batches that a producer sent on one connection are appended in the order in which it sent them.
+    """S29: batches that a producer sends on one connection are appended in the order of sending (R19).
 
-    A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out);
-    batches sent on it may be appended after those of the next connection. The copies of a batch that was sent more than
-    once look the same: the order is broken when no assignment of the copies to connections explains the log. Weakened:
-    each producer id counts as a connection of its own; where there are more than READINGS_MAX assignments, they are
-    taken together; a batch that expires under way ends its connection here at once, for when its request times out
-    later, no event says so. Rule: R19.
+    A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out). Its
+    batches may be appended after those of the next connection. Copies of a batch that was sent more than once look the
+    same, so the order is broken only if no assignment of copies to connections explains the log.
+
+    Weakened:
+    * Each producer id counts as a connection of its own.
+    * Equal batches of several producers are not judged, since it is unknown which of them was appended.
+    * More than READINGS_MAX assignments are merged into one.
+    * A batch that expires under way ends its connection immediately; no event reports when its request times out.
     """
 
     NAME = "S29"
@@ -297,10 +310,12 @@ class ConnectionKeepsOrder(Invariant):
         if event.role != "leader":
             return
         stands = TopicPartition(event.topic, event.partition), event.base_offset, event.crc
+        if self.mirror.sent.has_several_senders(stands[0], event.crc):
+            return
         client = self.mirror.sent.client(*stands)
         route = self.routes.get((event.topic, event.partition, client, event.node)) if client is not None else None
         if route is None:
-            return  # not from a producer of this run
+            return  # The batch is not from a producer of this run.
         if not route.appended(event.crc):
             names = self.mirror.sent.records(*stands)
             sentence = (
@@ -310,7 +325,7 @@ class ConnectionKeepsOrder(Invariant):
 
     @on(trace.BatchRefused)
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
-        """When a client gives up a connection, its side shows in the outcome of its requests."""
+        """Count the end of a connection that the client gives up. Only the errors of its requests show this end."""
         pair = client_of(event.client), event.peer
         if event.error in ("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION") and pair in self.lives:
             self.lives[pair] += 1
@@ -337,21 +352,25 @@ class ConnectionKeepsOrder(Invariant):
 
 
 _Connection = tuple[int, int]
-"""Of the producer to the broker: how many there were before, and the producer id."""
+"""A connection of a producer to a broker: the number of earlier connections, and the producer id."""
 
 _Reading = dict[_Connection, int]
-"""How far each connection's batches have passed, by their places."""
+"""One possible assignment of copies to connections.
+
+It has, for each connection, the number below which all batches have arrived or can no longer arrive.
+"""
 
 
 class _Route:
-    """One producer's batches to one broker for one partition, by connection, and how far each may have been appended.
+    """The batches of one producer to one broker for one partition, by connection.
 
-    It is unknown which copy of a batch has arrived, so there are several readings: for each connection, how many of its
-    batches have arrived or can no longer arrive. A reading that has let more pass than another explains nothing extra.
+    If a batch was sent more than once, it is unknown which copy has arrived, so there are several possible assignments
+    of copies to connections (readings). A reading with lower numbers on all connections explains every log that a
+    reading with higher numbers explains.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[_Connection, dict[int, int]] = {}  # place -> crc
+        self._waiting: dict[_Connection, dict[int, int]] = {}  # number of the batch -> CRC
         self._readings: list[_Reading] = [{}]
         self._places = 0
 
@@ -360,7 +379,7 @@ class _Route:
         self._places += 1
 
     def appended(self, crc: int) -> bool:
-        """False if no order of sending explains that this batch is appended now."""
+        """Extend each reading by an appended batch. Return False if no reading allows the batch at this point."""
         readings: list[_Reading] = []
         for reading in self._readings:
             for connection, waiting in self._waiting.items():
@@ -377,7 +396,7 @@ class _Route:
         return True
 
     def _forget(self) -> None:
-        """Drop the batches that have passed in every reading."""
+        """Forget the batches that have passed in every reading."""
         for connection, waiting in list(self._waiting.items()):
             passed = min(reading.get(connection, 0) for reading in self._readings)
             for place in list(waiting):
@@ -391,17 +410,17 @@ class _Route:
 
 
 READINGS_MAX = 24
-"""A batch that is sent again and again over many connections can be read in ever more ways."""
+"""Limit for the number of readings. It grows with each copy of a batch that is sent over another connection."""
 
 
 def _weakest(readings: list[_Reading]) -> _Reading:
-    """One reading that explains all that any of them explains, and perhaps more: it reports no false violation."""
+    """Return a reading that explains all that any of the readings explains, so it reports no false violation."""
     shared = [connection for connection in readings[0] if all(connection in reading for reading in readings)]
     return {connection: min(reading[connection] for reading in readings) for connection in shared}
 
 
 def _shortest(readings: list[_Reading]) -> list[_Reading]:
-    """Without those that another explains; of equal ones the first stays."""
+    """Return the readings that no other reading makes superfluous. Of equal readings the first is kept."""
     return [
         one
         for number, one in enumerate(readings)
@@ -410,7 +429,7 @@ def _shortest(readings: list[_Reading]) -> list[_Reading]:
 
 
 def _explains(one: _Reading, other: _Reading) -> bool:
-    """Whether `one` has let at most as many batches pass as `other`, on every connection."""
+    """Return whether `one` has at most the number of `other` on every connection."""
     return all(passed <= other.get(connection, 0) for connection, passed in one.items())
 
 

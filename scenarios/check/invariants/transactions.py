@@ -1,4 +1,4 @@
-"""Invariants of transactions: what the logs and the brokers make of them, against the answers to their producers."""
+"""Invariants of transactions, which compare logs and brokers with the answers to producers."""
 
 from __future__ import annotations
 
@@ -11,21 +11,28 @@ from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.trace.listening import on
 from scenarios.check.invariants.checker import Invariant, InvariantChecker, Probe
+from scenarios.language.verbs.cluster import EndHangingTransaction
 from scenarios.observe.availability import IsGone
 from scenarios.observe.taken_records import PREPARED
 
 NO_SEQUENCE = -1
-"""Base sequence of a marker."""
+"""Base sequence of a marker, which has none."""
 _PartitionName = tuple[str, int]
 
 
 @dataclass(slots=True)
 class _Transaction:
-    """place: in the order in which transactions began     told: `committed` or `aborted`, once its producer knows
+    """A transaction of a producer.
 
-    asked: the same of what its producer asked for
-    ended: what its coordinator has decided, and was asked for before the transaction began
-    records: in the order of sending     fates: of those that a marker has decided
+    Attributes:
+        place: position in the order in which transactions began.
+        producer: producer id and epoch.
+        told: `committed` or `aborted`, once its producer has the answer; otherwise None.
+        asked: the ends that its producer has asked for, `committed` or `aborted`.
+        ended: the end that its coordinator has decided because of a request from before the transaction began.
+        cut_short: whether a leader has written a marker for it that its coordinator did not ask for.
+        records: its records in the order of sending.
+        fates: `committed` or `aborted` for each record that a marker has decided.
     """
 
     place: int
@@ -35,6 +42,7 @@ class _Transaction:
     told: str | None = None
     asked: list[str] = field(default_factory=list)
     ended: str | None = None
+    cut_short: bool = False
     records: list[str] = field(default_factory=list)
     fates: dict[str, str] = field(default_factory=dict)
 
@@ -43,17 +51,23 @@ class _Transaction:
 
 
 class TransactionsAreWhole(Invariant):
-    """S30: all records of a transaction have one fate, in all of its partitions: that which its producer was answered.
-    `S30 late-batch`: no record lies among those of a later transaction of its producer, to be committed with them.
-    `S30 late-end`: no request to end a transaction that comes late ends a later one (KAFKA-17754).
-    `S30 forgotten-decision`: the first where the topic of transactions was re-based, or a disk has lost bytes, so that
-    a decision may be forgotten: configuration allows that.
+    """S30: all records of a transaction have one fate in all partitions: the one in the answer to the producer.
 
-    A producer that was not answered may find what it asked for, or that its coordinator has aborted by itself.
+    Some failures have separate names:
 
-    Judged by the logs of the last leaders, below their high watermarks; a record without a marker is undecided, and one
-    that compaction took is in no log any more.
-    Weakened: not for records of a partition that was re-based.
+    * `S30 late-batch`: a record lies among those of a later transaction of its producer, and is committed with them.
+    * `S30 late-marker`: a marker of an earlier transaction ends a later one (KIP-1228).
+    * `S30 late-end`: a late request to end a transaction ends a later one (KAFKA-17754).
+    * `S30 aborted-by-operator`: an operator has aborted a transaction of the producer in one partition without asking a
+      coordinator (kafka-transactions abort).
+    * `S30 forgotten-decision`: the topic of transactions was re-based, or a disk has lost bytes, so that a decision may
+      be forgotten. Configuration allows that.
+
+    If a producer was not answered, both the end that it asked for and an abort by its coordinator are right. The logs
+    of the last leaders are judged, below their high watermarks. A record without a marker is undecided; a compacted
+    record is in no log.
+
+    Weakened: records of a partition that was re-based are not judged.
     """
 
     NAME = "S30"
@@ -64,19 +78,26 @@ class TransactionsAreWhole(Invariant):
         self.begun = 0
         self.open: dict[str, _Transaction] = {}
         self.latest: dict[str, _Transaction] = {}
-        """By transactional.id."""
+        """The latest transaction by transactional.id."""
         self.asked: dict[tuple[str, str], None] = {}
-        """By transactional.id, all that was ever asked for."""
-        # By batch, not by record: a client that does aborted work again sends records of the same names.
+        """Every end that a producer has ever requested, by transactional.id."""
+        # Transactions by batch. Names of records are not unique: a client that repeats aborted work uses them again.
         self.of_batch: dict[tuple[str, int, int], _Transaction] = {}
         self.aborted: dict[tuple[str, int, str], dict[int, None]] = {}
         self.leaders: dict[_PartitionName, trace.ReplicaFound] = {}
+        self.states: dict[int, str] = {}
+        """The last state that the coordinator reported, by producer id."""
+        self.undecided: dict[int, None] = {}
+        """Producer ids of transactions with an ABORT marker on which no coordinator had decided."""
+        self.operator_aborts = False
+        self.ending: dict[int, None] = {}
+        """Producer ids whose coordinator has decided how their transaction ends."""
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.of_batch,)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful: also transactions that are over, and all of whose batches were in such topics."""
+        """Forget deleted topics, and the transactions that are over and had batches only in such topics."""
         super().forget(is_gone)
         known = (*self.of_batch.values(), *self.open.values(), *self.latest.values())
         places = dict.fromkeys(transaction.place for transaction in known)
@@ -98,7 +119,7 @@ class TransactionsAreWhole(Invariant):
         if event.attempt == 1 and event.client in self.open:
             self.open[event.client].records += event.records
             self.of_batch.setdefault(batch, self.open[event.client])
-        elif batch not in self.of_batch:  # It has got other sequences, and with them another CRC.
+        elif batch not in self.of_batch:  # The batch was sent again with new sequences, and so with a new CRC.
             for transaction in reversed(self.transactions):
                 if transaction.client == event.client and event.records[0] in transaction.records:
                     self.of_batch[batch] = transaction
@@ -113,16 +134,34 @@ class TransactionsAreWhole(Invariant):
 
     @on(trace.TransactionStateChanged)
     def _changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
+        self.states[event.producer_id] = event.state
         transaction = self.latest.get(event.transactional_id)
+        if event.state in PREPARED:
+            self.ending[event.producer_id] = None
+        else:
+            self.ending.pop(event.producer_id, None)
         if event.state not in PREPARED or transaction is None:
             return
         producer_id, epoch = transaction.producer
         if event.producer_id != producer_id or event.producer_epoch not in (epoch, epoch + 1):
-            return  # Of another instance.
+            return  # The event is about another instance of the producer.
         decision = _end(PREPARED[event.state])
         was_asked = (event.transactional_id, decision) in self.asked
         if not event.fences and decision not in transaction.asked and was_asked:
             transaction.ended = decision
+
+    @on(trace.TransactionMarkerWritten)
+    def _marked(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
+        if not event.committed and self.states.get(event.producer_id) != "PrepareAbort":
+            self.undecided[event.producer_id] = None
+        if event.first_offset is None or event.producer_id in self.ending:
+            return
+        for transaction in self.open.values():
+            transaction.cut_short |= transaction.producer == (event.producer_id, event.producer_epoch)
+
+    @on(trace.FaultBegan)
+    def _operated(self, row: TraceRow, event: trace.FaultBegan) -> None:
+        self.operator_aborts |= event.verb == EndHangingTransaction.verb
 
     @on(trace.TransactionEnded)
     def _ended(self, row: TraceRow, event: trace.TransactionEnded) -> None:
@@ -149,7 +188,10 @@ class TransactionsAreWhole(Invariant):
             self._judge(transaction, name)
 
     def _decide(self, partition: TopicPartition, replica: trace.ReplicaFound) -> None:
-        """Note the fate of each record in a leader's log; a late one has none."""
+        """Store for each transactional record in a leader's log whether it was committed or aborted.
+
+        A record among the records of a later transaction is reported instead.
+        """
         aborted = self.aborted.get((*partition, replica.node), {})
         for records in self._ended_in(partition, replica):
             batches = [(name, base, self.of_batch.get((*partition, crc))) for name, base, crc in records]
@@ -165,7 +207,7 @@ class TransactionsAreWhole(Invariant):
                     self.broken(sentence, *partition, name="S30 late-batch")
 
     def _ended_in(self, partition: TopicPartition, replica: trace.ReplicaFound) -> Iterator[list[tuple[str, int, int]]]:
-        """For each marker below the high watermark, (record, base offset, CRC of its batch) of all that it decides."""
+        """Yield, for each marker below the high watermark, its records as (name, base offset and CRC of the batch)."""
         undecided: dict[int, list[tuple[str, int, int]]] = {}
         log = self.mirror.log(partition, replica.node)
         for batch in log.between(replica.log_start_offset, replica.high_watermark):
@@ -184,9 +226,13 @@ class TransactionsAreWhole(Invariant):
     def _judge(self, transaction: _Transaction, name: str) -> None:
         if transaction.ended is not None and name == self.NAME:
             name = "S30 late-end"
+        if self.operator_aborts and transaction.producer[0] in self.undecided:
+            name = "S30 aborted-by-operator"
+        if transaction.cut_short and name == self.NAME:
+            name = "S30 late-marker"
         wanted = [transaction.told] if transaction.told else list(transaction.asked)
         if not transaction.told and not transaction.ended:
-            wanted.append("aborted")  # By the coordinator itself.
+            wanted.append("aborted")  # The coordinator may abort it by itself.
         for record, fate in transaction.fates.items():
             if fate not in wanted:
                 self.broken(f"{record} of {transaction} is {fate}, and {_said(transaction)}", name=name)
@@ -203,7 +249,7 @@ def _end(committed: bool) -> str:
 
 
 def _said(transaction: _Transaction) -> str:
-    """Whereof its fate differs."""
+    """Return the second half of a sentence about a record's fate: the answer to its producer, or the request."""
     if transaction.told:
         said = f"its producer was told that it is {transaction.told}"
     elif transaction.asked:
@@ -218,13 +264,13 @@ def _is_rebased(invariant: Invariant, partition: TopicPartition) -> bool:
 
 
 def _may_be_forgotten(invariant: Invariant) -> bool:
-    """Whether a coordinator may know nothing of what another one has decided."""
+    """Return whether brokers may have lost the decision on a transaction."""
     kept_in = (name for name in invariant.view.partitions if name.topic == TRANSACTIONS_TOPIC)
     return invariant.checker.circumstances.bytes_lost or any(_is_rebased(invariant, name) for name in kept_in)
 
 
 class _LogState(Protocol):
-    """What an invariant keeps of the batches of transactional producers in one log."""
+    """The state of the transactional producers in one log, in the form that one invariant needs."""
 
     def appended(self, producer_id: int, producer_epoch: int, base_offset: int, base_sequence: int) -> None: ...
 
@@ -233,7 +279,10 @@ _State = TypeVar("_State", bound=_LogState)
 
 
 class _OfTransactionalProducers(Invariant, Generic[_State]):
-    """A base: a state for each log, made of the batches of transactional producers; anew where the log was cut."""
+    """Base class that keeps a state for each log, built from the batches of transactional producers.
+
+    The state is rebuilt when the log is cut.
+    """
 
     STATE: type[_State]
 
@@ -261,7 +310,7 @@ class _OfTransactionalProducers(Invariant, Generic[_State]):
         log.appended(event.producer_id, event.producer_epoch, event.base_offset, event.base_sequence)
 
     def judge(self, log: _State, event: trace.BatchAppended) -> None:
-        """Before the batch counts."""
+        """Judge a batch before it is added to the state."""
 
     @on(trace.LogTruncated, trace.LogRecovered, trace.LeadershipBegan, trace.FollowingBegan, trace.ReplicaDeleted)
     def _cut(
@@ -283,7 +332,7 @@ class _OfTransactionalProducers(Invariant, Generic[_State]):
 
 
 class _Epochs:
-    """latest: the highest epoch of each producer"""
+    """The highest epoch of each transactional producer in one log."""
 
     def __init__(self) -> None:
         self.latest: dict[int, int] = {}
@@ -293,10 +342,10 @@ class _Epochs:
 
 
 class ZombiesWriteNothing(_OfTransactionalProducers[_Epochs]):
-    """S31: in each log the epochs of a transactional producer never fall, those of its markers included: once a later
-    epoch has ended what an earlier one left open, nothing of the earlier one is written.
+    """S31: in each log the epochs of a transactional producer never fall, those of its markers included.
 
-    S26 compares the epochs of batches alone. A log that has lost a marker (it was truncated) has lost the epoch, too.
+    So nothing of an epoch is written after a later epoch has ended what it left open. S26 compares only the epochs of
+    data batches. A log that has lost a marker by truncation has lost the epoch as well.
     """
 
     NAME = "S31"
@@ -313,8 +362,12 @@ class ZombiesWriteNothing(_OfTransactionalProducers[_Epochs]):
 
 
 class _Unstable:
-    """Of one log. open: producer id -> first offset of its transaction     marked: (first offset, offset of the marker)
-    of those that ended, until the marker is replicated"""
+    """The transactions of one log that are open, or whose marker is not replicated.
+
+    Attributes:
+        open: first offset of each open transaction, by producer id.
+        marked: (first offset, offset of the marker) of ended transactions, until the marker is replicated.
+    """
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}
@@ -330,20 +383,26 @@ class _Unstable:
         self.marked = [(first, marker) for first, marker in self.marked if marker >= high_watermark]
 
     def first_unstable_offset(self, markers_from: int = 0) -> int | None:
-        """markers_from: of the transactions that ended, only those whose marker is there or behind"""
+        """Return the first offset of a transaction that is open or has an unreplicated marker; None if there is none.
+
+        Args:
+            markers_from: ignore markers below this offset.
+        """
         marked = (first for first, marker in self.marked if marker >= markers_from)
         return min((*self.open.values(), *marked), default=None)
 
 
 class StableIsDecided(_OfTransactionalProducers[_Unstable]):
-    """S32: a leader's last stable offset is at most its high watermark, and at most the first record of each
-    transaction that is open in its log, or whose marker was never below its high watermark.
-    `S32 forgotten-marker`: but for markers that the leader's producer state, loaded from a snapshot, does not know.
-    Of a transaction whose first records are deleted or expired, the start of the log stands for the first
-    (UnifiedLog.maybeIncrementFirstUnstableOffset); before KAFKA-7190 it is forgotten with its last record so far.
+    """S32: a leader's last stable offset is not above its high watermark, nor above the first unstable transaction.
 
-    Judged through the probe. Not in internal topics: the records that a coordinator writes there have no sequence, as
-    markers have none.
+    A transaction is unstable if it is open in the leader's log, or if its marker was never below the leader's high
+    watermark. `S32 forgotten-marker`: the leader's producer state, loaded from a snapshot, does not know the marker. If
+    the first records of a transaction are deleted or expired, the start of the log counts as its first offset
+    (UnifiedLog.maybeIncrementFirstUnstableOffset). Before KAFKA-7190 the transaction is forgotten with its last record
+    so far.
+
+    The offsets come from the probe. Internal topics are not judged: the records that a coordinator writes there have no
+    sequence, and look like markers.
     """
 
     NAME = "S32"
@@ -352,19 +411,22 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
     def __init__(self, checker: InvariantChecker) -> None:
         super().__init__(checker)
         self.snapshots: dict[tuple[str, int, str], list[int]] = {}
-        """Where each log has snapshots of its producers. Not known here: those at the start of its segments."""
+        """Offsets of each log's snapshots of its producers. Those at the starts of segments are unknown here."""
         self.loaded: dict[tuple[str, int, str], int] = {}
-        """The one that its state was loaded from."""
+        """Offset of the snapshot from which each log's producer state was loaded."""
         self.is_undecided = False
-        """Whether readers of what is committed wait for a transaction, in any log."""
+        """True if readers of committed records wait for a transaction in any log."""
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (*super().kept(), self.snapshots, self.loaded)
 
     @on(trace.LogRecovered, trace.LogTruncated)
     def _reloaded(self, row: TraceRow, event: trace.LogRecovered | trace.LogTruncated) -> None:
-        """A start leaves a snapshot at the end and loads it; a truncation loads the last that is not cut off, reads on
-        from there, and leaves one at the end (UnifiedLog.rebuildProducerState)."""
+        """Record which snapshot of its producers a log loads.
+
+        A starting broker writes a snapshot at the end of the log and loads it. A truncation loads the last snapshot
+        that is left, reads on from there, and writes one at the new end (UnifiedLog.rebuildProducerState).
+        """
         key, end = (event.topic, event.partition, event.node), event.log_end_offset
         kept = [offset for offset in self.snapshots.get(key, ()) if offset <= end]
         self.loaded[key] = end if isinstance(event, trace.LogRecovered) else max(kept, default=0)
@@ -372,7 +434,7 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
 
     @on(trace.LogStartOffsetAdvanced, trace.RecordsExpired)
     def _begins(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
-        """Before KAFKA-7190 a log forgets a producer with its last record, and its transaction with it."""
+        """Forget the transactions of producers without records, as a log did before KAFKA-7190."""
         log = self.logs.get((event.topic, event.partition, event.node))
         if log is None or self.checker.rules.unknown_producer == "accepted":
             return
@@ -407,15 +469,17 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
             self.broken(sentence, topic, number, name)
 
     def at_rest(self, now_us: int) -> bool:
-        """A transaction that is open may wait for its timeout, and transforms for what lies behind it."""
+        """Return whether no transaction is undecided, because transforms may wait for the records after it."""
         return not self.is_undecided
 
 
 class AbortedIsNotRead(Invariant):
-    """S33: a consumer with isolation.level=read_committed reads no record of a transaction that was aborted.
+    """S33: a consumer with isolation.level=read_committed reads no record of an aborted transaction.
 
-    Judged at the end, by the logs of the last leaders. Weakened as S30: not where a decision may be forgotten, or where
-    the partition was re-based, for then it may have been committed when it was read.
+    The logs of the last leaders are judged at the end.
+
+    Weakened: nothing is judged if a decision may be forgotten (S30), nor a partition that was re-based, because the
+    transaction may have been committed when its record was read.
     """
 
     NAME = "S33"
@@ -431,7 +495,7 @@ class AbortedIsNotRead(Invariant):
         return (self.reads,)
 
     def probed(self, probe: Probe) -> None:
-        if self.readers is None:  # The scenario says it, once for all.
+        if self.readers is None:  # The readers are fixed by the scenario, so ask only once.
             self.readers = dict.fromkeys(probe.committed_readers())
 
     @on(trace.RecordRead)

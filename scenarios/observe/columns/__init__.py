@@ -1,5 +1,5 @@
-"""What is known of millions of records and batches, in columns: a few bytes for each, packed where they are old.
+"""Millions of records and batches in columns, a few bytes each; old parts are compressed.
 
-May import: no other room of this package.
+May import: no sibling package.
 Open first: record_table.py.
 """

@@ -1,4 +1,4 @@
-"""The batches of a partition in columns, twenty-four bytes for each, and logs as lists of them, four bytes an entry."""
+"""The batches of a partition in columns, 24 bytes each, and logs as lists of their indexes, 4 bytes each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MirroredBatch:
-    """One batch in one log; producer fields are -1 without idempotence."""
+    """A batch in one log. Its producer fields are -1 if the producer is not idempotent."""
 
     base_offset: int
     last_offset: int
@@ -23,10 +23,13 @@ class MirroredBatch:
 
 
 class BatchColumns:
-    """Every batch that was ever appended to some log of one partition, by place; a MirroredBatch is made when one is
-    looked at.
+    """Every batch that was ever appended to a log of one partition, by index.
 
-    bases: first offsets     counts: what is added to that for the last offset
+    A MirroredBatch is created on each access.
+
+    Attributes:
+        bases: first offsets of the batches.
+        counts: differences between last and first offsets.
     """
 
     __slots__ = ("_crcs", "_sequences", "_term", "_term_places", "_terms", "bases", "counts")
@@ -36,13 +39,13 @@ class BatchColumns:
         self.counts = array("i")
         self._crcs = array("I")
         self._sequences = array("i")
-        # Few different ones: leader epoch, producer id and producer epoch of a batch.
+        # The combinations of leader epoch, producer id and producer epoch, of which there are few.
         self._term = array("i")
         self._terms: list[tuple[int, int, int]] = []
         self._term_places: dict[tuple[int, int, int], int] = {}
 
     def add(self, batch: MirroredBatch) -> int:
-        """Returns its place."""
+        """Add a batch and return its index."""
         term = (batch.leader_epoch, batch.producer_id, batch.producer_epoch)
         known = self._term_places.get(term)
         if known is None:
@@ -65,7 +68,7 @@ class BatchColumns:
         return self._crcs[place]
 
     def holds(self, place: int, batch: MirroredBatch) -> bool:
-        """Whether the batch at this place is equal to `batch`."""
+        """Return True if the batch at this index equals `batch`."""
         return (
             self.bases[place] == batch.base_offset
             and self._crcs[place] == batch.crc
@@ -75,8 +78,11 @@ class BatchColumns:
         )
 
     def is_same_append(self, place: int, other: int) -> bool:
-        """The same append of one leader. A batch that was sent again after a failover has the CRC of its first copy,
-        which a former leader may hold at the same offset in an older epoch: that copy is another append."""
+        """Return True if two batches come from the same append by one leader.
+
+        A batch that is sent again after a failover has the CRC of its first copy. A former leader may have that copy at
+        the same offset in an older epoch, which is a different append.
+        """
         return place == other or (
             self._crcs[place] == self._crcs[other]
             and self.bases[place] == self.bases[other]
@@ -98,7 +104,7 @@ class BatchColumns:
 
 
 class BatchList:
-    """Batches of one log in the order of their offsets."""
+    """Batches of one log in offset order, as indexes into the columns."""
 
     __slots__ = ("_places", "columns")
 
@@ -116,15 +122,15 @@ class BatchList:
         return map(self.columns.__getitem__, self._places)
 
     def append(self, place: int) -> None:
-        """A batch of the columns that lies behind all others of this log."""
+        """Append the batch at the index `place` of the columns. Its offsets are above all others of this log."""
         self._places.append(place)
 
     def place_at(self, index: int) -> int:
-        """Of the batch at this index, its place in the columns."""
+        """Return the index in the columns of the batch at `index` in this log."""
         return self._places[index]
 
     def place_of(self, batch: MirroredBatch) -> int:
-        """Its place in the columns, -1 if this log does not hold it."""
+        """Return the batch's index in the columns, -1 if this log does not contain the batch."""
         index = self._index(batch.base_offset)
         if index < 0:
             return -1
@@ -132,12 +138,12 @@ class BatchList:
         return place if self.columns.holds(place, batch) else -1
 
     def at(self, offset: int) -> MirroredBatch | None:
-        """The batch that holds `offset`."""
+        """Return the batch that contains `offset`, or None."""
         place = self.place_holding(offset)
         return None if place < 0 else self.columns[place]
 
     def place_holding(self, offset: int) -> int:
-        """Of the batch that holds `offset`, its place in the columns; -1 for none."""
+        """Return the index in the columns of the batch that contains `offset`, or -1 if there is none."""
         index = self._index(offset)
         if index < 0:
             return -1
@@ -145,7 +151,7 @@ class BatchList:
         return place if columns.bases[place] + columns.counts[place] >= offset else -1
 
     def places_between(self, low: int, high: int) -> Iterator[int]:
-        """Places of the batches with an offset in [low, high)."""
+        """Yield the indexes of the batches that overlap with the offsets [low, high)."""
         places, bases, counts = self._places, self.columns.bases, self.columns.counts
         for index in range(max(self._index(low), 0), len(places)):
             place = places[index]
@@ -156,11 +162,11 @@ class BatchList:
                 yield place
 
     def between(self, low: int, high: int) -> Iterator[MirroredBatch]:
-        """Batches with an offset in [low, high)."""
+        """Return the batches that overlap with the offsets [low, high)."""
         return map(self.columns.__getitem__, self.places_between(low, high))
 
     def cut_to(self, end: int) -> list[MirroredBatch]:
-        """Drop every batch that reaches `end` or beyond; returns them, oldest first."""
+        """Remove every batch with an offset of `end` or above, and return these batches, oldest first."""
         keep = bisect_left(self._places, end, key=self.columns.bases.__getitem__)
         if keep and self.columns.last_offset(self._places[keep - 1]) >= end:
             keep -= 1
@@ -169,8 +175,8 @@ class BatchList:
         return dropped
 
     def _index(self, offset: int) -> int:
-        """Of the last batch that begins at `offset` or before, -1 for none."""
+        """Return the index in this log of the last batch that begins at or before `offset`, -1 for none."""
         places, bases = self._places, self.columns.bases
-        if places and bases[places[-1]] <= offset:  # As good as always it is the end that is looked at.
+        if places and bases[places[-1]] <= offset:  # Most lookups are for the end of the log.
             return len(places) - 1
         return bisect_right(places, offset, key=bases.__getitem__) - 1

@@ -1,6 +1,6 @@
-"""Names of records as small numbers: an index with an entry for every record stores that number.
+"""Assigns small numbers to names of records, so that indexes with an entry for every record store only numbers.
 
-A name takes twelve bytes, and of long runs less (PackedColumn).
+A name takes twelve bytes, and less in long runs (PackedColumn).
 """
 
 from __future__ import annotations
@@ -17,34 +17,35 @@ from typing import IO, Any, overload
 
 # -------------------------------------------------------------------------------------------------------- packed column
 #
-# Integers by place, for a run of ten million records, too: blocks that were not used for long are packed.
+# Integers by index for up to ten million records. Blocks that were not used for long are compressed.
 #
-# What is known of a record is near to what is known of the one before (the same moment, the next offset), so their
-# differences compress to next to nothing, wherever records come in batches or at a steady rate.
+# Values of consecutive records are similar (the same time, the next offset), so their differences compress to almost
+# nothing if records come in batches or at a steady rate.
 
 UNKNOWN = -1
-"""Value of a place that was never set."""
+"""The value at an index that was never set."""
 
 BLOCK = 1 << 10
-"""Places of a block."""
+"""Values in a block."""
 
 OPEN_BLOCKS_MAX = 512
-"""Blocks that are not packed: nothing is, up to half a million records."""
+"""The number of blocks that are not compressed. No block is compressed in runs of up to half a million records."""
 
 _SHIFT, _MASK = 10, BLOCK - 1
 _EMPTY = array("i", [UNKNOWN]) * BLOCK
 _STEADY = b"="
-"""Begins a block of equal steps, of which the first value and the step are kept; zlib's begin otherwise."""
-_LEVEL = 1  # As good as all of the gain is in taking differences.
+"""The first byte of a block with equal steps, stored as its first value and step.
+
+Compressed data never begins with this byte.
+"""
+_LEVEL = 1  # Nearly all of the compression comes from the differences.
 
 
 class PackedColumn:
-    """Integers by place, of at most 62 bits. A place that was never set is UNKNOWN.
+    """Integers of at most 62 bits, by index; UNKNOWN at an index that was never set.
 
-    Four bytes for each while its block is open, eight from the first on that needs them. The block that was opened
-    first is packed first: runs go through their records in order.
-
-    end: no place from here on was ever set, for there is no block for it
+    A value takes four bytes while its block is open, or eight if a value of the block needs them. The oldest block is
+    compressed first, because runs go through their records in order. No index from `end` on was ever set.
     """
 
     __slots__ = ("_blocks", "_latest", "_opened", "_packed", "end")
@@ -52,11 +53,11 @@ class PackedColumn:
     def __init__(self) -> None:
         self.end = 0
         self._blocks: list[array[int] | None] = []
-        """None: it is packed."""
+        """The blocks by number; None for a compressed block."""
         self._packed: dict[int, bytes] = {}
         self._opened: deque[int] = deque()
         self._latest: tuple[int, array[int]] = (-1, _EMPTY)
-        """The packed block that `between` has read last."""
+        """The number and content of the compressed block that `between` has read last."""
 
     def __getitem__(self, place: int) -> int:
         if place >= self.end:
@@ -82,9 +83,9 @@ class PackedColumn:
             block = self._blocks[place >> _SHIFT] = array("q", block)
             block[place & _MASK] = value
 
-    def between(self, start: int, stop: int) -> list[int]:
-        """The values of the places from `start` to before `stop`. Packed blocks stay packed."""
-        found: list[int] = []
+    def between(self, start: int, stop: int) -> array[int]:
+        """Return the values in [start, stop). Compressed blocks stay compressed."""
+        found = array("q")
         known = min(stop, self.end)
         while start < known:
             number = start >> _SHIFT
@@ -93,14 +94,26 @@ class PackedColumn:
                 if self._latest[0] != number:
                     self._latest = (number, _unpacked(self._packed[number]))
                 block = self._latest[1]
-            found += block[start - begin : known - begin]
+            found.extend(iter(block[start - begin : known - begin]))
             start = begin + BLOCK
-        return found + [UNKNOWN] * (stop - max(start, self.end)) if stop > self.end else found
+        found.extend([UNKNOWN] * (stop - max(start, self.end)) if stop > self.end else ())
+        return found
 
     def put(self, place: int, values: Iterable[int]) -> None:
-        """The values for this place and those behind it."""
-        for at, value in enumerate(values, place):
-            self[at] = value
+        """Set the values at this index and those after it."""
+        left = array("q", values)
+        while left:
+            self[place] = left[0]
+            number, begin = place >> _SHIFT, place & _MASK
+            block = self._blocks[number]
+            assert block is not None, "the first value has opened it"
+            piece = left[: BLOCK - begin]
+            try:
+                block[begin : begin + len(piece)] = array(block.typecode, piece)
+            except OverflowError:
+                block = self._blocks[number] = array("q", block)
+                block[begin : begin + len(piece)] = piece
+            place, left = place + len(piece), left[len(piece) :]
 
     def _open(self, number: int) -> array[int]:
         block = self._blocks[number] = _unpacked(self._packed.pop(number))
@@ -120,7 +133,8 @@ class PackedColumn:
 def _packed(block: array[int]) -> bytes:
     steps = array("q", map(sub, block, chain((0,), block)))
     if steps[1:].count(steps[1]) == BLOCK - 1:
-        return _STEADY + steps[:2].tobytes()  # As names with a running number are: unpacked in a tenth of the time.
+        # Names with a running number have equal steps. Such a block is unpacked in a tenth of the time.
+        return _STEADY + steps[:2].tobytes()
     return zlib.compress(steps.tobytes(), _LEVEL)
 
 
@@ -138,26 +152,38 @@ def _unpacked(packed: bytes) -> array[int]:
 
 _DIGITS = "0123456789"
 _NUMBER_DIGITS_MAX = 9
-_GAP_MAX = 4096
-"""Numbers of one prefix may skip so many before a name is kept as a word."""
+_GAP_MAX = 1 << 16
+"""The gap in the numbers of one prefix above which a name is stored as text.
+
+Partitions whose batches are acknowledged in turn skip some ten thousand numbers. A skipped number takes less than a
+bit.
+"""
 
 _PREFIXES_MAX = 1024
-"""Names with yet another prefix are kept as words."""
+"""Number of prefixes; names with any further prefix are stored as text."""
 
 _WORD = _PREFIXES_MAX
-"""Instead of a prefix: the name is kept as it is."""
+"""The value in place of a prefix for a name that is stored as text."""
 
 _SPELLINGS = _WORD + 1
 
+_RUN_MIN = 8
+"""The length up to which a list is not compared with a range, which would take longer than looking at each item."""
+
 _RECENT_MAX = 4096
-"""Names whose places are also kept by the name itself: a record is asked for some ten times in a row."""
+"""Number of recent names that also have a direct entry, since a record is looked up some ten times in succession."""
+
+
+def _is_steady(values: array[int], step: int = 1) -> bool:
+    """Return True if each value is the one before plus `step`. Arrays are compared faster than items are looked at."""
+    return not values or values == array("q", range(values[0], values[0] + len(values) * step, step))
 
 
 class NameIndex:
-    """Places of names, from 0 in the order in which they were added.
+    """The indexes of names, which count from 0 in the order of their addition.
 
-    Workloads name their records by a prefix and a running number, so the index keeps for each prefix a column
-    of places by number. Any other name is kept as a word. A name is built anew on each request.
+    Workloads name records by a prefix and a running number, so for each prefix there is a column of indexes by number.
+    Other names are stored as text. A name is built on each access.
     """
 
     __slots__ = ("_count", "_places", "_prefix_places", "_prefixes", "_recent", "_spelling", "_word_places", "_words")
@@ -171,7 +197,10 @@ class NameIndex:
         self._count = 0
         self._recent: dict[str, int] = {}
         self._spelling = PackedColumn()
-        """Of each place, number * _SPELLINGS + prefix; with _WORD it is the number of a word."""
+        """The spelling of each name by index: number * _SPELLINGS + prefix.
+
+        With the prefix _WORD, the number is the index of a text.
+        """
 
     def __len__(self) -> int:
         return self._count
@@ -180,7 +209,7 @@ class NameIndex:
         return map(self.name, range(self._count))
 
     def name(self, place: int) -> str:
-        """place: one that was added"""
+        """Return the name at an index that was added."""
         return self._spelt(self._spelling[place])
 
     def _spelt(self, spelling: int) -> str:
@@ -188,31 +217,25 @@ class NameIndex:
         return self._words[number] if prefix == _WORD else f"{self._prefixes[prefix]}{number}"
 
     def between(self, start: int, stop: int) -> list[str]:
-        """The names of the places from `start` to before `stop`, each of which was added."""
+        """Return the names in [start, stop), all of which were added."""
         spelled = self._spelling.between(start, stop)
-        steps = map(sub, islice(spelled, 1, None), spelled)
+        steps = () if _is_steady(spelled, _SPELLINGS) else map(sub, islice(spelled, 1, None), spelled)
         breaks = [at for at, step in enumerate(steps, 1) if step != _SPELLINGS]
-        if len(breaks) * 4 >= len(spelled):
-            return list(map(self._spelt, spelled))
         names: list[str] = []
         for begin, end in pairwise((0, *breaks, len(spelled))):
-            number, prefix = divmod(spelled[begin], _SPELLINGS)
-            if prefix == _WORD:
-                names += self._words[number : number + end - begin]
-            else:
-                names += map(self._prefixes[prefix].__add__, map(str, range(number, number + end - begin)))
+            if begin < end:
+                names += self._counting_up(spelled[begin], end - begin)
         return names
 
-    def numbered(self, start: int, stop: int) -> tuple[str, int] | None:
-        """Prefix and first number, if the names of these places have one prefix and numbers that count up by one."""
-        spelled = self._spelling.between(start, stop)
-        first, prefix = divmod(spelled[0], _SPELLINGS) if spelled else (0, _WORD)
-        if prefix == _WORD or spelled != list(range(spelled[0], spelled[-1] + 1, _SPELLINGS)):
-            return None
-        return self._prefixes[prefix], first
+    def _counting_up(self, spelling: int, count: int) -> Iterable[str]:
+        number, prefix = divmod(spelling, _SPELLINGS)
+        if prefix == _WORD:
+            return self._words[number : number + count]
+        text = self._prefixes[prefix]
+        return [f"{text}{one}" for one in range(number, number + count)]  # Faster than two calls of `map`.
 
     def place(self, name: str) -> int:
-        """UNKNOWN if it was never added."""
+        """Return the index of a name, UNKNOWN if it was never added."""
         place = self._recent.get(name, UNKNOWN)
         if place < 0 and self._count:
             prefix, number = _parsed(name)
@@ -220,7 +243,7 @@ class NameIndex:
         return place
 
     def add(self, name: str) -> int:
-        """A name that is not there yet."""
+        """Add a new name and return its index."""
         prefix, number = _parsed(name)
         return self._append(name, prefix, number)
 
@@ -231,6 +254,26 @@ class NameIndex:
         prefix, number = _parsed(name)
         place = self._look_up(name, prefix, number)
         return place if place >= 0 else self._append(name, prefix, number)
+
+    def places_or_add(self, names: Sequence[str]) -> Iterable[int]:
+        """Return the indexes of names, and add new names. The names of a batch usually have consecutive indexes."""
+        if len(names) > _RUN_MIN:
+            first = self.place(names[0])
+            if 0 <= first <= self._count - len(names) and self.between(first, first + len(names)) == list(names):
+                return range(first, first + len(names))
+        return map(self.place_or_add, names)
+
+    def runs_of(self, names: Sequence[str]) -> Iterable[tuple[int, int]]:
+        """Return (first index, count) of runs of consecutive indexes, and add new names."""
+        if isinstance(names, LazyNames) and names.all_names is self:
+            return names.places.stretches()
+        return PlaceRuns.of(array("q", self.places_or_add(names))).stretches()
+
+    def at(self, places: array[int]) -> list[str]:
+        """Return the names at indexes, all of which were added."""
+        if len(places) > _RUN_MIN and _is_steady(places):
+            return self.between(places[0], places[-1] + 1)
+        return list(map(self.name, places))
 
     def _look_up(self, name: str, prefix: str, number: int) -> int:
         known = self._prefix_places.get(prefix) if number >= 0 else None
@@ -267,7 +310,7 @@ class NameIndex:
 
 
 def _parsed(name: str) -> tuple[str, int]:
-    """Its prefix and its running number; -1 if its last digits are not how a number is written."""
+    """Split a name into its prefix and number. The number is -1 if the name does not end in a canonical number."""
     prefix = name.rstrip(_DIGITS)
     digits = name[len(prefix) :]
     is_plain = 0 < len(digits) <= _NUMBER_DIGITS_MAX and (digits[0] != "0" or len(digits) == 1)
@@ -276,17 +319,19 @@ def _parsed(name: str) -> tuple[str, int]:
 
 # ----------------------------------------------------------------------------------------------------------- lazy names
 #
-# Names of many records, each made when it is asked for: a list of ten million words takes six hundred megabytes.
+# Names of many records, each created on access, because a list of ten million strings takes 600 MB.
 
 
 _PIECE = 8192
-"""Names that are made at once."""
+"""Number of names that are created together."""
 
 
 class PlaceRuns(Sequence[int]):
-    """Places in an index of names, as stretches in which they count up by one, sixteen bytes for each stretch.
+    """Indexes of names, stored as ranges of consecutive indexes with sixteen bytes each.
 
-    firsts: index at which a stretch begins     places: the place there
+    Attributes:
+        firsts: positions in this sequence at which a range begins.
+        places: indexes at these positions.
     """
 
     __slots__ = ("_count", "firsts", "places")
@@ -298,7 +343,7 @@ class PlaceRuns(Sequence[int]):
 
     @classmethod
     def where(cls, flags: bytes | bytearray) -> PlaceRuns:
-        """The places with a 1; flags: 0 or 1 for each place"""
+        """Return the indexes whose flag is 1. `flags` has a byte, 0 or 1, for each index."""
         runs = cls()
         start = flags.find(1)
         while start >= 0:
@@ -308,15 +353,26 @@ class PlaceRuns(Sequence[int]):
             start = flags.find(1, end)
         return runs
 
+    @classmethod
+    def of(cls, places: array[int]) -> PlaceRuns:
+        """Return these indexes, which usually are consecutive."""
+        runs = cls()
+        if places and _is_steady(places):
+            runs.append(places[0], len(places))
+        else:
+            for place in places:
+                runs.append(place)
+        return runs
+
     def append(self, place: int, count: int = 1) -> None:
-        """The place, and those behind it."""
+        """Append an index and `count - 1` consecutive ones."""
         if not self.firsts or place != self.places[-1] + self._count - self.firsts[-1]:
             self.firsts.append(self._count)
             self.places.append(place)
         self._count += count
 
     def stretches(self) -> Iterator[tuple[int, int]]:
-        """(first place, number of places)"""
+        """Yield (first index, number of indexes) of each run."""
         for place, (first, end) in zip(self.places, pairwise(chain(self.firsts, (self._count,))), strict=True):
             yield place, end - first
 
@@ -342,7 +398,7 @@ class PlaceRuns(Sequence[int]):
 
 
 class LazyNames(Sequence[str]):
-    """The names at some places of an index; equal to any sequence of the same."""
+    """The names at some indexes, built on access. It equals any sequence of the same names."""
 
     __slots__ = ("all_names", "places")
 
@@ -351,7 +407,7 @@ class LazyNames(Sequence[str]):
         self.places = places
 
     def pieces(self) -> Iterator[list[str]]:
-        """All of them in order, some thousand at a time."""
+        """Yield all names in order, some thousand at a time."""
         piece: list[str] = []
         for place, count in self.places.stretches():
             for start in range(place, place + count, _PIECE):
@@ -389,7 +445,7 @@ class LazyNames(Sequence[str]):
         return repr(list(self))
 
     def __reduce__(self) -> tuple[type[list[str]], tuple[list[str]]]:
-        """Another process gets the names."""
+        """Pickle as a plain list of names."""
         return list, (list(self),)
 
 
@@ -403,23 +459,23 @@ def count_different(names: Sequence[str]) -> int:
 
 
 def encodable(value: object) -> list[str]:
-    """For `default` of Python's encoder."""
+    """Convert LazyNames for JSON. Use this as `default` of Python's JSON encoder."""
     if isinstance(value, LazyNames):
         return list(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def write_json(document: Any, stream: IO[str]) -> None:
-    """The document, which may hold LazyNames in dictionaries, with a new line at its end.
+    """Write a document as JSON with a newline at its end. Its dictionaries may contain LazyNames.
 
-    As `json.dump` with an indent of 2, which takes a microsecond for every name.
+    The result is that of `json.dump` with an indent of 2, which is much slower.
     """
     _write(document, stream, "\n")
     stream.write("\n")
 
 
 def _write(value: Any, stream: IO[str], line: str) -> None:
-    """line: begins one at the indent of the value"""
+    """Write one JSON value. `line` is a newline and the value's indentation."""
     inner = f"{line}  "
     if isinstance(value, LazyNames) and value:
         before = f"[{inner}"

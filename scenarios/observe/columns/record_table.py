@@ -1,9 +1,10 @@
-"""Every record of a run in columns, some fifty bytes for each, and of long runs a few (names.py).
+"""Every record of a run in columns, some fifty bytes each, and only a few in long runs (names.py).
 
 table = RecordTable()
-place = table.add("r12", "p1", TopicPartition("t", 0), -1, at_us, seq)         # places count from 0, in sending order
-table.acked_us[place] = at_us
-table["r12"].acked_us                                                         # a RecordEntry reads the columns
+# Indexes count from 0, in sending order.
+index = table.add("r12", "p1", TopicPartition("t", 0), -1, at_us, seq)
+table.acked_us[index] = at_us
+table["r12"].acked_us  # a RecordEntry reads the columns
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from scenarios.observe.columns.names import BLOCK, UNKNOWN, LazyNames, NameIndex
 FATES = ("", "unknown", "failed", "acked")
 UNSENT, SENT, FAILED, ACKED = range(len(FATES))
 _ONLY = [bytes(byte == fate for byte in range(256)) for fate in range(len(FATES))]
-"""For `translate`: 1 where it is that fate, else 0."""
+"""Tables for `bytes.translate` that map one fate to 1 and all others to 0."""
 
 
 class WordTable:
-    """Few different values, a small number for each."""
+    """A list of distinct values that assigns a small number to each."""
 
     __slots__ = ("_places", "values")
 
@@ -43,12 +44,16 @@ class WordTable:
 
 
 class RecordTable:
-    """The records by place. Times in microseconds; `*_seq` are places in the trace; UNKNOWN when it did not happen.
+    """The records of a run by index.
 
-    index: names, also of others than records of this table
-    fates: of each place UNSENT, or what the sender of the record knows so far
-    origins: a record's sender and partition, and its acks
-    words: the values of the columns acked_by, error, first_reader
+    Times are in microseconds, and `*_seq` are sequence numbers of the trace. Both are UNKNOWN if the event did not
+    happen.
+
+    Attributes:
+        index: names of these and of other records.
+        fates: UNSENT, or what the producer knows so far, for each record.
+        origins: combinations of producer, partition and acks.
+        words: values of the columns acked_by, error and first_reader.
     """
 
     __slots__ = (
@@ -84,7 +89,7 @@ class RecordTable:
         self.fates = bytearray()
         self.count = 0
         self.is_in_order = True
-        """Whether a record that was sent later has a higher place."""
+        """True if records were added in the order in which they were sent."""
         self.words = WordTable()
         self.origins: list[tuple[str, TopicPartition, int]] = []
         self._origins: dict[tuple[str, TopicPartition, int], int] = {}
@@ -92,7 +97,7 @@ class RecordTable:
         self.sent_us = PackedColumn()
         self.sent_seq = PackedColumn()
         self.last_sent_seq = PackedColumn()
-        """Of the few that are sent more than once: a transform does its work again."""
+        """The sequence number of the last sending, only for records that a transform sends again."""
         self.acked_us = PackedColumn()
         self.acked_seq = PackedColumn()
         self.acked_offset = PackedColumn()
@@ -106,11 +111,11 @@ class RecordTable:
         self.first_read_seq = PackedColumn()
         self.first_reader = PackedColumn()
         self.unaborted = PackedColumn()
-        """Of records of transactions: how often it was sent in one that has not been aborted."""
+        """For records of transactions, the number of their transactions that were not aborted."""
         self.committed = PackedColumn()
 
     def add(self, name: str, client: str, topic_partition: TopicPartition, acks: int, sent_us: int, seq: int) -> int:
-        """Returns the place of a record that is not there yet."""
+        """Add a new record and return its index."""
         place, end = self.index.place_or_add(name), len(self.fates)
         if place >= end:
             self.fates += bytes(place + 1 - end)
@@ -124,7 +129,7 @@ class RecordTable:
         return place
 
     def place(self, name: str) -> int:
-        """UNKNOWN if it is no record."""
+        """Return the index of a record, or UNKNOWN if there is no record of that name."""
         place = self.index.place(name)
         return place if self.is_record(place) else UNKNOWN
 
@@ -132,7 +137,7 @@ class RecordTable:
         return 0 <= place < len(self.fates) and self.fates[place] != UNSENT
 
     def settle(self, place: int, topic_partition: TopicPartition) -> None:
-        """The record was sent before its producer knew the partitions of the topic; this is the one that it got."""
+        """Set the partition of a record that was sent before its producer knew the partitions of the topic."""
         client, _, acks = self.origin(place)
         self._origin[place] = self._number((client, topic_partition, acks))
 
@@ -147,13 +152,13 @@ class RecordTable:
         return self.count
 
     def __iter__(self) -> Iterator[RecordEntry]:
-        """In sending order."""
+        """Iterate over the records in the order in which they were sent."""
         for place, fate in enumerate(self.fates):
             if fate:
                 yield RecordEntry(self, place)
 
     def named(self, fate: int) -> LazyNames:
-        """Names of the records of one fate, in sending order."""
+        """Return the names of the records with one fate, in the order in which they were sent."""
         return LazyNames(self.index, PlaceRuns.where(self.fates.translate(_ONLY[fate])))
 
     def get(self, name: str) -> RecordEntry | None:
@@ -167,18 +172,18 @@ class RecordTable:
         return found
 
     def origin(self, place: int) -> tuple[str, TopicPartition, int]:
-        """(client, topic_partition, acks)"""
+        """Return (client, topic_partition, acks)."""
         return self.origins[self._origin[place]]
 
     def are_sent_in_order(self, place: int, count: int) -> bool:
-        """Whether one sender has sent the records of these places in their order, to one partition, and once."""
+        """Return True if one sender sent these records in their order, to one partition, once each."""
         origins = self._origin[place : place + count]
         if not self.is_in_order or len(origins) < count or origins[0] < 0 or origins.count(origins[0]) < count:
             return False
         return place >= self.last_sent_seq.end or max(self.last_sent_seq.between(place, place + count)) < 0
 
     def answers(self) -> dict[str, Answers]:
-        """What each sender was answered, in the order of their first records."""
+        """Return the answers to each producer, in the order of the producers' first records."""
         found = {client: Answers() for client, _, _ in self.origins}
         by_number = [found[client] for client, _, _ in self.origins]
         for (number, fate), count in Counter(zip(self._origin, self.fates, strict=True)).items():
@@ -201,7 +206,13 @@ class RecordTable:
 
 @dataclass(slots=True)
 class Answers:
-    """How many records of one sender have each fate, were handed over, were answered after so many microseconds."""
+    """The answers to one producer's records.
+
+    Attributes:
+        fates: number of records by fate.
+        handed_over: number of records that were handed over with acks=0.
+        latencies_us: number of records by latency in microseconds.
+    """
 
     fates: Counter[int] = field(default_factory=Counter)
     handed_over: int = 0
@@ -209,7 +220,10 @@ class Answers:
 
 
 class RecordEntry:
-    """One record, read from the columns. Times in microseconds, None when it did not happen; `*_seq` -1 for none."""
+    """One record, read from the columns.
+
+    Times are in microseconds, None if the event did not happen; `*_seq` is then -1.
+    """
 
     __slots__ = ("_table", "place")
 
@@ -300,7 +314,7 @@ class RecordEntry:
 
     @property
     def failed(self) -> bool:
-        """Definitely not written, and never acked."""
+        """Return True if the record was definitely not written, and never acked."""
         return self._table.fates[self.place] == FAILED
 
     @property
@@ -309,12 +323,12 @@ class RecordEntry:
 
     @property
     def aborted(self) -> bool:
-        """Every transaction that it was sent in was aborted."""
+        """Return True if every transaction in which the record was sent was aborted."""
         return self._table.unaborted[self.place] == 0
 
     @property
     def committed(self) -> bool:
-        """It was sent in a transaction, and that was committed."""
+        """Return True if the record was sent in a transaction that was committed."""
         return self._table.committed[self.place] > 0
 
     @property

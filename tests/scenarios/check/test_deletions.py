@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trace_script import HERE, TraceScript
 
-from replica.causes import RetentionCause
+from replica.causes import DataLossCause, RetentionCause
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 
@@ -128,7 +128,7 @@ def test_a_new_disk_has_no_log_of_the_former_topic() -> None:
     for node in ("b2", "b3"):
         script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=1))
         script.empty(node)
-    script.lose("b1", -1, reason="with its disk")
+    script.lose("b1", -1, DataLossCause.DISK_REPLACED)
     script.start("b1")
     script.leads("b1", 0, 0, hw=0)
     script.replicate("r1", via=())

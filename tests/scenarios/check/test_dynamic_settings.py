@@ -9,6 +9,7 @@ import pytest
 from replica.trace import events as trace
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import run_scenario
+from tests.soak import one_row_in
 
 SCENARIO = """\
 schema: 1
@@ -64,8 +65,10 @@ def test_fewer_in_sync_replicas_are_enough_from_then_on(is_lowered: bool) -> Non
     assert not committed_between(rows, "own", 10, 40), "a topic's own setting counts first"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
-    ("brokers", "cuts"), [("entity_default: brokers", {"b1", "b2", "b3"}), ("brokers: b2", {"b2"}), (None, set())]
+    ("brokers", "cuts"),
+    one_row_in(3, [("entity_default: brokers", {"b1", "b2", "b3"}), ("brokers: b2", {"b2"}), (None, set())]),
 )
 def test_old_segments_go_where_they_may_be_less_old(brokers: str | None, cuts: set[str]) -> None:
     """Records of `own` are older than a second, and its segments small."""
@@ -75,6 +78,7 @@ def test_old_segments_go_where_they_may_be_less_old(brokers: str | None, cuts: s
     assert found == cuts
 
 
+@pytest.mark.soak
 def test_with_elr_a_broker_has_none_of_its_own() -> None:
     step = "  - {at: 20s, set_config: {brokers: b1, config: {min.insync.replicas: 1}}}"
     rows = rows_of(step)

@@ -10,6 +10,7 @@ import pytest
 from replica.trace import events as trace
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import run_scenario
+from tests.soak import one_in
 
 GROUPS = """\
 offsets.topic.num.partitions: 3, group.consumer.min.session.timeout.ms: 5000,
@@ -360,8 +361,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=[name.replace(" ", "-") for name in CASES])
-def test_what_is_done_every_day_breaks_nothing(case: Everyday) -> None:
+@pytest.mark.soak
+@pytest.mark.parametrize("name", one_in(8, CASES), ids=lambda name: name.replace(" ", "-"))
+def test_what_is_done_every_day_breaks_nothing(name: str) -> None:
+    case = CASES[name]
     text = SCENARIO.format(
         controllers=case.controllers,
         config=case.config,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from scenarios.language.expect import (
 from scenarios.language.selectors import NO_NODES, Selector, Term, resolve
 from scenarios.language.verbs.checks import Check
 from scenarios.observe.availability import Window
+from scenarios.observe.columns.names import LazyNames, PlaceRuns
 
 S = 1_000_000
 
@@ -76,6 +78,12 @@ def exactly(kind: str, *names: str) -> RecordsTest:
 @pytest.mark.parametrize(("wanted", "held", "why"), [(("lost",), True, "lost"), ((), False, "expected ok, found lost")])
 def test_verdict(wanted: tuple[str, ...], held: bool, why: str) -> None:
     assert one(acks_1_leader_dies(), Expect(verdict=wanted)) == Expectation("verdict", held, why)
+
+
+def test_a_verdict_that_was_not_written_says_so() -> None:
+    expect = Expect(verdict=(), verdict_is_written=False)
+    why = "expected ok (not written, so ok; add `verdict: lost`), found lost"
+    assert one(acks_1_leader_dies(), expect) == Expectation("verdict", False, why)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +152,20 @@ def test_diverged() -> None:
 def test_events(test: EventTest, held: bool) -> None:
     (result,) = results(acks_1_leader_dies(), Expect(events=(test,)), {"victim": ("b1",)})
     assert result.held is held, result
+
+
+def test_records_of_a_final_log_are_compared_and_shown_as_a_list() -> None:
+    """A run names them by their indexes."""
+    script = acks_1_leader_dies()
+    names = script.ledger.records.index
+    records = LazyNames(names, PlaceRuns.of(array("q", map(names.place_or_add, ("r0", "r1")))))
+    script.at(50).emit(trace.LogEntriesFound("b1", "u", 0, offset=0, records=records, leader_epoch=0, crc=0))
+    tests = (
+        EventTest(event="log_entries_found", where={"topic": "u", "records": of}) for of in (("r1", "r0"), ("r1",))
+    )
+    whole, part = results(script, Expect(events=tuple(tests)))
+    assert whole.held
+    assert not part.held and part.why == "expected at least 1, found 0; of that kind: 50.000 s (records {r0, r1})"
 
 
 def test_a_missing_event_is_shown_beside_those_of_its_kind() -> None:

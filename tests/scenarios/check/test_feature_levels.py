@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.features import METADATA_VERSION, SAFE_DOWNGRADE, features, refusal
+from replica.rules import KafkaRelease
 from replica.trace import events as trace
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import RunResult, run_scenario
@@ -87,10 +89,29 @@ def test_without_elr_a_broker_may_have_its_own_again() -> None:
 def test_what_kafka_refuses_fails_the_step_and_changes_nothing(wanted: str, told: str) -> None:
     result = run(f"update_features: {{{wanted}}}")
     (failed,) = [one for one in result.expectations if not one.held]
-    assert "is refused: INVALID_UPDATE_VERSION Invalid" in failed.why and told in failed.why
+    assert "was refused: INVALID_UPDATE_VERSION Invalid" in failed.why and told in failed.why
     assert altered(result) == []
 
 
 def test_an_older_release_knows_fewer_features() -> None:
     result = run(f"update_features: {{features: {{{ELR}: 1}}}}", profile="kafka-3.9")
     assert ["does not support this feature" in one.why for one in result.expectations if not one.held] == [True]
+
+
+@pytest.mark.parametrize(
+    ("release", "level", "is_refused"),
+    [
+        (KafkaRelease(4, 2), 28, False),
+        (KafkaRelease(4, 2), 22, True),
+        (KafkaRelease(4, 3), 29, True),
+        (KafkaRelease(4, 4), 32, True),
+    ],
+    ids=str,
+)
+def test_no_level_is_gone_back_to_below_one_that_changed_the_metadata(
+    release: KafkaRelease, level: int, is_refused: bool
+) -> None:
+    """MetadataVersion.checkIfMetadataChanged: 4.3-IV0, 4.4-IV1 and 4.4-IV2 changed it."""
+    known = features(release, elr=True, transactions="v2", groups="consumer")
+    feature = next(one for one in known if one.name == METADATA_VERSION)
+    assert bool(refusal(1001, feature, METADATA_VERSION, level, SAFE_DOWNGRADE)) is is_refused

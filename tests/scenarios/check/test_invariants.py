@@ -196,12 +196,16 @@ def s3(script: TraceScript) -> None:
 
 def s2(script: TraceScript) -> None:
     """A zombie leader moves its high watermark over what no in-sync set of its epoch holds."""
+    s2_begins(script)
+    script.advance(2, node="b1", epoch=0)
+
+
+def s2_begins(script: TraceScript) -> None:
     script.replicate("r0")
     script.append("b1", 1, "r1")
     script.fetch("b2", 2)
     script.fetch("b3", 2)
     script.elect("b2", "b2", "b3")
-    script.advance(2, node="b1", epoch=0)
 
 
 def s4(script: TraceScript) -> None:
@@ -582,6 +586,44 @@ def test_what_is_committed_without_the_elr_is_excused_only_by_an_earlier_minimum
     script.leads("b2", 2)
     script.commit_elr()
     assert sorted(script.broken()) == broken
+
+
+@pytest.mark.parametrize(("start", "broken"), [(0, ["S17"]), (1, ["S17"]), (2, [])])
+def test_records_that_the_leader_has_deleted_may_be_truncated(start: int, broken: list[str]) -> None:
+    script = TraceScript()
+    if start:
+        script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=start)
+    s17_committed(script)
+    assert script.broken() == broken
+
+
+@pytest.mark.parametrize(("deletes", "broken"), [(0, ["S17"]), (2, [])])
+def test_records_that_the_follower_had_deleted_before_it_died_may_be_truncated(deletes: int, broken: list[str]) -> None:
+    """All its records were deleted, so its epochs were, too, and its new log start was not on disk yet."""
+    script = TraceScript()
+    script.replicate("r0", "r1")
+    if deletes:
+        script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=deletes)
+    script.fail_over("b2", "b2", "b3")
+    script.start("b1")
+    script.recover("b1", 2)
+    script.follows("b1", "b2", 1)
+    script.truncate("b1", 1)
+    assert script.broken() == broken
+
+
+@pytest.mark.parametrize(("deletes", "broken"), [(False, ["S2"]), (True, [])])
+def test_a_replica_that_was_removed_and_added_again_had_what_a_frozen_leader_heard(
+    deletes: bool, broken: list[str]
+) -> None:
+    script = TraceScript()
+    s2_begins(script)
+    if deletes:
+        for node in ("b2", "b3"):
+            script.append(node, 1, "r1")
+            script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=2))
+    script.advance(2, node="b1", epoch=0)
+    assert script.broken() == broken
 
 
 def test_every_invariant_is_there_and_can_be_broken() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from trace_script import TraceScript
 
+from replica.rules import PROFILES
 from replica.trace import events as trace
 from tests.group_script import CAUSES
 
@@ -24,8 +25,10 @@ class GroupWords(TraceScript):
         about = {"member": member, "client_id": member, "instance": None, "generation": 1}
         self.say(trace.GroupMemberLeft, **about)
 
-    def reconciled(self, member: str, epoch: int, *partitions: str, revoking: tuple[str, ...] = ()) -> None:
-        about = {"member": member, "client_id": member, "generation": epoch}
+    def reconciled(
+        self, member: str, epoch: int, *partitions: str, revoking: tuple[str, ...] = (), kind: str = "consumer"
+    ) -> None:
+        about = {"member": member, "client_id": member, "generation": epoch, "group_type": kind}
         self.say(trace.GroupMemberReconciled, partitions=partitions, revoking=revoking, **about)
 
     def committed(self, member: str | None, epoch: int) -> None:
@@ -54,8 +57,8 @@ class GroupWords(TraceScript):
         self.emit(trace.GroupsLoaded(groups=1, offsets=0, **about))  # type: ignore[arg-type]
 
 
-def two_readers() -> GroupWords:
-    script = GroupWords()
+def two_readers(era: str = "kafka-4.2") -> GroupWords:
+    script = GroupWords(rules=PROFILES[era])
     script.joined("m1")
     script.reconciled("m1", 1, "t-0", "t-1")
     script.joined("m2")
@@ -119,6 +122,27 @@ def test_a_commit_at_another_epoch_is_refused(epoch: int) -> None:
     script = two_readers()
     script.committed("m2", epoch)
     assert script.broken() == ["S35"]
+
+
+def test_an_older_epoch_commits_what_the_member_has_had_since_then() -> None:
+    script = two_readers("kafka-4.3")
+    script.reconciled("m1", 3, "t-0")
+    script.committed("m1", 1)
+    assert script.broken() == []
+    script.reconciled("m1", 4)
+    script.reconciled("m2", 4, "t-0")
+    script.committed("m2", 2)
+    assert script.broken() == ["S35"]
+
+
+@pytest.mark.parametrize(("kind", "broken"), [("consumer", ["S35"]), ("streams", [])])
+def test_an_older_epoch_of_a_streams_group_commits_before_4_3_too(kind: str, broken: list[str]) -> None:
+    script = GroupWords(rules=PROFILES["kafka-4.2"])
+    script.joined("m1")
+    script.reconciled("m1", 1, "t-0", kind=kind)
+    script.reconciled("m1", 2, "t-0", kind=kind)
+    script.committed("m1", 1)
+    assert script.broken() == broken
 
 
 def test_a_commit_of_one_that_has_left_is_refused() -> None:

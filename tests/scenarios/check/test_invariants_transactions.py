@@ -8,7 +8,7 @@ import pytest
 from fake_probe import FakeProbe
 from trace_script import HERE, T0, TraceScript
 
-from replica.causes import TransactionCause
+from replica.causes import DataLossCause, TransactionCause
 from replica.rules import PROFILES
 from replica.trace import events as trace
 from scenarios.check.invariants.checker import StableOffsetSnapshot
@@ -342,7 +342,9 @@ def test_a_decision_that_is_forgotten_is_promised_to_nobody() -> None:
     script.write("r0")
     script.end()
     script.emit(
-        trace.DataLost(node="b2", topic="__transaction_state", partition=0, size_bytes=100, reason="power is off")
+        trace.DataLost(
+            "b2", "__transaction_state", 0, size_bytes=100, log_end_offset=0, cause=DataLossCause.NOT_FLUSHED
+        )
     )
     script.mark(commit=False)
     script.finish(0)

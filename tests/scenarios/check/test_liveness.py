@@ -148,9 +148,9 @@ def test_what_a_follower_does_not_learn_because_it_had_asked_in_an_earlier_epoch
 
 
 @pytest.mark.parametrize(("is_told", "broken"), [(False, ["L4 unaware-leader"]), (True, ["L4"])])
-@pytest.mark.parametrize("profile", ["kafka-2.0", "kafka-2.7"])
+@pytest.mark.parametrize(("profile", "is_mended"), [("kafka-2.0", False), ("kafka-2.7", True)])
 def test_only_a_leader_that_does_not_know_that_it_leads_explains_an_answer_that_never_comes(
-    is_told: bool, broken: list[str], profile: str
+    is_told: bool, broken: list[str], profile: str, is_mended: bool
 ) -> None:
     """KAFKA-1120: it is back before its controller misses it, and no one tells it. KIP-380 mended that (2.2)."""
     script = TraceScript(rules=PROFILES[profile])
@@ -164,7 +164,7 @@ def test_only_a_leader_that_does_not_know_that_it_leads_explains_an_answer_that_
     rest(script)
     assert script.broken() == broken
     (violation,) = script.checker.violations
-    assert violation.event.promised is (is_told or profile == "kafka-2.7")
+    assert violation.event.promised is (is_told or is_mended)
 
 
 @pytest.mark.parametrize(
@@ -336,6 +336,7 @@ timeline: [STEP]
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("profile", "stop", "config", "step"),
     [
@@ -380,6 +381,7 @@ timeline: [{at: 5s, pause: p1}]
 """
 
 
+@pytest.mark.soak
 def test_a_client_that_is_paused_to_the_end_learns_nothing() -> None:
     assert not run_scenario(load_text(PAUSED, "paused.yaml").scenario, runs_dir=None).broken
 

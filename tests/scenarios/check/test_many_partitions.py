@@ -99,6 +99,7 @@ def calls_when_everybody_dies(partitions: int) -> int:
     return calls
 
 
+@pytest.mark.soak
 def test_a_broker_s_death_costs_as_much_for_each_partition_however_many_there_are() -> None:
     assert calls_when_everybody_dies(MANY) < NEARLY_TWICE * calls_when_everybody_dies(FEW)
 

@@ -10,6 +10,7 @@ from replica.trace.events import OutputPromised
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
+from tests.soak import one_in
 
 
 def promised(tmp_path: Path, duration: str, offsets: str) -> tuple[list[str], list[str]]:
@@ -25,7 +26,7 @@ def promised(tmp_path: Path, duration: str, offsets: str) -> tuple[list[str], li
     return found, list(result.verdict.kinds)
 
 
-@pytest.mark.parametrize("offsets", ["in-transaction", "after", "before"])
+@pytest.mark.parametrize("offsets", one_in(3, ["in-transaction", "after", "before"]))
 def test_of_all_inputs_that_are_done(tmp_path, offsets):
     found, verdict = promised(tmp_path, "30s", offsets)
     assert found == [f"tr{number}" for number in range(10)]

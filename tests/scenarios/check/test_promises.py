@@ -20,7 +20,7 @@ from scenarios.terminal.style import Style
 
 INVARIANTS = (
     {f"S{number}" for number in range(1, 34)}
-    | {"S25 min-isr", "L3 follower-hw", "L4 unaware-leader", "S30 late-batch", "S30 late-end"}
+    | {"S25 min-isr", "L3 follower-hw", "L4 unaware-leader", "S30 late-batch", "S30 late-end", "S30 late-marker"}
     | {f"L{number}" for number in range(1, 6)}
 )
 
@@ -122,7 +122,7 @@ def test_a_promised_invariant_is_our_bug() -> None:
     summary = summary_of(commits_under_min_isr(PROFILES["kafka-3.9"]), [])
     assert summary["verdict"] == ["invariant"] and summary["our_bug"]
     assert "not promised" not in summary["anomalies"][0]["sentence"]
-    assert line_of_test(summary, Style(plain=True)).startswith("  FAIL")
+    assert line_of_test(summary, Style(plain=True), "").startswith("  FAIL")
 
 
 def test_what_became_of_the_records_says_more_than_an_invariant_that_is_not_promised() -> None:
@@ -137,6 +137,6 @@ def test_one_that_is_not_promised_is_a_finding_that_names_the_missing_rule() -> 
     summary = summary_of(script, [])
     assert summary["verdict"] == ["invariant"] and not summary["our_bug"]
     assert "this is not promised: `hw-advance: isr` lacks KAFKA-15583 (3.7)" in summary["anomalies"][0]["sentence"]
-    assert not line_of_test(summary, Style(plain=True)).startswith("  FAIL")
+    assert not line_of_test(summary, Style(plain=True), "").startswith("  FAIL")
     told = " ".join(explanation_text(explain_record(script.rows, "r0"), Style()).split())
     assert "Invariant S25 min-isr is broken" in told and "lacks KAFKA-15583" in told

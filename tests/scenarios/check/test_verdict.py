@@ -10,7 +10,7 @@ from trace_script import T0, TraceScript
 from replica.causes import TransactionCause
 from replica.trace.events import (
     AbortedBatchFound,
-    LogEntryFound,
+    LogEntriesFound,
     OpenBatchFound,
     OutputPromised,
     RecordSent,
@@ -153,6 +153,20 @@ def test_with_nobody_in_isr_and_elr_the_log_with_the_latest_records_counts() -> 
     assert (verdict.records["unseen"], verdict.records["lost"]) == (("r0", "r2"), ("r1",))
 
 
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_loss_without_a_leader_says_who_still_has_the_records(leads: bool) -> None:
+    script = ledger_only()
+    script.send("r0", "r1")
+    script.ack("r0", 0)
+    script.ack("r1", 1)
+    script.find("b1", leader=leads)
+    script.find("b2", "r0", leader=False, in_isr=False)
+    script.find("b3", "r0", "r1", leader=False, in_isr=False)
+    (lost,) = script.verdict().anomalies
+    assert lost.records == ("r0", "r1")
+    assert lost.sentence.partition("; ")[2] == ("" if leads else "no broker leads, and b2 and b3 still have some")
+
+
 def test_where_no_log_is_left_it_is_lost() -> None:
     script = ledger_only()
     script.send("r0")
@@ -234,7 +248,7 @@ def test_a_copy_in_another_partition_counts_if_its_transaction_was_committed(
     if kind is not None:
         script.emit(kind(node=node, topic="t", partition=0, producer_id=1, base_offset=0, last_offset=0))
     here: dict[str, Any] = {"node": "b1", "partition": 1}
-    script.state(LogEntryFound, **here, offset=0, record="r0", leader_epoch=0, crc=script.crc("r0"))
+    script.state(LogEntriesFound, **here, offset=0, records=("r0",), leader_epoch=0, crc=script.crc("r0"))
     script.state(
         ReplicaFound, **here, log_start_offset=0, log_end_offset=1, high_watermark=1, is_leader=True, in_isr=True,
         running=True,

@@ -22,6 +22,7 @@ from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.language.write import lock
 from scenarios.run.runner import run_scenario
+from tests.soak import one_row_in
 
 V2_0 = PROFILES["kafka-2.0"]
 
@@ -36,13 +37,17 @@ def blames_of(scenario_id: str, variant: str | None = None) -> tuple[dict[str, l
     return {one.invariant: [gap.remedy for gap in one.to_blame] for one in found}, found
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("scenario_id", "invariant", "rule"),
-    [
-        ("kip101-replica-divergence", "S6", "truncation=leader-epoch"),
-        ("kip279-fast-failover-divergence", "S15", "truncation=leader-epoch-exact"),
-        ("stale-fetch-across-epochs", "S5", "fetch-fencing=leader-epoch"),
-    ],
+    one_row_in(
+        3,
+        [
+            ("kip101-replica-divergence", "S6", "truncation=leader-epoch"),
+            ("kip279-fast-failover-divergence", "S15", "truncation=leader-epoch-exact"),
+            ("stale-fetch-across-epochs", "S5", "fetch-fencing=leader-epoch"),
+        ],
+    ),
 )
 def test_of_many_missing_rules_the_one_that_the_scenario_is_about_is_to_blame(
     scenario_id: str, invariant: str, rule: str

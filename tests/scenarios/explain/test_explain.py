@@ -6,14 +6,18 @@ import json
 
 import pytest
 from stories import acks_1_leader_dies, compare_with_golden, min_isr_1_and_an_empty_disk
-from trace_script import TraceScript
+from trace_script import T0, TraceScript
 
+from replica.causes import DataLossCause
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.explain.causes import causal_chain
 from scenarios.explain.explanation import explanation_text
 from scenarios.explain.record import RecordUnknown, explain_record
+from scenarios.explain.what_if import RecordFate, SettingsChange
+from scenarios.run.runner import run_scenario
 from scenarios.terminal.style import Style
+from tests.catalogue import bundled_file
 
 
 def test_acked_by_one_and_gone_with_one(request: pytest.FixtureRequest) -> None:
@@ -22,6 +26,22 @@ def test_acked_by_one_and_gone_with_one(request: pytest.FixtureRequest) -> None:
     assert story.fate == "lost"
     decisive = [moment.sentence for moment in story.moments if moment.decisive]
     assert len(decisive) == 2 and "acks=1 does not wait" in decisive[0] and "does not have r1" in decisive[1]
+
+
+def test_a_change_that_loses_other_records_is_no_cure() -> None:
+    story = explain_record(acks_1_leader_dies().rows, "r1")
+    fates = [RecordFate(SettingsChange(what, ()), "r1", "kept", lost, 0) for what, lost in (("A", ()), ("B", ("r2",)))]
+    text = explanation_text(story, Style(plain=True), fates)
+    cures, others = text.split("Saves it, and loses others:")
+    assert "A  acked and kept" in cures and "B  acked" not in cures and "B  acked and kept" in others
+
+
+def test_a_live_member_of_the_isr_that_does_not_lead_is_told_why() -> None:
+    rows = run_scenario(bundled_file("acks1-leader-kill").scenario, runs_dir=None, keep_rows=True).rows
+    (elected,) = [moment.sentence for moment in explain_record(rows, "r12").moments if "b2 leads" in moment.sentence]
+    assert elected.endswith(
+        "the truth. b3, live and in the ISR too, comes later in the order of the replicas: b1, b2, b3."
+    )
 
 
 def test_all_of_one_and_the_disk_is_gone_in_plain_ascii(request: pytest.FixtureRequest) -> None:
@@ -68,21 +88,40 @@ def test_json_holds_all_that_the_text_shows() -> None:
     assert [entry.split(":")[0] for entry in document["would_have_saved"]] == ["acks=all with min.insync.replicas=2"]
 
 
-def test_an_unclean_election_names_the_broker_that_came_back_with_the_record() -> None:
+@pytest.mark.parametrize(
+    ("how", "would", "would_not"),
+    [
+        ("came back", ["b1 came back with the record"], []),
+        ("ran on", ["b1 ran on with the record"], []),
+        ("stopped", [], ["b1 or b2 did not come back with the record"]),
+    ],
+)
+def test_an_unclean_election_names_the_broker_that_had_the_record(
+    how: str, would: list[str], would_not: list[str]
+) -> None:
     script = TraceScript(min_isr=1)
     script.replicate("r0", acks=-1)
     script.at(2)
     script.commit_isr("b1", "b2")
     script.replicate("r1", acks=-1, via=["b2"])
     script.stop("b2")
-    script.fail_over("b3", "b3", clean=False)
-    script.start("b1")
-    script.recover("b1", 2)
-    script.follows("b1", "b3", 1)
-    script.truncate("b1", 1)
+    if how == "ran on":
+        script.fence("b1")
+        script.elect("b3", "b3", clean=False)
+        script.leads("b3", 1)
+    else:
+        script.fail_over("b3", "b3", clean=False)
+    if how == "came back":
+        script.start("b1")
+        script.recover("b1", 2)
+    if how != "stopped":
+        script.follows("b1", "b3", 1)
+        script.truncate("b1", 1)
     script.find("b3", "r0", leader=True)
-    story = explain_record(script.rows, "r1")
-    assert story.remedies.would == ("unclean.leader.election.enable=false: b1 came back with the record",)
+    remedies = explain_record(script.rows, "r1").remedies
+    named = "unclean.leader.election.enable=false: "
+    assert [entry.removeprefix(named) for entry in remedies.would] == would
+    assert [entry.removeprefix(named) for entry in remedies.would_not if entry.startswith(named)] == would_not
 
 
 @pytest.mark.parametrize("fate", ["missing", "failed", "duplicated", "unseen"])
@@ -118,13 +157,18 @@ def test_the_chain_follows_causes() -> None:
     assert causal_chain(rows, 3, 2) == [3, 2]
 
 
-@pytest.mark.parametrize(("size_bytes", "flush_helps"), [(100, True), (-1, False)])
-def test_a_flush_helps_against_power_failures_not_against_a_new_disk(size_bytes: int, flush_helps: bool) -> None:
+@pytest.mark.parametrize(
+    ("size_bytes", "cause", "flush_helps"),
+    [(100, DataLossCause.NOT_FLUSHED, True), (-1, DataLossCause.DISK_REPLACED, False)],
+)
+def test_a_flush_helps_against_power_failures_not_against_a_new_disk(
+    size_bytes: int, cause: DataLossCause, flush_helps: bool
+) -> None:
     script = TraceScript(min_isr=1)
     script.commit_isr("b1")
     script.replicate("r0", acks=-1, via=[])
     script.stop("b1", "power_off")
-    script.lose("b1", size_bytes)
+    script.lose("b1", size_bytes, cause)
     script.start("b1")
     script.recover("b1", 0)
     script.find("b1")
@@ -147,3 +191,24 @@ def test_an_unclean_election_after_the_last_copy_has_gone_would_have_saved_nothi
     (about_elections,) = [entry for entry in story.remedies.would_not if entry.startswith("unclean.leader.election")]
     assert about_elections.endswith(": the record was gone before the unclean election")
     assert not any("unclean election" in moment.sentence for moment in story.moments)
+
+
+def test_a_leader_with_a_new_disk_leads_without_the_record() -> None:
+    """Nobody reports the empty log before its broker leads."""
+    script = TraceScript()
+    script.replicate("r0", acks=-1)
+    script.at(10)
+    script.stop("b1")
+    script.lose("b1", -1, DataLossCause.DISK_REPLACED)
+    assert script.view.partitions[T0].replicas["b1"].log_end_offset == 0
+    script.at(20)
+    script.start("b1")
+    script.elect("b1", "b1", clean=False)
+    script.leads("b1", 0)
+    for node in ("b2", "b3"):
+        script.truncate(node, 0)
+    story = explain_record(script.rows, "r0")
+    assert [moment.sentence for moment in story.moments if moment.decisive][-1].endswith(
+        "But b1 does not have r0, and its log is now the truth."
+    )
+    assert not any("no election was unclean" in reason for reason in story.remedies.would_not)

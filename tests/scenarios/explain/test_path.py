@@ -94,7 +94,9 @@ def test_measuring_changes_nothing_but_the_numbers_of_the_events(run):
     assert others == [(row.at_us, row.event) for row in plain.rows]
 
 
-@pytest.mark.parametrize(("wanted", "why"), [("r99", "r99"), ("p1:999", "some of"), ("nobody:1@b1", "nobody:1@b1")])
+@pytest.mark.parametrize(
+    ("wanted", "why"), [("r99", "r99"), ("p1:999", "no Produce or Fetch"), ("nobody:1@b1", "nobody:1@b1")]
+)
 def test_a_request_that_is_not_there_is_told_with_what_there_is(run, wanted, why):
     with pytest.raises(RequestUnknown, match=why):
         RequestJourneys(run.rows).find(wanted)

@@ -33,7 +33,7 @@ def failed(error: str, offset: int = 19) -> trace.FetchFailed:
 
 
 def test_a_position_that_an_error_moves_is_told() -> None:
-    moved = "r1 goes to offset 50: b1 has no offset 19; auto.offset.reset=latest"
+    moved = "r1 moved to offset 50 of t-0: b1 has no offset 19; auto.offset.reset=latest"
     assert told(reset(50, 19, "OFFSET_OUT_OF_RANGE")) == [moved]
     assert told(reset(50, 19, None)) == [], "its user has asked for it"
 
@@ -41,14 +41,14 @@ def test_a_position_that_an_error_moves_is_told() -> None:
 def test_where_the_first_reader_of_a_partition_begins_is_no_news() -> None:
     begins = reset(0, -1, "NO_OFFSET_FOR_PARTITION")
     assert told(begins) == []
-    assert told(read(0), begins) == ["r1 goes to offset 0: b1 has no offset -1; auto.offset.reset=latest"]
+    assert told(read(0), begins) == ["r1 moved to offset 0 of t-0: b1 has no offset -1; auto.offset.reset=latest"]
 
 
 def test_a_reader_that_has_no_offset_to_go_on_from_is_told_once() -> None:
     out_of_range = failed("OFFSET_OUT_OF_RANGE")
-    line = "r1 gets OFFSET_OUT_OF_RANGE at offset 19 of t-0"
+    line = "r1 got OFFSET_OUT_OF_RANGE from b1 at offset 19 of t-0"
     assert told(failed("UNKNOWN_TOPIC_OR_PARTITION"), out_of_range, out_of_range) == [line]
-    assert told(failed("NO_OFFSET_FOR_PARTITION", -1)) == ["r1 gets NO_OFFSET_FOR_PARTITION of t-0"]
+    assert told(failed("NO_OFFSET_FOR_PARTITION", -1)) == ["r1 got NO_OFFSET_FOR_PARTITION from b1 of t-0"]
 
 
 def test_what_is_refused_cannot_be_read_or_has_to_wait_is_told_once() -> None:

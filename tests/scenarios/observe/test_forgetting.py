@@ -44,7 +44,7 @@ class Observers:
 
     def entries(self) -> int:
         """What is kept, but for what stays: records, batches, lines, and times without a reader."""
-        stays = (self.ledger.records, self.mirror.sent.names, self.story.lines, self.story.partitions_of_lines)
+        stays = (self.ledger.records, self.mirror.sent.names, self.story.lines)
         return entries_in(
             [self.ledger, self.mirror.logs, self.mirror.sent._partitions, self.story, self.unread._groups,
              self.unread._now, *self.checker.invariants],
@@ -199,6 +199,7 @@ class Session:
         self._emit(trace.ReplicaDeleted, topic, node="b1", previous_log_end_offset=end)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(6))
 def test_the_verdict_is_the_one_without_forgetting(seed: int) -> None:
     session = Session(seed)

@@ -81,13 +81,14 @@ class World:
         self.mirror = LogMirror()
         self.ledger = RecordLedger(self.mirror.deleted)
         self.said: list[StoryLine] = []
-        deletions = DeletionWatch()
+        deletions, self.losses = DeletionWatch(), LossWatch(self.said.append)
+        self.losses.mirror = self.mirror
         self.events: list[trace.TraceEvent] = []
         self.log = trace.TraceLog(
             [
                 self.ledger,
                 self.mirror,
-                LossWatch(self.said.append),
+                self.losses,
                 deletions,
                 lambda row: self.events.append(row.event),
             ]
@@ -100,21 +101,23 @@ class World:
     def connects(self, name: str = "p", node: str = "b1") -> Client:
         return Client(self, name, node)
 
-    def appends(self, header: BatchHeader, base_offset: int, node: str = "b1", to: TopicPartition = T0) -> None:
+    def appends(
+        self, header: BatchHeader, base_offset: int, node: str = "b1", to: TopicPartition = T0, epoch: int = 0
+    ) -> None:
         end = base_offset + header.record_count
         self.log.emit(
             trace.BatchAppended(
-                node=node, role="leader", topic=to.topic, partition=to.partition, leader_epoch=0,
+                node=node, role="leader", topic=to.topic, partition=to.partition, leader_epoch=epoch,
                 base_offset=base_offset, last_offset=end - 1, log_end_offset=end, size_bytes=header.size_bytes,
                 crc=header.crc, producer_id=header.producer_id, producer_epoch=header.producer_epoch,
                 base_sequence=header.base_sequence,
             )
         )  # fmt: skip
 
-    def leads(self, node: str, end: int = 0, of: TopicPartition = T0) -> None:
+    def leads(self, node: str, end: int = 0, of: TopicPartition = T0, epoch: int = 0) -> None:
         self.log.emit(
             trace.LeadershipBegan(
-                node=node, topic=of.topic, partition=of.partition, leader_epoch=0, partition_epoch=0, isr=(node,),
+                node=node, topic=of.topic, partition=of.partition, leader_epoch=epoch, partition_epoch=0, isr=(node,),
                 log_end_offset=end, high_watermark=end, )
         )  # fmt: skip
 
@@ -137,8 +140,8 @@ class World:
         for offset, name, batch in self.mirror.records(of, node):
             names.append(name)
             self.log.emit(
-                trace.LogEntryFound(
-                    node=node, topic=of.topic, partition=of.partition, offset=offset, record=name, leader_epoch=0,
+                trace.LogEntriesFound(
+                    node=node, topic=of.topic, partition=of.partition, offset=offset, records=(name,), leader_epoch=0,
                     crc=batch.crc,
                 )
             )  # fmt: skip
@@ -442,8 +445,8 @@ def test_what_is_sent_again_to_the_new_topic_and_lost_there_is_lost() -> None:
     world.connects(node="b2").writes(0, "x")
     world.log.emit(
         trace.LogTruncated(
-            node="b2", topic="t", partition=0, leader_epoch=1, log_end_offset=0, previous_log_end_offset=1,
-            high_watermark=0, previous_high_watermark=1, reason="cut",
+            "b2", "t", 0, leader_epoch=1, log_end_offset=0, previous_log_end_offset=1,
+            high_watermark=0, previous_high_watermark=1,
         )
     )  # fmt: skip
     assert world.verdict().records["lost"] == ("x",)
@@ -474,3 +477,78 @@ def test_a_batch_that_claims_two_billion_records_is_no_work() -> None:
     assert [event.offset for event in world.events if isinstance(event, trace.PositionReset)] == [2**31] * 2
     assert world.final() == ["x", "?1"]
     assert world.verdict().ok
+
+
+# ------------------------------------------------------------------------------------------------ losses as they happen
+
+
+def written(world: World, client: Client, base_offset: int, *values: str, epoch: int, **how: Any) -> None:
+    """Sent to the client's broker, appended there, acked."""
+    world.appends(client.sends(*values, **how), base_offset, client.node, epoch=epoch)
+    client.answered(base_offset)
+
+
+def gone(world: World) -> dict[TopicPartition, int]:
+    return {partition: len(records) for partition, records in world.losses.gone.items()}
+
+
+def test_what_a_new_leader_does_not_have_is_counted() -> None:
+    world = World()
+    world.leads("b1")
+    written(world, world.connects(), 0, "a", "b", "c", epoch=0)
+    world.leads("b2", end=1, epoch=1)
+    assert gone(world) == {T0: 2}
+    world.leads("b3", end=0, epoch=2)
+    assert gone(world) == {T0: 3}
+    world.deletes_topic("b1")
+    assert gone(world) == {}
+
+
+def test_what_a_deposed_leader_acks_is_gone_at_once() -> None:
+    world = World()
+    world.leads("b1")
+    client = world.connects()
+    written(world, client, 0, "a", epoch=0)
+    world.leads("b2", end=1, epoch=1)
+    assert gone(world) == {}
+    written(world, client, 1, "b", epoch=0)
+    assert gone(world) == {T0: 1}
+    assert [line.text for line in world.said] == ["b1 acked b of t-0, which it leads no longer: it is gone"]
+
+
+def test_an_answer_that_comes_late_is_no_loss_where_the_new_leader_has_the_record() -> None:
+    world = World()
+    world.leads("b1")
+    client = world.connects()
+    world.appends(client.sends("a"), 0)
+    world.leads("b2", end=1, epoch=1)
+    client.answered(0)
+    assert gone(world) == {}
+
+
+def test_a_longer_log_of_an_older_epoch_hides_no_loss_and_brings_back_its_own_records() -> None:
+    """b1 comes back by an unclean election: its log is as long as that of b2, and has other records."""
+    world = World()
+    world.leads("b1")
+    written(world, world.connects(), 0, "a", "b", "c", epoch=0)
+    world.leads("b2", end=1, epoch=1)
+    written(world, world.connects(node="b2"), 1, "d", "e", epoch=1)
+    assert gone(world) == {T0: 2}
+    world.leads("b1", end=3, epoch=2)
+    assert list(world.losses.gone[T0]) == ["d", "e"]
+    assert [line.text for line in world.said][1:] == [
+        "the new leader b1 has 2 acked records of t-0: b, c, which are not gone",
+        "the new leader b1 does not have 2 acked records of t-0: d, e",
+    ]
+
+
+def test_a_record_that_is_acked_again_is_not_gone() -> None:
+    """The answer of the first leader was lost on the way, so the producer sends the record to the next one."""
+    world = World()
+    world.leads("b1")
+    written(world, world.connects(), 0, "a", epoch=0, idempotent=(7, 0, 0))
+    world.leads("b2", end=0, epoch=1)
+    assert gone(world) == {T0: 1}
+    written(world, world.connects(node="b2"), 0, "a", epoch=1, idempotent=(7, 0, 0))
+    assert gone(world) == {}
+    assert world.said[-1].text == "b2 acked a of t-0 again: it is not gone"

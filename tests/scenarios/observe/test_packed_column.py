@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from array import array
 from io import StringIO
 
 import pytest
@@ -55,6 +56,35 @@ def test_what_counts_up_or_stays_takes_next_to_nothing() -> None:
     assert sum(map(len, column._packed.values())) < count / 8
 
 
+@given(st.integers(0, 3 * BLOCK), st.lists(VALUES, max_size=2 * BLOCK))
+def test_values_are_put_as_one_by_one(place: int, values: list[int]) -> None:
+    column, expected = PackedColumn(), PackedColumn()
+    column.put(place, values)
+    for at, value in enumerate(values, place):
+        expected[at] = value
+    assert column.end == expected.end
+    assert column.between(0, column.end) == expected.between(0, expected.end)
+
+
+BATCHES = st.tuples(st.sampled_from(["r", "other-", "w x"]), st.integers(0, 60), st.integers(1, 40), st.booleans())
+
+
+@given(st.lists(BATCHES, max_size=12))
+def test_the_names_of_a_batch_are_found_as_one_by_one(batches: list[tuple[str, int, int, bool]]) -> None:
+    """Those of a batch that follow one another are not looked up one by one, whether they are known or not."""
+    index, expected = NameIndex(), dict[str, int]()
+    for prefix, first, count, is_known in batches:
+        batch = [f"{prefix}{number}{'!' * (prefix == 'w x')}" for number in range(first, first + count)]
+        for name in batch:
+            expected.setdefault(name, len(expected))
+            if is_known:
+                index.place_or_add(name)
+        places = array("q", index.places_or_add(batch))
+        assert places.tolist() == [expected[name] for name in batch]
+        assert index.at(places) == batch
+    assert index.between(0, len(index)) == list(expected)
+
+
 def named(*names: str) -> LazyNames:
     index, places = NameIndex(), PlaceRuns()
     for name in names:
@@ -76,5 +106,5 @@ def test_names_are_a_sequence_and_a_list_for_json_and_other_processes() -> None:
     stream = StringIO()
     write_json(document, stream)
     assert stream.getvalue() == json.dumps({"acked": list(names), "lost": [], "sent": 4}, indent=2) + "\n"
-    with pytest.raises(TypeError, match="set is no JSON value"):
+    with pytest.raises(TypeError, match="set is not a JSON value"):
         json.dumps({"x": {1}}, default=encodable)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replica.ids import TopicPartition
-from scenarios.observe.columns.names import NameIndex
+from scenarios.observe.columns.names import LazyNames, NameIndex, PlaceRuns
 from scenarios.observe.columns.record_table import ACKED, RecordTable
 from scenarios.observe.final_logs import LogEntries, LogEntry, Presence
 
@@ -79,6 +81,26 @@ def test_logs_are_compared_offset_by_offset(one: list[LogEntry], other: list[Log
         and (mine[offset].crc, mine[offset].record) != (theirs[offset].crc, theirs[offset].record)
     ]
     assert columns[0].differences(columns[1], limit) == expected
+
+
+@given(ENTRIES, st.integers(0, 10), st.integers(0, 10))
+def test_entries_of_a_range_of_offsets_are_found(entries: list[LogEntry], low: int, high: int) -> None:
+    log = sorted({entry.offset: entry for entry in entries}.values())
+    assert list(LogEntries(log).entries_in(low, high)) == [entry for entry in log if low <= entry.offset <= high]
+
+
+@given(st.lists(st.lists(st.sampled_from(["r1", "r2", "r3", "x"]), min_size=1, max_size=12), max_size=5))
+def test_a_batch_is_found_as_its_records_one_by_one(batches: list[list[str]]) -> None:
+    """Names may be repeated and in any order; those of a run come as its indexes, those of a trace as text."""
+    names, offset, expected = NameIndex(), 0, []
+    as_text, as_indexes = LogEntries(names=names), LogEntries(names=names)
+    for seq, records in enumerate(batches):
+        as_text.extend(offset, records, 0, seq, seq)
+        indexes = PlaceRuns.of(array("q", map(names.place, records)))
+        as_indexes.extend(offset, LazyNames(names, indexes), 0, seq, seq)
+        expected += [LogEntry(offset + at, record, 0, seq, seq) for at, record in enumerate(records)]
+        offset += len(records)
+    assert list(as_text) == list(as_indexes) == expected
 
 
 def test_presence_knows_all_copies() -> None:

@@ -6,9 +6,10 @@ import re
 
 from small_scenario import HEAD, load
 
-from replica.ids import TopicPartition
+from replica.trace import events as trace
+from replica.trace.alike import partition_of
 from scenarios.cli.screens import run_screen
-from scenarios.observe.story import Story, StoryLine, grouped, ungrouped
+from scenarios.observe.story import Story, StoryLine, grouped
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
 from scenarios.terminal.style import Style
@@ -25,16 +26,16 @@ def test_one_fenced_broker_and_its_elections_are_one_line() -> None:
     assert len(elections) == 1
     led_by_b1 = sorted(elections[0].partitions)
     assert len(led_by_b1) == 2
-    told = [line for line in run_screen(result.summary, story, Style(width=80)).splitlines() if "first live" in line]
-    assert told[0].split("♛ ")[1].startswith(f"{led_by_b1[0]}, {led_by_b1[1]}: ")
-    back = [group.text(names_partitions=True) for group in grouped(story) if "wants b1 in" in group.said]
-    assert len(back) == 1 and back[0].startswith("t-0..t-5: ISR {b2, b3, b1}: each leader wants b1 in the ISR: b1 ")
+    told = [line for line in run_screen(result.summary, story, Style(width=80)).splitlines() if "♛ " in line]
+    assert told[0].split("♛ ")[1].startswith(f"b2 leads {led_by_b1[0]}, {led_by_b1[1]} in epoch 1 as the first member")
+    back = [group.text for group in grouped(story) if group.text.startswith("each leader proposed to expand the ISR")]
+    assert len(back) == 1 and back[0].startswith("each leader proposed to expand the ISR of t-0..t-5 to {")
     assert "3 of the 6 partitions are not drawn" in run_screen(result.summary, story, Style())
-    unfolded = run_screen(result.summary, story, Style(), verbose=True)
-    assert "each leader wants b1" not in unfolded and len(ungrouped(story)) == len(story.lines)
-    every = [partition for line in story.partitions_of_lines for partition in line]
+    unfolded = run_screen(result.summary, story, Style(width=400), verbose=True)
+    assert "each leader" not in unfolded and all(line.text in unfolded for line in story.lines)
+    every = [partition_of(line.event) for line in story.lines if line.event]
     in_groups = [partition for group in grouped(story) for partition in group.partitions]
-    assert sorted(every) == sorted(in_groups)
+    assert sorted(filter(None, every)) == sorted(in_groups)
 
 
 def test_who_leads_is_told_where_brokers_and_topics_are_numbers() -> None:
@@ -42,28 +43,28 @@ def test_who_leads_is_told_where_brokers_and_topics_are_numbers() -> None:
     head = head.replace('t: {partitions: {0: ["1", "2", "3"]}', '"2024": {partitions: {0: ["1", 2, 3], 1: [1, 3, 2]}')
     story = run_scenario(load('{at: 10.5s, kill: "1"}', head=head.replace("60s", "30s")), runs_dir=None).story
     elections = [group for group in grouped(story) if group.first.sign == "elected"]
-    led = [(str(partition), group.said[:32]) for group in elections for partition in group.partitions]
-    assert sorted(led) == [
-        ("2024-0", "2 is the first live member of th"),
-        ("2024-1", "3 is the first live member of th"),
-    ]
+    assert sorted(group.text[:14] for group in elections) == ["2 leads 2024-0", "3 leads 2024-1"]
 
 
-def story_of(*lines: StoryLine, partitions: list[list[TopicPartition]]) -> Story:
+def story_of(*lines: StoryLine) -> Story:
     story = Story(ClusterView(()))
-    story.lines, story.partitions_of_lines = list(lines), partitions
+    story.lines = list(lines)
     return story
 
 
-def test_the_same_words_with_another_sign_are_a_line_of_their_own() -> None:
-    lines = [StoryLine(7, "elected", "b1 is next"), StoryLine(7, "offline", "b1 is next")]
-    story = story_of(*lines, partitions=[[TopicPartition("t", number)] for number in range(2)])
-    assert [group.first.sign for group in grouped(story)] == ["elected", "offline"]
+def test_the_same_event_with_another_sign_is_a_line_of_its_own() -> None:
+    events = [trace.TopicDeleted(node="c1", topic=topic) for topic in "tt"]
+    lines = [StoryLine(7, sign, event.sentence(), event) for sign, event in zip(("down", "up"), events, strict=True)]
+    assert [(group.first.sign, group.is_merged) for group in grouped(story_of(*lines))] == [
+        ("down", False), ("up", False)
+    ]  # fmt: skip
 
 
-def test_lines_that_are_one_are_hinted_at_whether_their_words_differ_or_not() -> None:
-    again, once = StoryLine(7, "down", "b1 died"), StoryLine(7, "note", "it ends")
-    groups = grouped(story_of(again, once, again, partitions=[[], [], []]))
-    assert [(group.said, group.is_merged) for group in groups] == [("b1 died", True), ("it ends", False)]
-    of_two = [TopicPartition("t", 0), TopicPartition("t", 1)]
-    assert [group.is_merged for group in grouped(story_of(once, partitions=[of_two]))] == [False]
+def test_lines_that_are_one_are_hinted_at_and_words_of_the_story_stay_as_they_are() -> None:
+    events = [trace.BatchCorrupted("b1", "t", number, offset=5, last_offset=6) for number in range(2)]
+    again = [StoryLine(7, "lost", event.sentence(), event) for event in events]
+    own = StoryLine(7, "note", "it ends")
+    groups = grouped(story_of(again[0], own, again[1], own))
+    assert [(group.text.partition(" changed")[0], group.is_merged) for group in groups] == [
+        ("a bit of a batch of t-0..t-1", True), ("it ends", False), ("it ends", False)
+    ]  # fmt: skip

@@ -14,19 +14,28 @@ from replica.causes import Cause
 from replica.trace.columns import TraceError
 from replica.trace.events import (
     CLASS_OF_EVENT,
+    OPTIONAL_TABLES,
     REASON,
     TABLES,
     BatchAppended,
     Column,
+    LogTruncated,
     RecordAcked,
     TraceLog,
     TraceRow,
     columns_of_event,
     columns_of_table,
-    makes_sentence,
 )
 from scenarios.observe import trace_writer
-from scenarios.observe.trace_writer import TraceWriter, arrow_schema, part_files, read_rows, trace_sha256
+from scenarios.observe.trace_writer import (
+    WORDS,
+    TraceWriter,
+    arrow_schema,
+    digests_of,
+    part_files,
+    read_rows,
+    trace_sha256,
+)
 
 SAMPLES: dict[str, Any] = {
     "int64": 7,
@@ -46,7 +55,7 @@ def one_of_each(log: TraceLog) -> None:
     """Every kind of event: with all columns filled, and with null where a column may be null; and of each cause."""
     for cls in CLASS_OF_EVENT.values():
         log.at_us += 10
-        columns = [column for column in columns_of_event(cls) if not (column is REASON and makes_sentence(cls))]
+        columns = [column for column in columns_of_event(cls) if column is not REASON]
         full = {column.name: SAMPLES[column.type] for column in columns}
         full |= {column.name: sample_of(column, column.causes) for column in columns if column.causes is not None}
         first = log.emit(cls(**full))
@@ -66,6 +75,7 @@ def write(trace_dir: Path, rows_per_part: int = 1000) -> list[TraceRow]:
     return rows
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("rows_per_part", [1, 3, 1000])
 def test_reading_gives_back_what_was_emitted(tmp_path: Path, rows_per_part: int) -> None:
     rows = write(tmp_path, rows_per_part)
@@ -86,6 +96,7 @@ def test_a_reader_of_a_live_run_is_served_at_once_and_nothing_is_written_twice(t
     assert part_files(tmp_path) == before
 
 
+@pytest.mark.soak
 def test_parts_are_cut_by_row_count(tmp_path: Path) -> None:
     write(tmp_path, rows_per_part=2)
     parts = [path.name for path in part_files(tmp_path) if path.parent.name == "fetch"]
@@ -104,6 +115,7 @@ def test_every_table_has_a_part_with_its_schema_even_when_nothing_happened(tmp_p
     assert list(read_rows(tmp_path)) == []
 
 
+@pytest.mark.soak
 def test_only_an_observed_run_says_of_each_event_how_it_was_seen(tmp_path: Path) -> None:
     rows: list[TraceRow] = []
     log = TraceLog([rows.append])
@@ -134,6 +146,28 @@ def test_the_same_events_give_the_same_bytes_and_hash(tmp_path: Path) -> None:
     part = tmp_path / "two" / "log" / "part-00000.parquet"
     part.write_bytes(part.read_bytes() + b"x")
     assert trace_sha256(tmp_path / "one") != trace_sha256(tmp_path / "two")
+
+
+@pytest.mark.soak
+def test_other_words_leave_the_digest_of_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def digests(name: str) -> tuple[str, str]:
+        write(tmp_path / name, rows_per_part=3)
+        return digests_of(tmp_path / name)
+
+    before = digests("one")
+    with monkeypatch.context() as patch:
+        patch.setattr(LogTruncated, "sentence", lambda _: "the log is shorter now")
+        other_words = digests("two")
+    assert other_words[0] != before[0] and other_words[1] == before[1]
+    with monkeypatch.context() as patch:
+        patch.setitem(SAMPLES, "int64", 8)
+        other_data = digests("three")
+    assert other_data[0] != before[0] and other_data[1] != before[1]
+
+
+def test_every_column_of_words_is_one() -> None:
+    kept = {column.name: column for table in TABLES + OPTIONAL_TABLES for column in columns_of_table(table)}
+    assert all(kept[name].type == "string" and kept[name].causes is None for name in WORDS)
 
 
 def test_a_failed_write_leaves_nothing_under_a_final_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +202,7 @@ def test_an_exception_in_the_run_leaves_the_trace_unfinished(tmp_path: Path) -> 
     with pytest.raises(RuntimeError), TraceWriter(tmp_path) as writer:
         one_of_each(TraceLog([writer]))
         raise RuntimeError("the run broke")
-    with pytest.raises(TraceError, match="not a whole trace"):
+    with pytest.raises(TraceError, match="is incomplete"):
         part_files(tmp_path)
 
 
@@ -211,5 +245,5 @@ def test_a_cause_that_there_is_not_is_named(tmp_path: Path) -> None:
     words = ["nothing" if word is not None else None for word in rows["cause"].to_pylist()]
     column = pa.array(words, pa.string())
     pq.write_table(rows.set_column(rows.schema.get_field_index("cause"), rows.schema.field("cause"), column), part)
-    with pytest.raises(TraceError, match="has a cause that there is not"):
+    with pytest.raises(TraceError, match="has an unknown cause"):
         list(read_rows(tmp_path))

@@ -18,6 +18,7 @@ from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -86,7 +87,7 @@ def test_an_abort_is_told_with_who_wants_it_and_with_its_marker(tmp_path: Path) 
     story = Story.of(ClusterView((), ()), read_rows(run_dir / "trace"))
     told = [(line.at_us // 1_000_000, line.text) for line in story.lines]
     first = told.index((12, "transactional.id orders is PrepareAbort (producer id 0, epoch 0): the producer aborts"))
-    marker = "b1 ends a transaction of producer id 0, epoch 0, in t-0 with the ABORT marker at 10: none is open here"
+    marker = "b1 ended a transaction of producer id 0, epoch 0, in t-0 with an ABORT marker: at 10, where none was open"
     assert told[first + 1] == (12, marker)
 
 

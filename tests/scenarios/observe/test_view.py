@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from replica.causes import DataLossCause
 from replica.ids import TopicPartition
 from replica.trace.events import (
     BrokerFenced,
     BrokerRegistered,
     BrokerUnfenced,
     ControllerActivated,
+    DataLost,
     HighWatermarkAdvanced,
+    LogRecovered,
     NodeStarted,
     NodeStopped,
     PartitionCreated,
@@ -34,6 +37,24 @@ def test_what_a_replaced_controller_says_of_brokers_does_not_count_in_the_zookee
     assert view.nodes["b4"].fenced
     trace.emit(BrokerUnfenced(node="b1", broker="b4"))
     assert view.nodes["b4"].fenced
+
+
+@pytest.mark.parametrize(("cause", "left"), [(DataLossCause.NOT_FLUSHED, 3), (DataLossCause.DISK_FAILED, 5)])
+def test_a_log_is_as_long_as_what_its_disk_has_kept(cause: DataLossCause, left: int) -> None:
+    """Nobody says what a failed disk would still have; the broker cannot read it."""
+    view = ClusterView(("b1",), ())
+    trace = TraceLog([view])
+    trace.emit(
+        PartitionCreated(
+            "c1", "t", 0, broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1
+        )
+    )
+    trace.emit(
+        LogRecovered("b1", "t", 0, clean=True, log_start_offset=0, log_end_offset=5, high_watermark=5, size_bytes=0)
+    )
+    trace.emit(DataLost("b1", "t", 0, size_bytes=140, log_end_offset=3, cause=cause))
+    replica = view.partitions[TopicPartition("t", 0)].replicas["b1"]
+    assert (replica.log_start_offset, replica.log_end_offset, replica.high_watermark) == (0, left, left)
 
 
 def test_a_late_copy_of_a_registration_changes_nothing() -> None:

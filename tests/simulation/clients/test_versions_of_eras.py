@@ -12,6 +12,7 @@ from replica.rules import PROFILES
 from replica.trace.events import RecordAcked, RecordRead, RequestCompleted
 from scenarios.run.runner import RunResult, run_scenario
 from scenarios.run.worlds import measured
+from tests.soak import one_in
 
 CLIENTS = ("p1", "c1r", "m1")
 HEAD = """\
@@ -51,7 +52,8 @@ def sent(run: RunResult) -> dict[int, set[int]]:
     return found
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.soak
+@pytest.mark.parametrize("profile", one_in(4, PROFILES))
 def test_each_request_has_the_newest_version_that_both_know(profile: str) -> None:
     rules = PROFILES[profile]
     run = played(profile)

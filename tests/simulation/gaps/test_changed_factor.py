@@ -7,6 +7,7 @@ import pytest
 from replica.trace.events import ElrCommitted
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import RunResult, run_scenario
+from tests.soak import one_in, one_row_in
 
 
 def played(text: str, *, keep_rows: bool = False) -> RunResult:
@@ -100,10 +101,15 @@ RAISED = NEVER_WRITABLE.replace("min.insync.replicas: 2}", "min.insync.replicas:
 
 @pytest.mark.parametrize(
     "text",
-    [ONE_TO_THREE, GROWS_WHILE_IT_WRITES, SHRINKS]
-    + [
-        text.replace("kafka-3.5", f"kafka-{era}") for text in (NEVER_WRITABLE, RAISED) for era in ("3.5", "2.7", "0.10")
-    ],
+    one_in(
+        3,
+        [ONE_TO_THREE, GROWS_WHILE_IT_WRITES, SHRINKS]
+        + [
+            text.replace("kafka-3.5", f"kafka-{era}")
+            for text in (NEVER_WRITABLE, RAISED)
+            for era in ("3.5", "2.7", "0.10")
+        ],
+    ),
 )
 def test_the_minimum_follows_the_number_of_replicas(text: str) -> None:
     result = played(text)
@@ -174,11 +180,14 @@ ALONE_IN_THE_ELR = """\
 
 @pytest.mark.parametrize(
     ("steps", "broken", "fate"),
-    [
-        (AGAIN_WITH_AN_EMPTY_LOG, "S6 removed-eligible", "lost"),
-        (AS_IT_IS_ADDED, "S6 removed-eligible", "lost"),
-        (ALONE_IN_THE_ELR, "L2 removed-eligible", "unseen"),
-    ],
+    one_row_in(
+        3,
+        [
+            (AGAIN_WITH_AN_EMPTY_LOG, "S6 removed-eligible", "lost"),
+            (AS_IT_IS_ADDED, "S6 removed-eligible", "lost"),
+            (ALONE_IN_THE_ELR, "L2 removed-eligible", "unseen"),
+        ],
+    ),
 )
 def test_what_a_removed_replica_in_the_elr_does_is_promised_by_no_release(steps: str, broken: str, fate: str) -> None:
     """It is elected cleanly once it is a replica again; while it is none, it keeps the last leader from its place."""

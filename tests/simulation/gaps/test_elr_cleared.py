@@ -7,6 +7,7 @@ import pytest
 from replica.trace.events import ElrCommitted, IsrCommitted, IsrRejected
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import run_scenario
+from tests.soak import one_in
 
 SCENARIO = """\
 schema: 1
@@ -58,6 +59,35 @@ def test_where_nobody_is_in_sync_nobody_leads_any_more(to: int, is_cleared: bool
     that it has changes nothing, and leaves no record (seen on 4.1.0)."""
     result = run_scenario(load_text(NOBODY_IN_SYNC.replace("TO", str(to)), "test.yaml").scenario, runs_dir=None)
     assert [(event.invariant, event.promised) for event in result.broken] == [("L2 cleared-elr", False)] * is_cleared
+
+
+NEW_DISK = """\
+schema: 1
+id: new-disk
+title: The last leader comes back, with an empty disk
+duration: 90s
+cluster:
+  brokers: {b1: {}, b2: {}, b3: {}}
+  config: {broker.session.timeout.ms: 3000, broker.heartbeat.interval.ms: 500}
+topics: {t: {partitions: {0: [b1, b2]}, config: {min.insync.replicas: 1}}}
+workloads: {p1: {kind: producer, topic: t, rate: 2/s, start: 1s, stop: 3s}}
+timeline:
+  - {at: 2s, kill: b2}
+  - {at: 6s, kill: b1}
+  - {at: WHEN, start: b2}
+  - {at: 12s, wipe: b1}
+  - {at: 13s, start: b1}
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("when", "broken"), [("10s", ["L2 new-disk"]), ("14s", [])])
+def test_a_last_leader_on_a_new_disk_is_elected_only_once_another_broker_is_unfenced(
+    when: str, broken: list[str]
+) -> None:
+    """Found by a search. As in Kafka: LeaderAcceptor judges by the directory in the metadata."""
+    result = run_scenario(load_text(NEW_DISK.replace("WHEN", when), "test.yaml").scenario, runs_dir=None)
+    assert [(event.invariant, event.promised) for event in result.broken] == [(name, False) for name in broken]
 
 
 TOGETHER = """\
@@ -121,7 +151,8 @@ timeline:
 """
 
 
-@pytest.mark.parametrize("whose", ["topic: t", "entity_default: brokers", "brokers: b1"])
+@pytest.mark.soak
+@pytest.mark.parametrize("whose", one_in(3, ["topic: t", "entity_default: brokers", "brokers: b1"]))
 def test_a_raised_minimum_holds_from_when_the_leader_hears_of_it(whose: str) -> None:
     """What it has committed until then is on every member of the ISR: nothing is broken."""
     result = run_scenario(load_text(RAISED.replace("WHOSE", whose), "test.yaml").scenario, runs_dir=None)

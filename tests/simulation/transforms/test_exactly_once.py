@@ -32,6 +32,7 @@ expect: {verdict: ok}
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "profile",
     ["kafka-4.1", pytest.param("kafka-3.5", marks=pytest.mark.soak), pytest.param("kafka-3.9", marks=pytest.mark.soak)],

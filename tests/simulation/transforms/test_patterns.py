@@ -36,6 +36,7 @@ expect:
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("profile", "protocol"), [("kafka-0.10", "classic"), ("kafka-4.1", "classic"), ("kafka-4.1", "consumer")]
 )

@@ -66,7 +66,8 @@ def steps_of(rng: random.Random) -> list[tuple[float, str]]:
     return sorted([*found, (LAST_S, "produce: {from: p1, count: 12}")])
 
 
-@pytest.mark.parametrize("seed", one_in(30, list(range(30))))
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", one_in(3, list(range(30)), pytest.mark.night))
 @pytest.mark.parametrize("protocol", CONFIGS)
 def test_each_record_is_worked_on_and_no_invariant_breaks(protocol: str, seed: int) -> None:
     steps = steps_of(random.Random(f"{protocol}/{seed}"))

@@ -28,6 +28,7 @@ expect: {verdict: ok}
 """
 
 
+@pytest.mark.soak
 def test_the_strategy_changes_when_all_that_are_left_support_another() -> None:
     text = FILE.replace("STRATEGIES", "[cooperative-sticky, range]")
     run = run_scenario(load_text(text, "strategies.yaml").scenario, runs_dir=None, keep_rows=True)
@@ -41,7 +42,7 @@ def test_the_strategy_changes_when_all_that_are_left_support_another() -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("[range, range]", "`range` is there twice"),
+        ("[range, range]", "`range` occurs more than once"),
         ("[range, sticki]", "`sticki` is not one of range, cooperative-sticky"),
         ("[]", "must be one value, or a list of them"),
         ("[[range]]", "must be one value, or a list of them"),

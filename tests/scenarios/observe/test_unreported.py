@@ -16,7 +16,7 @@ from replica.log.batches.records import build_batch
 from replica.log.files.disk import Disk
 from replica.log.log import Log
 from replica.trace.events import BatchAppended, LeadershipBegan, LogTruncated, TraceEvent, TraceLog
-from scenarios.observe.untold import state_untold
+from scenarios.observe.unreported import emit_unreported
 from scenarios.observe.view import ClusterView, ReplicaView
 from scenarios.run.runner import run_scenario
 
@@ -73,7 +73,7 @@ class Broker:
     def die(self) -> list[TraceEvent]:
         """The events stated about it then. Afterwards the view agrees with the log."""
         self.stated.clear()
-        state_untold(self._trace, self.view, NODE, [self.disk])
+        emit_unreported(self._trace, self.view, NODE, [self.disk])
         assert self.seen.log_end_offset == self.log.log_end_offset
         return self.stated
 
@@ -112,7 +112,7 @@ def test_a_cut_that_was_not_told_is_stated_wherever_it_leaves_the_end(broker: Br
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_was_done_last_the_disk_tells_it(broker: Broker, seed: int) -> None:
-    """The last thing alone can be untold: events of a step leave before the next."""
+    """The last thing alone can be unreported: events of a step leave before the next."""
     stream = random.Random(seed)
     for _ in range(60):
         start, end = broker.log.log_start_offset, broker.log.log_end_offset
@@ -149,7 +149,7 @@ def test_what_each_of_several_did_not_tell_is_stated_before_the_first_of_them_en
         stated.append((node, view.nodes["b2"].running, view.nodes["b3"].running))
 
     monkeypatch.setattr(Host, "reports_all", False)
-    monkeypatch.setattr("scenarios.observe.untold.state_untold", noted)
+    monkeypatch.setattr("scenarios.observe.unreported.emit_unreported", noted)
     run_scenario(load(f"{{at: 5s, {verb}: [b2, b3]}}"), runs_dir=None)
     assert stated[:2] == [("b2", True, True), ("b3", True, True)]
     assert "b1" in [node for node, *_ in stated[2:]] and not any(running for _, *both in stated[2:] for running in both)

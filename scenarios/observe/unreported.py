@@ -1,7 +1,7 @@
-"""The last deeds of a process that it could not report before its death.
+"""Recovers the events that a process could not report before it died.
 
-A node reports the events of a step when it is decided; a SIGKILL may fall between a write to a log and that.
-The disk shows them: records beyond the last event were appended, and missing ones were truncated.
+A node reports the events of a step when the step is decided. A SIGKILL may come between a write to a log and that
+report. The disk then shows the events: records after the last reported one were appended, missing ones were truncated.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from replica.trace.events import BatchAppended, LogTruncated, TraceLog
 from scenarios.observe.view import ClusterView, ReplicaView
 
 
-def state_untold(trace: TraceLog, view: ClusterView, node: str, disks: Sequence[Disk]) -> None:
-    """To be called when the process has stopped and all that it has reported is in the trace."""
+def emit_unreported(trace: TraceLog, view: ClusterView, node: str, disks: Sequence[Disk]) -> None:
+    """Emit the unreported events of a stopped process. Its reported events must already be in the trace."""
     for topic_partition in sorted(view.partitions):
         replica = view.partitions[topic_partition].replicas.get(node)
         directory = next((disk.root / str(topic_partition) for disk in disks if _holds(disk, topic_partition)), None)
@@ -33,27 +33,24 @@ def _holds(disk: Disk, topic_partition: TopicPartition) -> bool:
 def _state_tail(trace: TraceLog, name: TopicPartition, replica: ReplicaView, directory: Path) -> None:
     known = replica.log_end_offset
     segments = _segments_from(directory, known)
-    # Nothing precedes an empty segment but what it continues: one that was just begun says where the log ends.
+    # An empty segment continues the log at its base offset, so a segment that was just begun shows the log's end.
     end = int(segments[0].stem) if segments else replica.log_start_offset
     for header, size_bytes in _batches(segments, known):
         end = header.last_offset + 1
         if header.base_offset >= known:
             trace.cause = None
             trace.emit(_appended(name, replica, header, size_bytes))
-    if end != replica.log_end_offset:  # The view has seen what was stated just now.
-        what = f"cut {name} to {end}" if end < known else f"emptied {name}, to go on at {end}"
+    if end != replica.log_end_offset:  # The view already has the event that was just emitted.
         trace.cause = None
         trace.emit(
             LogTruncated(
-                node=replica.node,
-                topic=name.topic,
-                partition=name.partition,
+                replica.node,
+                *name,
                 leader_epoch=replica.leader_epoch,
                 log_end_offset=end,
                 previous_log_end_offset=known,
                 high_watermark=min(end, replica.high_watermark),
                 previous_high_watermark=replica.high_watermark,
-                reason=f"{replica.node} {what}, in the instant before its process died",
             )
         )
 
@@ -61,10 +58,9 @@ def _state_tail(trace: TraceLog, name: TopicPartition, replica: ReplicaView, dir
 def _appended(name: TopicPartition, replica: ReplicaView, header: BatchHeader, size_bytes: int) -> BatchAppended:
     assert replica.role is not None
     return BatchAppended(
-        node=replica.node,
+        replica.node,
+        *name,
         role=replica.role,
-        topic=name.topic,
-        partition=name.partition,
         leader_epoch=header.leader_epoch,
         base_offset=header.base_offset,
         last_offset=header.last_offset,
@@ -78,16 +74,17 @@ def _appended(name: TopicPartition, replica: ReplicaView, header: BatchHeader, s
 
 
 def _segments_from(directory: Path, offset: int) -> list[Path]:
-    """The segment file that holds `offset`, or would, and all after it, in order."""
+    """Return the segment file that contains `offset` and all later segment files, in order."""
     paths = sorted(directory.glob(f"*{LOG_SUFFIX}"))
     before = sum(int(path.stem) <= offset for path in paths)
     return paths[max(0, before - 1) :]
 
 
 def _batches(segments: Sequence[Path], checked_from: int) -> Iterator[tuple[BatchHeader, int]]:
-    """Whole batches and their sizes in bytes; an interrupted write ends them.
+    """Yield complete batches and their sizes in bytes, up to an interrupted write.
 
-    checked_from: batches from this offset on are read whole, for their CRC
+    Args:
+        checked_from: batches from this offset on are read completely, to check their CRC.
     """
     for path in segments:
         with path.open("rb") as file:
