@@ -1,4 +1,4 @@
-"""Agreement of two worlds: one scenario, played by the simulator and by real Kafka, and where the two differ.
+"""Comparison of one scenario's runs in the simulator and on real Kafka, to find where the two differ.
 
 May import: scenarios.check, scenarios.language, scenarios.language.parse, scenarios.language.write, scenarios.observe,
 scenarios.run, scenarios.search.

@@ -1,10 +1,10 @@
-"""One scenario in two worlds: the same, different, or different as two runs of one world are (noise).
+"""Compares the runs of a scenario in the simulator with its runs on real Kafka.
 
-agreement = compare(ours, theirs, slack_us=2_000_000)      # the runs of each world, in the order of their repetitions
-agreement.verdict                                          # same, noise or differs
+    agreement = compare(ours, theirs, slack_us=2_000_000)  # simulated runs and Kafka's runs, in order of repetition
+    agreement.verdict                                      # same, noise or differs
 
-A difference is real when it is in every repetition. What a repetition of one world has in common with some repetition
-of the other is noise, and so is what the runs of one world do not agree on among themselves.
+A difference is real if it is in every repetition. It is noise if a repetition of one side agrees with some repetition
+of the other, or if the runs of one side differ among themselves.
 """
 
 from __future__ import annotations
@@ -17,13 +17,19 @@ from scenarios.agree.difference import RETRIES, VARIES, Runs, WorldDifference, e
 from scenarios.agree.facts import RunFacts
 from scenarios.agree.replicas import replica_differences
 from scenarios.agree.standings import TimeGap, standing_differences, time_gaps
+from scenarios.observe.wording import count_of
 
 SAME, NOISE, DIFFERS = "same", "noise", "differs"
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """differences: the real ones first      gaps: of every standing that both have, in all repetitions; not judged"""
+    """The result of a comparison.
+
+    Attributes:
+        differences: real ones first.
+        gaps: time gaps of every state that both sides have, in all repetitions; they are not judged.
+    """
 
     differences: tuple[WorldDifference, ...]
     gaps: tuple[TimeGap, ...]
@@ -40,7 +46,11 @@ class Agreement:
 
 
 def compare(ours: Sequence[RunFacts], theirs: Sequence[RunFacts], *, slack_us: int) -> Agreement:
-    """slack_us: how long before the end of a run something may be missing from it"""
+    """Compare the simulated runs, `ours`, with the runs on real Kafka, `theirs`.
+
+    Args:
+        slack_us: time before the end of a run in which events may be missing.
+    """
     assert len(ours) == len(theirs) > 0
     runs = Runs(ours, theirs, slack_us)
     found = [
@@ -54,7 +64,7 @@ def compare(ours: Sequence[RunFacts], theirs: Sequence[RunFacts], *, slack_us: i
 
 
 def _together(found: Sequence[WorldDifference]) -> list[WorldDifference]:
-    """What is the same of several replicas is one difference: `b1, b2 t-0`."""
+    """Join differences that are equal except for the node into one, such as `b1, b2 t-0`."""
     nodes: dict[WorldDifference, list[str]] = {}
     for one in found:
         node, _, partition = one.where.rpartition(" ")
@@ -64,13 +74,14 @@ def _together(found: Sequence[WorldDifference]) -> list[WorldDifference]:
 
 # --------------------------------------------------------------------------------------------- records and errors
 #
-# What became of each record, and the errors that each client was answered with.
+# The outcome of each record, and the errors that each client got.
 
 RECORDS_COMPARED = ("acked", "failed", "lost", "missing", "unseen", "duplicated", "reordered", "dirty")
-"""Of RECORD_CLASSES; `unknown` are those that are left."""
+"""The compared classes of RECORD_CLASSES. `unknown` is left out, since it has the remaining records."""
 
 COUNT_SLACK = 0.25
-"""By how much of the larger count the counts of an error may differ: a retry more or less is a matter of time."""
+"""Share of the larger count by which the counts of an error may differ, since the number of retries depends on timing.
+"""
 COUNT_SLACK_LEAST = 2
 
 
@@ -97,7 +108,11 @@ def error_differences(runs: Runs) -> Iterator[WorldDifference]:
         for error in sorted({error for side in counts for run in side for error in run}):
             ours, theirs = ([run.get(error, 0) for run in side] for side in counts)
             if ours != theirs:
-                noise, mine, its = _noise_of_counts(ours, theirs), f"{ours[0]} times", f"{theirs[0]} times"
+                noise, mine, its = (
+                    _noise_of_counts(ours, theirs),
+                    count_of(ours[0], "time"),
+                    count_of(theirs[0], "time"),
+                )
                 yield WorldDifference(what=error, where=client, ours=mine, theirs=its, noise=noise)
 
 

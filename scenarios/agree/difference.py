@@ -1,4 +1,4 @@
-"""A difference between two worlds, real or noise, and what is shared by those who look for them."""
+"""A difference between the simulated runs and those on real Kafka, and helpers to find differences."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from scenarios.observe.wording import seconds
 TIE = "only which came first"
 VARIES = "not in every repetition"
 RUN_ENDED = "the run ended first"
-RETRIES = "how often hangs on times"
+RETRIES = "how often depends on timing"
 DRAWN = "its producer draws the partition"
-NEVER_ARRIVED = "never arrived"
-"""What readers call records whose class is `missing`."""
+"""The name on screens of records of the class `missing`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldDifference:
-    """what: the kind of fact      where: its partition, replica or client
-    at_us: since when, None for what has no time
+    """A difference between the two sides, the simulator and real Kafka.
 
-    ours, theirs: what the first repetition that differs has      noise: why it is no difference; empty if it is one
+    Attributes:
+        what: the kind of fact, such as `truncations`.
+        where: the partition, replica or client.
+        at_us: time at which the difference begins, None if the fact has no time.
+        ours, theirs: the values in the first repetition that differs.
+        noise: why it is no real difference, empty if it is real.
     """
 
     what: str
@@ -35,10 +38,9 @@ class WorldDifference:
 
     @property
     def title(self) -> str:
-        """`t-0, leader, epoch, ISR, ELR since 19.029 s`: all but the values"""
+        """Return everything but the values: `t-0, leader, epoch, ISR, ELR since 19.029 s`."""
         since = "" if self.at_us is None else f" since {seconds(self.at_us)}"
-        what = NEVER_ARRIVED if self.what == "missing" else self.what
-        return f"{self.where}, {what}{since}" + (f": {self.noise}" if self.noise else "")
+        return f"{self.where}, {self.what}{since}" + (f": {self.noise}" if self.noise else "")
 
 
 Agree = Callable[[RunFacts, RunFacts], bool]
@@ -46,7 +48,11 @@ Agree = Callable[[RunFacts, RunFacts], bool]
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs of both worlds, in the order of their repetitions. slack_us: see `compare`"""
+    """The runs of both sides, in the order of their repetitions.
+
+    Attributes:
+        slack_us: time before the end of a run in which events may be missing.
+    """
 
     ours: Sequence[RunFacts]
     theirs: Sequence[RunFacts]
@@ -56,11 +62,14 @@ class Runs:
         return zip(self.ours, self.theirs, strict=True)
 
     def keys(self, of: Callable[[RunFacts], Iterable[Any]]) -> list[Any]:
-        """What any run has a fact of, in order."""
+        """Return the keys for which any run has a fact, sorted."""
         return sorted({key for run in (*self.ours, *self.theirs) for key in of(run)})
 
     def sent_apart(self) -> dict[str, frozenset[str]]:
-        """Records that went to different partitions in different runs, and to which: their producer draws it."""
+        """Return the records that were sent to different partitions in different runs, with these partitions.
+
+        The producer of such records chooses the partition at random.
+        """
         found: dict[str, set[str]] = {}
         for run in (*self.ours, *self.theirs):
             for record, partition in run.partitions.items():
@@ -68,9 +77,9 @@ class Runs:
         return {record: frozenset(partitions) for record, partitions in found.items() if len(partitions) > 1}
 
     def apart(self, agree: Agree) -> tuple[tuple[RunFacts, RunFacts], str] | None:
-        """The first repetition that does not agree, and whether that is noise; None if all agree.
+        """Return the first repetition whose runs do not agree, with the reason if that is noise; None if all agree.
 
-        It is, if some repetition of one world agrees with some repetition of the other.
+        The difference is noise if some repetition of one side agrees with some repetition of the other.
         """
         first = next((pair for pair in self if not agree(*pair)), None)
         if first is None:
@@ -85,9 +94,9 @@ Element = TypeVar("Element")
 def elements_apart(
     ours: Sequence[frozenset[Element]], theirs: Sequence[frozenset[Element]]
 ) -> tuple[frozenset[Element], frozenset[Element], str] | None:
-    """Elements that only one world has, and whether that is noise; None if all repetitions have the same.
+    """Return the elements that only ours and only theirs have, with the reason if that is noise; None if all are equal.
 
-    Real are those that every run of one world has, and none of the other.
+    Real differences are elements that every run of one side has and no run of the other.
     """
     first = next(((one, other) for one, other in zip(ours, theirs, strict=True) if one != other), None)
     if first is None:

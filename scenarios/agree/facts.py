@@ -1,4 +1,4 @@
-"""What two worlds can be compared by: the facts of one run, read from its trace and its brokers' logs.
+"""The facts of one run by which it can be compared with others, read from its trace and its brokers' logs.
 
 facts = facts_of(rows, epochs_in(run_dir / "logs"))
 facts.standings["t-0"][0].leader
@@ -23,11 +23,14 @@ from scenarios.observe.mirror import LogMirror
 from scenarios.observe.view import ClusterView
 
 Epochs = Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
-"""(partition, node) -> the entries of its leader-epoch-checkpoint: (leader epoch, start offset)"""
+"""(partition, node) -> entries of its leader-epoch-checkpoint as (leader epoch, start offset)."""
 
 
 class PartitionStanding(NamedTuple):
-    """A partition by one record of the metadata log. ISR and ELR are sorted: their order means nothing to Kafka."""
+    """The state of a partition in one record of the metadata log.
+
+    ISR and ELR are sorted, since their order has no meaning in Kafka.
+    """
 
     leader: str | None
     leader_epoch: int
@@ -36,14 +39,14 @@ class PartitionStanding(NamedTuple):
 
 
 class Stood(NamedTuple):
-    """From a moment on."""
+    """The leader, ISR and ELR of a partition from a point in time on."""
 
     at_us: int
     standing: PartitionStanding
 
 
 class LogCut(NamedTuple):
-    """A truncation that removed something; ends are exclusive."""
+    """A truncation that removed records, with the log end offset before and after."""
 
     at_us: int
     before: int
@@ -51,14 +54,14 @@ class LogCut(NamedTuple):
 
 
 class ReplicaEnd(NamedTuple):
-    """high_watermark None: of a broker that was down, whose checkpoint is as old as it happens to be"""
+    """The end of a replica at the end of a run, without the high watermark of a stopped broker, which may be old."""
 
     log_end_offset: int
     high_watermark: int | None
 
 
 class FinalRecord(NamedTuple):
-    """A record in a final log. epoch: of its batch"""
+    """A record in a final log, with the leader epoch of its batch."""
 
     record: str
     leader_epoch: int
@@ -66,12 +69,16 @@ class FinalRecord(NamedTuple):
 
 @dataclass(slots=True)
 class RunFacts:
-    """By partition (`t-0`), by (partition, node), or by client.
+    """The facts of a run, by partition (`t-0`), by (partition, node), or by client.
 
-    moments_us: of each record, when it was answered, else when it was sent
-    sources: of each record, its client; of an output, the partition that its input was in. Within one there is an order
-    partitions: of each record that left its producer, the one that it was sent to
-    errors: by client, how often each error    logs: of each replica, in offset order    epochs: None without log files
+    Attributes:
+        moments_us: time at which each record was answered, or sent if it never was.
+        sources: the client of each record; for an output of a transform, the partition of its input. Records of one
+            source are ordered.
+        partitions: the partition to which each record was sent.
+        errors: number of times that each client got each error.
+        logs: records of each replica, in offset order.
+        epochs: None without log files.
     """
 
     end_us: int = 0
@@ -88,7 +95,7 @@ class RunFacts:
 
 
 def facts_of(rows: Iterable[TraceRow], epochs: Epochs | None = None) -> RunFacts:
-    """Of a whole trace in order."""
+    """Return the facts of a complete trace, whose rows are in order of time."""
     facts = _Facts(RunFacts(epochs=epochs))
     for row in rows:
         facts(row)
@@ -119,7 +126,7 @@ class _Facts(Listener):
         trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted, trace.ElrCommitted
     )  # fmt: skip
     def _stands(self, row: TraceRow, event: Any) -> None:
-        """What a record of the metadata log can be: those of one epoch together make one standing."""
+        """Add the state after a record of the metadata log. Events of one partition epoch make one state."""
         name = _name(event)
         partition = self.view.partitions[TopicPartition(event.topic, event.partition)]
         standing = PartitionStanding(
@@ -160,13 +167,13 @@ def _name(event: object) -> str:
 
 
 def _source(sent: trace.RecordSent, read: Mapping[str, str]) -> str:
-    """read: by records that its client has read, their partitions. The output of r7 is called tr7."""
+    """Return the source of a record: its client, or the partition of the record (r7) that it (tr7) was made from."""
     tails = (sent.record[start:] for start in range(1, len(sent.record)))
     return next((read[tail] for tail in tails if tail in read), sent.client)
 
 
 def _changes(stood: list[Stood]) -> list[Stood]:
-    """Without records of the metadata log that changed something else, such as the assigned replicas."""
+    """Return the states whose leader, leader epoch, ISR or ELR differs from the state before, and the first state."""
     first = stood[:1]
     return first + [one for before, one in pairwise(stood) if one.standing != before.standing]
 
@@ -186,13 +193,15 @@ def _note_logs(found: RunFacts, ledger: RecordLedger) -> None:
         if name.topic in INTERNAL_TOPICS or name.topic == METADATA_TOPIC:
             continue
         for node, replica in replicas.items():
-            place = (str(name), node)
-            found.logs[place] = [FinalRecord(entry.record, entry.leader_epoch) for entry in replica.entries]
-            found.ends[place] = ReplicaEnd(replica.log_end_offset, replica.high_watermark if replica.running else None)
+            replica_id = (str(name), node)
+            found.logs[replica_id] = [FinalRecord(entry.record, entry.leader_epoch) for entry in replica.entries]
+            found.ends[replica_id] = ReplicaEnd(
+                replica.log_end_offset, replica.high_watermark if replica.running else None
+            )
 
 
 def epochs_in(logs: Path) -> Epochs | None:
-    """The epoch checkpoints of all replicas below a run's `logs`; None without the folder."""
+    """Return the leader-epoch checkpoints of all replicas below a run's folder `logs`, None without that folder."""
     if not logs.is_dir():
         return None
     found: dict[tuple[str, str], tuple[tuple[int, int], ...]] = {}

@@ -1,6 +1,6 @@
-"""agree.html: for each scenario the timelines of both worlds above each other, on one clock, and what differs.
+"""agree.html: for each scenario the timelines of both sides, one above the other on one time axis, and the differences.
 
-One file without a script, which loads nothing.
+It is one file without scripts that loads nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import seconds
 
 PARTITIONS_DRAWN = 4
-"""Of a scenario: those that differ, then the first."""
+"""Number of partitions drawn per scenario; partitions that differ come first."""
 
 _LABEL, _WIDTH, _MARGIN = 120, 860, 32
 _ROW, _GAP = 14, 3
@@ -48,7 +48,7 @@ class Label(NamedTuple):
 
 
 class Band(NamedTuple):
-    """A stretch of time in which a replica stood as its sign says."""
+    """An interval in which a replica had one state, named by its `sign`, such as `leads` or `gone-in`."""
 
     sign: str
     from_us: int
@@ -60,7 +60,11 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """One partition in both worlds: a row for each replica. parts_x: where they part, None where they do not"""
+    """The drawing of one partition on both sides, with a row for each replica.
+
+    Attributes:
+        parts_x: horizontal position at which the sides diverge, None if they do not.
+    """
 
     partition: str
     end_us: int
@@ -78,7 +82,7 @@ class Drawing:
 
 
 def sheet_page(sheet: Sheet) -> str:
-    """raises: TraceError, OSError"""
+    """Return agree.html for the scenarios of a sheet. Raises TraceError, OSError."""
     style = files("scenarios.agree").joinpath("page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     environment = Environment(
@@ -96,7 +100,7 @@ def sheet_page(sheet: Sheet) -> str:
 
 
 def _drawings(row: SheetRow, sheet: Sheet) -> Iterator[Drawing]:
-    """Of the first repetition."""
+    """Yield drawings of a few partitions of the first repetition; partitions that differ come first."""
     assert row.agreement is not None
     stories = [Story.of(ClusterView((), ()), read_rows(folder / "trace")) for folder in row.repetitions[0]]
     end_us = max(story.end_us for story in stories)
@@ -128,8 +132,8 @@ def _drawing(
         if history is not None:
             for node in in_broker_order(history.replicas):
                 labels.append(Label(8, y, node, is_world=False))
-                place = history.replicas.index(node)
-                signs = ((at_us, signs[place] if place < len(signs) else "") for at_us, signs in history.states)
+                index = history.replicas.index(node)
+                signs = ((at_us, signs[index] if index < len(signs) else "") for at_us, signs in history.states)
                 bands += _bands(signs, y, end_us)
                 y += _ROW + _GAP
         y += 2 * _GAP

@@ -1,11 +1,11 @@
-"""Where in their periods the periodic deeds of a run's processes fell, so that a simulated twin does them then, too.
+"""The phases of the periodic actions of a run's processes, for a simulated run that is to act at the same times.
 
 Kafka's ReplicaManager checks the ISR every half of `replica.lag.time.max.ms`, from its own start on: a JVM that took
-4 s to start looks at 4, 19, 34 s, where a simulated broker looks at 15, 30, 45 s. Likewise the heartbeats of a broker,
-from the moment at which it was unfenced on, and from 4.0 on the controller's checks for sessions that have ended. Which
-of two things comes first can hang on that, and no rule decides it. Nothing but these phases is given to the twin.
+4 s to start checks at 4, 19 and 34 s, a simulated broker at 15, 30 and 45 s. The same applies to the heartbeats of a
+broker, from its unfencing on, and from 4.0 on to the controller's checks for expired sessions. Which of two events
+comes first can depend on that, and no rule decides it. The simulated run gets nothing else from the other run.
 
-source: ReplicaManager.startup, scheduler.schedule("isr-expiration", ..., replicaLagTimeMaxMs / 2);
+Source: ReplicaManager.startup, scheduler.schedule("isr-expiration", ..., replicaLagTimeMaxMs / 2);
     BrokerLifecycleManager.scheduleNextCommunication; QuorumController.registerMaybeFenceStaleBroker
 """
 
@@ -32,37 +32,43 @@ from scenarios.observe.trace_writer import read_rows
 from scenarios.run.runs import RunNotFound, list_runs, lock_sha256, read_summary
 
 PHASES = "phases.json"
-"""In a run's folder: the phases by its processes' own words."""
+"""File in a run's folder with the phases that were read from its processes' log output."""
 
 ON_ITS_WAY_US = 20_000
-"""From a check to the moment at which its shrink is seen to be committed, about."""
+"""Approximate time from a broker's check until the commit of the smaller ISR is in the trace."""
 
 _STAMP = r"^(?:(\d{13})|\[([-\d]{10} [:\d]{8},\d{3})\]) "
-"""Log4j 1 writes UTC."""
+"""Time stamp of a log line; Log4j 1 writes UTC."""
 _SCHEDULED = re.compile(_STAMP + r".*LogDirFailureHandler.*: Starting")
-"""ReplicaManager.startup schedules the check and then starts this thread, which says so."""
+"""The log line of a thread that ReplicaManager.startup starts right after it has scheduled the check."""
 _UNFENCED = re.compile(_STAMP + r".*The broker has been unfenced\. Transitioning from RECOVERY to RUNNING")
-"""BrokerLifecycleManager: the next heartbeat leaves one interval later."""
+"""BrokerLifecycleManager: the next heartbeat is sent one interval later."""
 _CHECKED = re.compile(_STAMP + r".*Fencing broker \d+ at epoch \d+ because its session has timed out")
 _ENDED = re.compile(_STAMP + r".*Fencing broker (\d+) because its session has timed out")
-"""Up to 3.9, in the instant in which a session ends: the last heartbeat came one session earlier."""
+"""Up to 3.9, logged when a session ends: the last heartbeat came one session timeout earlier."""
 _ACTIVATED = re.compile(_STAMP + r".*Activated periodic tasks: .*maybeFenceStaleBroker")
-"""PeriodicTaskControlManager: the first check comes one interval later, each next one some 1 ms late."""
+"""PeriodicTaskControlManager: the first check comes one interval later, each further one about 1 ms late."""
 
 
 class MeasuredPhases(NamedTuple):
-    """Microseconds by node: of the checks of brokers and controllers, and of the heartbeats of brokers."""
+    """The measured phases of a run's processes, in microseconds by node.
+
+    Attributes:
+        checks: phases of the checks that brokers and controllers do.
+        heartbeats: phases of the heartbeats of brokers.
+    """
 
     checks: dict[str, int]
     heartbeats: dict[str, int]
 
 
 class ShownPhases(NamedTuple):
-    """What a trace shows of them, in microseconds.
+    """The phases that can be derived from a trace, in microseconds.
 
-    checks: of each broker whose first life has shrunk an ISR by itself, what its first shrink says
-    late_us: by how much the steps of the file were late when a broker was fenced first: it is then that the phases of
-        heartbeats and session checks decide what happens; 0 if none was
+    Attributes:
+        checks: phase of each broker that proposed a smaller ISR before its first restart.
+        late_us: delay of the file's steps when a broker was first fenced, which is when the phases of heartbeats and
+            session checks matter; 0 if none was fenced.
     """
 
     checks: dict[str, int]
@@ -70,7 +76,10 @@ class ShownPhases(NamedTuple):
 
 
 def phases_of_run(run_dir: Path, scenario: Scenario) -> MeasuredPhases:
-    """By what its trace shows, else by what its processes said. raises: TraceError, OSError"""
+    """Return the phases derived from the run's trace, and for other nodes those from its processes' logs.
+
+    Raises TraceError, OSError.
+    """
     file = run_dir / PHASES
     said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"checks": {}, "heartbeats": {}}
     shown = phases_shown(read_rows(run_dir / "trace"), scenario)
@@ -86,7 +95,7 @@ def phases_of_run(run_dir: Path, scenario: Scenario) -> MeasuredPhases:
 
 
 def phases_shown(rows: Iterable[TraceRow], scenario: Scenario) -> ShownPhases:
-    """rows: read once, from the first to the last"""
+    """Return the phases derived from a trace, whose rows are read once, in order."""
     shown = _Shown(scenario)
     for row in rows:
         shown(row)
@@ -94,9 +103,10 @@ def phases_shown(rows: Iterable[TraceRow], scenario: Scenario) -> ShownPhases:
 
 
 class _Shown(Listener):
-    """What the two are made of. `_late_us`: how much later than the file says a world does the steps of a file, so far.
+    """The trace listener behind `phases_shown`.
 
-    One that waits for a process to start does what follows in the file later.
+    `_late_us` is the largest delay of a step of the timeline so far. After a step that waits for a process to start,
+    later steps are delayed.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -115,7 +125,7 @@ class _Shown(Listener):
     @on(trace.FaultBegan)
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
         if event.fault in self._by_file:
-            # A real process takes 0.1 s to die, and the step is in the trace when all of them have.
+            # A real process takes 0.1 s to die, and the step is in the trace when all of them have died.
             dying = event.targets if event.verb in ("kill", "power_off") else ()
             began_us = min([row.at_us, *(self._stopped_us.get(name, row.at_us) for name in dying)])
             self._late_us = max(self._late_us, began_us - self._by_file.pop(event.fault))
@@ -140,9 +150,11 @@ class _Shown(Listener):
 
 
 def write_phases(run_dir: Path, consoles: Path, began_us: int, scenario: Scenario) -> None:
-    """Into the run's folder. consoles: the folder of what each process has said
+    """Write the phases into the run's folder.
 
-    began_us: 0 of the run, in microseconds since 1970
+    Args:
+        consoles: folder with the log output of each process.
+        began_us: start of the run, in microseconds since 1970.
     """
     cluster = scenario.cluster
     said = {name: _Said(consoles / f"{name}.log") for name in (*cluster.brokers, *cluster.controllers)}
@@ -164,7 +176,7 @@ def write_phases(run_dir: Path, consoles: Path, began_us: int, scenario: Scenari
 
 
 class _Said:
-    """What the patterns above find in a console, read once; nothing where there is none."""
+    """The lines of a process's log that match the patterns above, read once; empty if there is no file."""
 
     def __init__(self, console: Path) -> None:
         self._found: dict[re.Pattern[str], list[re.Match[str]]] = {
@@ -184,14 +196,15 @@ class _Said:
         return self._found[pattern]
 
     def first_us(self, pattern: re.Pattern[str]) -> int | None:
-        """When it was said first, in microseconds since 1970."""
+        """Return when a pattern matched first, in microseconds since 1970."""
         return next(map(_since_1970_us, self._found[pattern]), None)
 
 
 def _last_heartbeats(said: Mapping[str, _Said], controller: str, scenario: Scenario) -> dict[str, int]:
-    """Of each broker whose first life a session has ended: each heartbeat leaves a little later than the one before.
+    """Return the last heartbeat of each broker whose first life ended with its session.
 
-    It leaves one interval after the answer to that, which takes its time (BrokerLifecycleManager).
+    The last one matters because each heartbeat is a little later than the previous one: it is sent one interval after
+    the answer to that, which takes time (BrokerLifecycleManager).
     """
     names = {number: name for name, number in scenario.cluster.ids.items()}
     session_us = scenario.cluster.controller_config().broker_session_timeout_ms * 1000
@@ -213,11 +226,11 @@ def _since_1970_us(stamp: re.Match[str]) -> int:
 
 
 def _isr_checks_us(scenario: Scenario, broker: str) -> int:
-    return scenario.cluster.broker_config(broker).replica_lag_time_max_ms * 1000 // 2
+    return scenario.cluster.broker_config(broker, scenario.rules.release).replica_lag_time_max_ms * 1000 // 2
 
 
 def _heartbeats_us(scenario: Scenario, broker: str) -> int:
-    return scenario.cluster.broker_config(broker).broker_heartbeat_interval_ms * 1000
+    return scenario.cluster.broker_config(broker, scenario.rules.release).broker_heartbeat_interval_ms * 1000
 
 
 def _session_checks_us(scenario: Scenario) -> int:
@@ -225,7 +238,7 @@ def _session_checks_us(scenario: Scenario) -> int:
 
 
 def in_phase(scenario: Scenario, phases: MeasuredPhases) -> Scenario:
-    """The same scenario, whose processes' first lives do it when these did; those of unknown phase as the file says."""
+    """Return the scenario with the measured phases for each process's first start. Unknown phases stay unchanged."""
     cluster = scenario.cluster
     return replace(
         scenario,
@@ -241,52 +254,52 @@ def _over(written: Phases, measured: dict[str, int]) -> Phases:
     return {**(written if isinstance(written, dict) else {}), **measured} if measured else written
 
 
-# -------------------------------------------------------------------------------------------------------------- playing
+# ------------------------------------------------------------------------------------------------------------- playing
 #
-# Plays a scenario in both worlds, again and again, below one folder; what is there already is not played twice.
+# Play a scenario several times on both sides, below one folder; existing runs are not played again.
 #
-# A repetition is the folder of its number, with the runs of both: `1/theirs/0001-NAME` first, then its simulated twin
-# in `1/ours`, whose brokers look for lagging followers when those of the other world did.
+# A repetition is a folder named by its number, with both runs: first `1/theirs/0001-NAME`, then its simulated twin in
+# `1/ours`, whose brokers check for lagging followers when those of the other side did.
 
 Play = Callable[[Scenario, Path], Path]
-"""Plays a scenario and keeps the run in a folder of runs; returns the run's own folder."""
+"""A function that plays a scenario into a folder of runs, and returns the run's own folder."""
 
 
 class Repetition(NamedTuple):
-    """The folders of two runs."""
+    """The folders of the two runs of a repetition."""
 
     ours: Path
     theirs: Path
 
 
 def why_no_two_are_alike(scenario: Scenario) -> str:
-    """Of one whose network or clients draw what happens in it; empty for all others."""
+    """Return why a scenario is random, so that no two runs of it are equal; empty for other scenarios."""
     delays = [scenario.network.latency, *(link.latency for link in scenario.network.links)]
     if any(delay is not None and delay.kind != "constant" for delay in delays):
-        return "its links draw their delays: no two runs of it are alike"
+        return "the delays of its links are random, so every run is different"
     if any(work.arrival is not None and work.arrival.poisson for work in scenario.workloads.values()):
-        return "its records come by chance (`poisson`): no two runs of it are alike"
+        return "its records are sent at random times (`poisson`), so every run is different"
     return ""
 
 
 def repetitions(
     scenario: Scenario, folder: Path, times: int, *, play_ours: Play, play_theirs: Play
 ) -> Iterator[Repetition]:
-    """raises: whatever the two raise"""
+    """Yield the repetitions, after playing the missing ones. Errors of `play_ours` and `play_theirs` pass through."""
     for number in range(1, times + 1):
-        place = folder / str(number)
-        theirs = _kept(scenario, place / "theirs") or play_theirs(scenario, place / "theirs")
+        repetition_dir = folder / str(number)
+        theirs = _kept(scenario, repetition_dir / "theirs") or play_theirs(scenario, repetition_dir / "theirs")
         twin = in_phase(scenario, phases_of_run(theirs, scenario))
-        yield Repetition(_kept(twin, place / "ours") or play_ours(twin, place / "ours"), theirs)
+        yield Repetition(_kept(twin, repetition_dir / "ours") or play_ours(twin, repetition_dir / "ours"), theirs)
 
 
 def facts_in(run_dir: Path) -> RunFacts:
-    """raises: TraceError, OSError"""
+    """Return the facts of a run. Raises TraceError, OSError."""
     return facts_of(read_rows(run_dir / "trace"), epochs_in(run_dir / "logs"))
 
 
 def _kept(scenario: Scenario, runs_dir: Path) -> Path | None:
-    """The newest whole run of exactly this scenario."""
+    """Return the folder of the newest complete run of exactly this scenario, None if there is none."""
     digest = lock_sha256(lock.dump(scenario))
     for run_dir in reversed(list_runs(runs_dir)):
         try:

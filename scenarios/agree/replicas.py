@@ -1,7 +1,7 @@
-"""What is on each disk when a run ends: the log, the leader epochs, LEO and HW, and what was truncated on the way.
+"""The content of each disk at the end of a run: log, leader epochs, LEO and HW, and earlier truncations.
 
-Offsets mean little where logs differ as noise does, such as by the records of the last moment before a kill: of those
-replicas only what does not hang on counts is compared.
+Offsets mean little if logs differ by noise, such as the records sent just before a kill. For such replicas only facts
+that do not depend on counts are compared.
 """
 
 from __future__ import annotations
@@ -12,74 +12,78 @@ from replica.trace.ranges import format_record_names, split_record_name
 from replica.wording import listed
 from scenarios.agree.difference import DRAWN, TIE, Runs, WorldDifference, elements_apart
 from scenarios.agree.facts import FinalRecord, RunFacts
+from scenarios.observe.wording import count_of
 
-Place = tuple[str, str]
+Replica = tuple[str, str]
 """(partition, node)"""
 
 
 def replica_differences(runs: Runs) -> Iterator[WorldDifference]:
     drawn = runs.sent_apart()
     vague = {partition for partitions in drawn.values() for partition in partitions}
-    """partitions with logs that differ as noise does"""
+    """Partitions with logs that differ by noise."""
     if drawn:
         one, other = next(iter(runs))
         names = sorted(drawn, key=split_record_name)
         ours, theirs = (f"{names[0]} to {run.partitions.get(names[0], 'none')}" for run in (one, other))
-        where = f"{len(names)} records"
+        where = count_of(len(names), "record")
         yield WorldDifference(what="partition of records", where=where, ours=ours, theirs=theirs, noise=DRAWN)
-    for place in runs.keys(lambda run: run.logs):
-        for found in _contents(place, runs, drawn):
+    for replica in runs.keys(lambda run: run.logs):
+        for found in _contents(replica, runs, drawn):
             if found.noise:
-                vague.add(place[0])
+                vague.add(replica[0])
             yield found
-        yield from _order(place, runs)
-    for place in runs.keys(lambda run: run.ends):
-        yield from _ends(place, runs)
-    for place in runs.keys(lambda run: run.cuts):
-        yield from _cuts(place, runs, is_vague=place[0] in vague)
-    for place in runs.keys(lambda run: run.epochs or ()):
-        yield from _epochs(place, runs, is_vague=place[0] in vague)
+        yield from _order(replica, runs)
+    for replica in runs.keys(lambda run: run.ends):
+        yield from _ends(replica, runs)
+    for replica in runs.keys(lambda run: run.cuts):
+        yield from _cuts(replica, runs, is_vague=replica[0] in vague)
+    for replica in runs.keys(lambda run: run.epochs or ()):
+        yield from _epochs(replica, runs, is_vague=replica[0] in vague)
 
 
-def _contents(place: Place, runs: Runs, left_out: Container[str]) -> Iterator[WorldDifference]:
+def _contents(replica: Replica, runs: Runs, left_out: Container[str]) -> Iterator[WorldDifference]:
     ours_and_theirs = (
-        [frozenset(entry for entry in run.logs.get(place, ()) if entry.record not in left_out) for run in side]
+        [frozenset(entry for entry in run.logs.get(replica, ()) if entry.record not in left_out) for run in side]
         for side in (runs.ours, runs.theirs)
     )
     found = elements_apart(*ours_and_theirs)
     if found is not None:
         ours, theirs, noise = found
-        where, mine, its = _text(place), _entries_text(ours), _entries_text(theirs)
+        where, mine, its = _text(replica), _entries_text(ours), _entries_text(theirs)
         yield WorldDifference(what="final log", where=where, ours=mine, theirs=its, noise=noise)
 
 
-def _order(place: Place, runs: Runs) -> Iterator[WorldDifference]:
+def _order(replica: Replica, runs: Runs) -> Iterator[WorldDifference]:
     def agree(one: RunFacts, other: RunFacts) -> bool:
-        return all(mine == its for mine, its in _in_common(one.logs.get(place, ()), other.logs.get(place, ())))
+        return all(mine == its for mine, its in _in_common(one.logs.get(replica, ()), other.logs.get(replica, ())))
 
     apart = runs.apart(agree)
     if apart is None:
         return
     (one, other), noise = apart
-    common = _in_common(one.logs[place], other.logs[place])
+    common = _in_common(one.logs[replica], other.logs[replica])
     mine, its = next(pair for pair in common if pair[0] != pair[1])
     sources = {**one.sources, **other.sources}
     if not noise and _order_of_each_source_agrees(common, sources):
         noise = TIE
-    where = _text(place)
+    where = _text(replica)
     yield WorldDifference(
         what="order in the log", where=where, ours=f"{mine} first", theirs=f"{its} first", noise=noise
     )
 
 
 def _in_common(one: Sequence[FinalRecord], other: Sequence[FinalRecord]) -> list[tuple[str, str]]:
-    """The records that both logs have, in the order of each."""
+    """Return the records that both logs have, as pairs: the n-th in the first log with the n-th in the second."""
     left, right = (dict.fromkeys(entry.record for entry in log) for log in (one, other))
     return list(zip((name for name in left if name in right), (name for name in right if name in left), strict=True))
 
 
 def _order_of_each_source_agrees(common: list[tuple[str, str]], sources: dict[str, str]) -> bool:
-    """Which of two clients comes first is decided by no rule, nor which of the partitions that a transform reads."""
+    """Return True if the records of each source have the same order in both logs.
+
+    No rule decides the order of two clients, or of the partitions that a transform reads.
+    """
     by_source: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
     for pair in common:
         for side, name in zip(by_source, pair, strict=True):
@@ -87,16 +91,16 @@ def _order_of_each_source_agrees(common: list[tuple[str, str]], sources: dict[st
     return by_source[0] == by_source[1]
 
 
-def _ends(place: Place, runs: Runs) -> Iterator[WorldDifference]:
+def _ends(replica: Replica, runs: Runs) -> Iterator[WorldDifference]:
     def agree(one: RunFacts, other: RunFacts) -> bool:
-        mine, its = one.ends.get(place), other.ends.get(place)
-        if mine is None or its is None or one.logs.get(place) != other.logs.get(place):
-            return (mine is None) == (its is None)  # that the logs differ is said elsewhere
+        mine, its = one.ends.get(replica), other.ends.get(replica)
+        if mine is None or its is None or one.logs.get(replica) != other.logs.get(replica):
+            return (mine is None) == (its is None)  # Another difference says that the logs differ.
         known = None not in (mine.high_watermark, its.high_watermark)
         return mine.log_end_offset == its.log_end_offset and (not known or mine.high_watermark == its.high_watermark)
 
     def text(run: RunFacts) -> str:
-        end = run.ends.get(place)
+        end = run.ends.get(replica)
         if end is None:
             return "no replica"
         return f"LEO {end.log_end_offset}" + ("" if end.high_watermark is None else f", HW {end.high_watermark}")
@@ -105,29 +109,29 @@ def _ends(place: Place, runs: Runs) -> Iterator[WorldDifference]:
     if apart is not None:
         (one, other), noise = apart
         yield WorldDifference(
-            what="LEO and HW at the end", where=_text(place), ours=text(one), theirs=text(other), noise=noise
+            what="LEO and HW at the end", where=_text(replica), ours=text(one), theirs=text(other), noise=noise
         )
 
 
-def _cuts(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[WorldDifference]:
+def _cuts(replica: Replica, runs: Runs, *, is_vague: bool) -> Iterator[WorldDifference]:
     def agree(one: RunFacts, other: RunFacts) -> bool:
-        mine, its = ([(cut.before, cut.after) for cut in run.cuts.get(place, ())] for run in (one, other))
+        mine, its = ([(cut.before, cut.after) for cut in run.cuts.get(replica, ())] for run in (one, other))
         return bool(mine) == bool(its) if is_vague else mine == its
 
     apart = runs.apart(agree)
     if apart is not None:
         pair, noise = apart
-        cuts = [run.cuts.get(place, []) for run in pair]
+        cuts = [run.cuts.get(replica, []) for run in pair]
         ours, theirs = (listed([f"{cut.before} to {cut.after}" for cut in side]) or "none" for side in cuts)
         at_us = min(cut.at_us for side in cuts for cut in side)
         yield WorldDifference(
-            what="truncations", where=_text(place), at_us=at_us, ours=ours, theirs=theirs, noise=noise
+            what="truncations", where=_text(replica), at_us=at_us, ours=ours, theirs=theirs, noise=noise
         )
 
 
-def _epochs(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[WorldDifference]:
+def _epochs(replica: Replica, runs: Runs, *, is_vague: bool) -> Iterator[WorldDifference]:
     def entries(run: RunFacts) -> tuple[tuple[int, int], ...] | None:
-        return None if run.epochs is None else run.epochs.get(place)
+        return None if run.epochs is None else run.epochs.get(replica)
 
     def agree(one: RunFacts, other: RunFacts) -> bool:
         mine, its = entries(one), entries(other)
@@ -142,11 +146,11 @@ def _epochs(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[WorldDiffer
     if apart is not None:
         (one, other), noise = apart
         what = "leader epochs on disk"
-        yield WorldDifference(what=what, where=_text(place), ours=text(one), theirs=text(other), noise=noise)
+        yield WorldDifference(what=what, where=_text(replica), ours=text(one), theirs=text(other), noise=noise)
 
 
-def _text(place: Place) -> str:
-    return f"{place[1]} {place[0]}"
+def _text(replica: Replica) -> str:
+    return f"{replica[1]} {replica[0]}"
 
 
 def _entries_text(entries: frozenset[FinalRecord]) -> str:

@@ -1,7 +1,7 @@
-"""Random schedules that two worlds can play alike: kills, pauses, cuts and restarts, with time between them.
+"""Random schedules of kills, pauses, cuts and restarts that both the simulator and real Kafka can play.
 
-Real brokers take seconds to start, and a moment more or less decides what overlaps: here each fault is over, and its
-cluster whole again, before the next begins. `scenarios.search.schedules` has the wild ones.
+Real brokers take seconds to start, and small delays decide which faults overlap. So each fault is over, and the cluster
+complete again, before the next one begins. `scenarios.search.schedules` has schedules without these limits.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from scenarios.language.spec import Scenario
 from scenarios.search.schedules import Tree
 
 APART_MS = 15_000
-"""From the end of a fault to the beginning of the next."""
+"""Time from the end of a fault to the beginning of the next."""
 FIRST_MS, FAULTS_MAX, QUIET_MS = 10_000, 4, 30_000
 LENGTHS_MS = (2_000, 12_000, 25_000)
-"""Below a session, beyond it, and beyond the time a follower may lag."""
+"""Lengths of faults: shorter than a session, longer than a session, longer than the time a follower may lag."""
 
 RECORDS_FROM_MS = 5_200
-"""Two records a second, none of them sent in the instant in which a fault begins or ends."""
+"""Time of the first record. Two are sent each second, none at the instant at which a fault begins or ends."""
 
 BROKERS = ("b1", "b2", "b3")
 
 
 def schedule_of(seed: int, profile: str) -> Scenario:
-    """The same for the same seed."""
+    """Return the scenario with the random schedule of a seed."""
     rng = random.Random(f"agree/{seed}")
     timeline, end_ms = _faults(rng)
     acks = rng.choice((1, "all", "all"))
@@ -70,7 +70,7 @@ def schedule_of(seed: int, profile: str) -> Scenario:
 
 
 def _faults(rng: random.Random) -> tuple[list[Tree], int]:
-    """The steps, and when the last fault is over."""
+    """Return the timeline's steps, and the time in milliseconds at which the last fault is over."""
     at_ms, steps = FIRST_MS, []
     for _ in range(rng.randint(2, FAULTS_MAX)):
         length_ms = rng.choice(LENGTHS_MS)

@@ -1,4 +1,4 @@
-"""The sheet of agreement: a row for each scenario and variant, and the counts."""
+"""The table of a comparison with real Kafka: a row for each scenario and variant, and the counts of verdicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ VERDICTS = (SAME, NOISE, DIFFERS, NOT_PLAYED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SheetRow:
-    """name: `acks1-leader-kill` or `acks1-leader-kill:acks-all`      why_not: of one that was not played, else empty"""
+    """A row of the table, for one scenario or variant.
+
+    Attributes:
+        name: `acks1-leader-kill`, or `acks1-leader-kill:acks-all` for a variant.
+        why_not: why the scenario was not played, empty if it was.
+    """
 
     name: str
     agreement: Agreement | None = None
@@ -44,9 +49,12 @@ class SheetRow:
 
 @dataclass(slots=True)
 class Sheet:
-    """ours, theirs: names of the worlds: `simulated`, `Kafka 4.1.0`      date: of the day it was made
+    """The whole table of a comparison.
 
-    slack_us: gaps beyond it are shown
+    Attributes:
+        ours, theirs: names of the two sides: `simulated`, `Kafka 4.1.0`.
+        slack_us: larger time gaps are shown.
+        date: day on which the table was made.
     """
 
     ours: str
@@ -64,7 +72,7 @@ class Sheet:
 
     @property
     def in_words(self) -> str:
-        """`3 same, 1 noise, 0 differ; 1 not played`"""
+        """Return the counts of verdicts: `3 same, 1 noise, 0 differ; 1 not played`."""
         counts = self.counts
         missing = f"; {counts[NOT_PLAYED]} not played" if counts[NOT_PLAYED] else ""
         return f"{counts[SAME]} same, {counts[NOISE]} noise, {counts[DIFFERS]} differ{missing}"
@@ -88,7 +96,7 @@ class Sheet:
 
 
 def compared(name: str, repetitions: Sequence[Repetition], slack_us: int) -> SheetRow:
-    """raises: TraceError, OSError"""
+    """Compare a scenario's repetitions and return the row with the result. Raises TraceError, OSError."""
     ours = [facts_in(repetition.ours) for repetition in repetitions]
     theirs = [facts_in(repetition.theirs) for repetition in repetitions]
     agreement = compare(ours, theirs, slack_us=slack_us)

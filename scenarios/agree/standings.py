@@ -1,9 +1,9 @@
-"""The ordered standings of each partition: leader, leader epoch, ISR and ELR. Where they part, and what is only a tie.
+"""The sequence of states of each partition (leader, leader epoch, ISR, ELR): where two runs diverge, and what is a tie.
 
-A tie is a stretch in which the same members left the ISR, or came into it, or first left and then came, in another
-order or in other steps, under the same leader: no rule decides which of two followers fetched first, nor which of two
-brokers that are stopped at once is heard of first. The one that left last may be in the ELR meanwhile; the tie ends
-where both are equal again.
+A tie is a sequence of states in which both runs, under the same leader, removed the same members from the ISR or added
+the same members, in another order or in other steps. No rule decides which of two followers fetches first, or which of
+two brokers that stop together is noticed first. The last broker to leave may be in the ELR during the tie. The tie ends
+when both runs are in the same state again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from scenarios.observe.wording import seconds
 WHAT = "leader, epoch, ISR, ELR"
 NOTHING_MORE = "nothing more"
 TIE_LENGTH_MAX = 12
-"""Standings of one tie: of a partition with so many followers."""
+"""Largest number of states in a tie, enough for the followers of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeGap:
-    """A standing that both have. by_us: how much later than ours theirs came"""
+    """A difference in time between equal states: the other run's came `by_us` later than ours."""
 
     partition: str
     at_us: int
@@ -53,16 +53,16 @@ def _of(partition: str, runs: Runs) -> Iterator[WorldDifference]:
     apart = runs.apart(agree)
     if apart is not None:
         (one, other), noise = apart
-        place = _aligned(partition, one, other).parts_at
-        assert place is not None
-        yield _difference(partition, one, other, place, noise)
+        position = _aligned(partition, one, other).parts_at
+        assert position is not None
+        yield _difference(partition, one, other, position, noise)
         return
     for one, other in runs:
         alignment = _aligned(partition, one, other)
         if alignment.ties or alignment.parts_at is not None:
-            place = alignment.ties[0] if alignment.ties else alignment.parts_at
-            assert place is not None
-            yield _difference(partition, one, other, place, TIE if alignment.ties else RUN_ENDED)
+            position = alignment.ties[0] if alignment.ties else alignment.parts_at
+            assert position is not None
+            yield _difference(partition, one, other, position, TIE if alignment.ties else RUN_ENDED)
             return
 
 
@@ -71,18 +71,20 @@ def _aligned(partition: str, one: RunFacts, other: RunFacts) -> Alignment:
 
 
 def _ended(partition: str, one: RunFacts, other: RunFacts, parts_at: tuple[int, int], slack_us: int) -> bool:
-    """Whether they part only by what one of them has in its last moments."""
+    """Return True if the runs differ only in events just before the end of one of them."""
     rests = [
-        (run.standings.get(partition, [])[place:], run.end_us - slack_us)
-        for run, place in zip((one, other), parts_at, strict=True)
+        (run.standings.get(partition, [])[position:], run.end_us - slack_us)
+        for run, position in zip((one, other), parts_at, strict=True)
     ]
     return not all(rest for rest, _ in rests) and all(
         stood.at_us > late_us for rest, late_us in rests for stood in rest
     )
 
 
-def _difference(partition: str, one: RunFacts, other: RunFacts, place: tuple[int, int], noise: str) -> WorldDifference:
-    ours, theirs = (_stood(run, partition, at) for run, at in zip((one, other), place, strict=True))
+def _difference(
+    partition: str, one: RunFacts, other: RunFacts, position: tuple[int, int], noise: str
+) -> WorldDifference:
+    ours, theirs = (_stood(run, partition, at) for run, at in zip((one, other), position, strict=True))
     return WorldDifference(
         what=WHAT,
         where=partition,
@@ -93,9 +95,9 @@ def _difference(partition: str, one: RunFacts, other: RunFacts, place: tuple[int
     )
 
 
-def _stood(run: RunFacts, partition: str, place: int) -> Stood | None:
+def _stood(run: RunFacts, partition: str, position: int) -> Stood | None:
     stood = run.standings.get(partition, [])
-    return stood[place] if place < len(stood) else None
+    return stood[position] if position < len(stood) else None
 
 
 def _text(stood: Stood | None) -> str:
@@ -103,7 +105,7 @@ def _text(stood: Stood | None) -> str:
 
 
 def standing_text(standing: PartitionStanding) -> str:
-    """`b2 in epoch 1, ISR b2 b3, ELR b1`"""
+    """Return a state as text: `b2 in epoch 1, ISR b2 b3, ELR b1`."""
     elr = f", ELR {' '.join(standing.elr)}" if standing.elr else ""
     isr = " ".join(standing.isr) or "empty"
     return f"{standing.leader or 'no leader'} in epoch {standing.leader_epoch}, ISR {isr}{elr}"
@@ -113,7 +115,7 @@ def standing_text(standing: PartitionStanding) -> str:
 
 
 def aligned(one: Sequence[Stood], other: Sequence[Stood]) -> Alignment:
-    """Side by side, with ties."""
+    """Align two sequences of states, taking ties into account."""
     left, right = ([stood.standing for stood in side] for side in (one, other))
     return align(left, right, lambda mine, theirs: _end_of_tie(left, mine, right, theirs))
 
@@ -121,7 +123,7 @@ def aligned(one: Sequence[Stood], other: Sequence[Stood]) -> Alignment:
 def _end_of_tie(
     one: Sequence[PartitionStanding], left: int, other: Sequence[PartitionStanding], right: int
 ) -> tuple[int, int] | None:
-    """The places of the first standing that both have again, and up to which all is one tie."""
+    """Return the indexes of the next state that both runs have, if all states before it are one tie, else None."""
     if not left or not right:
         return None
     for steps in range(2 * TIE_LENGTH_MAX):
@@ -136,8 +138,10 @@ def _end_of_tie(
 
 
 def _lowest_isr(path: Sequence[PartitionStanding]) -> tuple[str, ...] | None:
-    """Under one leader in one epoch, first every step removes members of the ISR, or only changes the ELR, and then
-    every step adds some: the ISR between the two. None if the path is another one.
+    """Return the smallest ISR in a sequence of states, None if the sequence cannot be part of a tie.
+
+    The leader and its epoch must stay the same. First every step must remove members of the ISR, or change only the
+    ELR, and then every step must add members.
     """
     lowest, grows = path[0].isr, False
     for before, after in pairwise(path):

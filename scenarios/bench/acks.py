@@ -1,9 +1,9 @@
-"""A model of published benchmarks of Kafka: do acks and replication cost throughput in the proportions measured then?
+"""A model of published Kafka benchmarks that checks whether acks and replication cost the same share of throughput.
 
-The same clusters run in virtual time, where passages between machines, their network cards and the brokers' threads
-take time. Of each benchmark one throughput goes in, that of its producer with nothing to wait for; all others come
-out. One latency and one thread's time serve everything, and follow from the end-to-end latency of the first benchmark:
-none was fitted to a throughput.
+The clusters of the benchmarks run in virtual time, in which messages, network cards and the brokers' threads take time.
+The only throughput taken from each benchmark is that of its producer alone; all others are results of the model. One
+latency and one thread time are used for all benchmarks. They are derived from the end-to-end latency of the first
+benchmark, so none is fitted to a throughput.
 """
 
 from __future__ import annotations
@@ -20,19 +20,24 @@ from scenarios.process.pool import in_order
 from scenarios.run.runner import run_scenario
 
 RECORD_BYTES = 100 + 22
-"""Of all records in these benchmarks, with their overhead (published)."""
+"""The bytes of every record in these benchmarks: 100 of the value and 22 of overhead (published)."""
 BATCH_HEADER_BYTES = 61
 
 LATENCY_US = 250
-"""Jeff Dean's "numbers everyone should know": 500 us for a round trip within a data centre."""
+"""The one-way latency between machines: half of the 500 us round trip in Jeff Dean's "numbers everyone should know"."""
 END_TO_END_US, END_TO_END_RANGE_US = 2_500, (2_000, 2_999)
-"""LinkedIn's median from producer to consumer is published as 2 ms, and TestEndToEndLatency cuts fractions off."""
+"""The latency from producer to consumer.
+
+LinkedIn published a median of 2 ms; TestEndToEndLatency cuts off fractions.
+"""
 POLL_US = 500
-"""On average, half of the fetch.wait.max.ms=1 of that tool's consumer."""
+"""The mean wait for a record in TestEndToEndLatency's consumer, which is half of its fetch.wait.max.ms=1."""
 PASSAGES, THREADS = 5, 5
-"""Of that latency. A record goes to the leader, to a follower, and with the follower's next fetch it is committed; the
-consumer's fetch comes and is answered. In turn it takes a thread of the producer, the leader, the follower, the leader
-and the consumer."""
+"""The numbers of messages and of thread times in the end-to-end latency.
+
+A record is sent to the leader and on to a follower, and the follower's next fetch commits it. The consumer's fetch is
+then sent and answered. One thread each of producer, leader, follower, leader and consumer works on the record.
+"""
 
 START_MS = 1_000
 
@@ -68,8 +73,13 @@ PRODUCER = """\
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """replicas: of each of the six partitions     published_records_per_s: None where no measurement is published
-    warm_up_ms: until the rate is steady     measured_ms: enough for hundreds of batches
+    """One case of a benchmark: a cluster and its producers.
+
+    Attributes:
+        replicas: replicas of each of the six partitions.
+        published_records_per_s: published throughput, None if there is none.
+        warm_up_ms: time until the rate is steady.
+        measured_ms: time of the measurement, enough for hundreds of batches.
     """
 
     name: str
@@ -86,9 +96,12 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A published one. Its first case goes in as the producers' own speed; `ratios` are (what, of what).
+    """A published benchmark.
 
-    card_bytes_per_second: of a broker and of a producer's machine, without packets' headers
+    Attributes:
+        cases: the clusters. The throughput of the first case sets the speed of the model's producers.
+        ratios: pairs of names: a case, and the case with which it is compared.
+        card_bytes_per_second: network speed of a broker and of a producer's machine, without packet headers.
     """
 
     name: str
@@ -106,7 +119,7 @@ class Benchmark:
 
 
 GIGABIT_ETHERNET = 125_000_000 * 1448 // 1538
-"""TCP's share of a link: of 1538 bytes on the wire for each packet, 1448 are data."""
+"""The share of TCP data in a Gigabit link: 1448 of 1538 bytes per packet on the wire."""
 
 LINKEDIN = Benchmark(
     name="linkedin-2014",
@@ -116,7 +129,7 @@ LINKEDIN = Benchmark(
     cases=(
         Case("none", "1 replica, acks=1", 1, 1, 8_196, 821_557),
         Case("async", "3 replicas, acks=1", 3, 1, 8_196, 786_980),
-        # The article says that batches were not made larger for this case; the commands published with it do that.
+        # The article says that batches were not made larger for this case, but its published commands make them larger.
         Case("sync", "3 replicas, acks=all (article)", 3, "all", 8_196, 421_823),
         Case(
             "sync-64000", "3 replicas, acks=all (commands)", 3, "all", 64_000, 421_823, warm_up_ms=200, measured_ms=300
@@ -130,11 +143,11 @@ EC2 = Benchmark(
     name="ec2-2016",
     title="EC2 2016: Rafay Aleem, Apache Kafka Producer Benchmarks - Java vs Jython vs Python (the Java of it)",
     setup="3 brokers on m4.large (445 Mb/s by iperf), producer on m4.xlarge (700 to 900 Mb/s), 6 partitions",
-    # TCP's throughput, as collected for "EC2 instance types's exact network performance" (stackoverflow.com, 18507405).
+    # The TCP throughput is from "EC2 instance types's exact network performance" (stackoverflow.com, 18507405).
     card_bytes_per_second=(445_000_000 // 8, 800_000_000 // 8),
     cases=(
         Case("none", "1 replica, acks=1", 1, 1, 8_196, 747_418),
-        # Its followers fall behind, and take a share of the cards only when they have.
+        # The followers fall behind in this case, and only then take a share of the network cards.
         Case("async", "3 replicas, acks=1", 3, 1, 8_196, 427_051, warm_up_ms=300),
         Case("sync", "3 replicas, acks=all", 3, "all", 64_000, 205_476, warm_up_ms=200, measured_ms=300),
     ),
@@ -146,12 +159,15 @@ BENCHMARKS = (LINKEDIN, EC2)
 IN_FLIGHT = tuple(
     Case(f"in-flight-{count}", f"{count} in flight", 3, "all", 8_196, in_flight=count) for count in (1, 2)
 )
-"""Published in Kafka's wiki ("An analysis of the impact of max.in.flight.requests.per.connection and acks on Producer
-performance", its figures are pictures): a second one gains much, a third and more gain nothing."""
+"""Cases from Kafka's wiki: a second request in flight increases throughput much, a third and more do not.
+
+The figures of "An analysis of the impact of max.in.flight.requests.per.connection and acks on Producer performance" are
+pictures, so there are no numbers to compare with.
+"""
 
 
 def thread_us(latency_us: int, end_to_end_us: int) -> int:
-    """Time of one thread for one request, from the published latency.     raises: ValueError, if nothing is left"""
+    """Return a thread's time for one request, derived from the published latency. Raises ValueError if negative."""
     left_us = end_to_end_us - POLL_US - PASSAGES * latency_us
     if left_us < 0:
         raise ValueError(f"{PASSAGES} passages of {latency_us} us take longer than {end_to_end_us - POLL_US} us")
@@ -159,7 +175,7 @@ def thread_us(latency_us: int, end_to_end_us: int) -> int:
 
 
 class _Acks(Listener):
-    """Listener: counts batches acked within the measured time."""
+    """Trace listener that counts the batches acked within the measured time."""
 
     def __init__(self, case: Case) -> None:
         self._begin_us = (START_MS + case.warm_up_ms) * 1_000
@@ -182,14 +198,18 @@ class AcksRun:
 def records_per_s(run: AcksRun) -> int:
     acks = _Acks(run.case)
     text = scenario_of(run.benchmark, run.case, run.latency_us, run.end_to_end_us)
-    run_scenario(load_text(text, "bench").scenario, runs_dir=None, watchers=[acks])
+    run_scenario(load_text(text, "bench").scenario, runs_dir=None, watchers=lambda view: [acks])
     return acks.batches * _records_of_a_batch(run.case) * 1_000 // run.case.measured_ms
 
 
 def measure_acks(latency_us: int, progress: Callable[[float], None]) -> dict[str, Any]:
-    """Records per second of all cases, and their ratios beside the published ones.
+    """Return the records per second of all cases, and their ratios beside the published ratios.
 
-    latency_us: of every passage between two machines     raises: ValueError, if it leaves no time for anything else
+    Args:
+        latency_us: time of every message between two machines.
+
+    Raises:
+        ValueError: the latency leaves no time for anything else.
     """
     sync = LINKEDIN.cases[2]
     runs = [AcksRun(one, case, latency_us, END_TO_END_US) for one in BENCHMARKS for case in one.cases]
@@ -255,8 +275,11 @@ def _records_of_a_batch(case: Case) -> int:
 def scenario_of(
     benchmark: Benchmark, case: Case, latency_us: int = LATENCY_US, end_to_end_us: int = END_TO_END_US
 ) -> str:
-    """Six partitions, two led by each broker. One record stands for a full batch of the published ones: nothing here
-    takes time by the record, and a producer that is faster than its brokers finds its batches full."""
+    """Return the text of a scenario with six partitions, two led by each broker.
+
+    One record stands for a full batch of the benchmark, because no time depends on the number of records, and a
+    producer that is faster than its brokers always sends full batches.
+    """
     brokers = ("b1", "b2", "b3")
     assigned = {
         partition: [brokers[(partition + place) % len(brokers)] for place in range(case.replicas)]

@@ -1,7 +1,7 @@
-"""Leader to follower over one AF_UNIX socket pair: our fetch path beside the bare ways to move a file into a socket.
+"""Measures Highwater's fetch path over an AF_UNIX socket pair, beside plain ways to copy a file to a socket.
 
-The sender is this process, the receiver a forked child. All rows move the same segment file; rounds take the rows in
-turn, so that other load on the machine slows all of them alike.
+This process sends and a forked child receives. All rows send the same segment file. Rounds alternate between rows, so
+that other load on the machine slows all of them alike.
 """
 
 from __future__ import annotations
@@ -43,7 +43,12 @@ FETCH_PATH_KEPT = "fetch path, CRC checked, appended"
 
 @dataclass(slots=True)
 class _Round:
-    """Bytes and cost of one row of one round; CPU and switches of both ends."""
+    """The duration and cost of one round of one way to send the log.
+
+    Attributes:
+        cpu_s, switches: CPU time and context switches of sender and receiver together.
+        sent_through_python: bytes that were copied into Python.
+    """
 
     seconds: float = 0.0
     cpu_s: float = 0.0
@@ -61,10 +66,13 @@ class _Way:
 
 
 def measure_fetch_path(size_bytes: int, repeat: int, progress: Callable[[float], None]) -> dict[str, Any]:
-    """rows: medians per way
+    """Measure all ways to send a log.
 
-    ratio: throughput of our fetch path to the bare sendfile loop's, with a receiver that throws everything away
-    ratio_kept: the same where the receiver keeps it in a file (ours also checks every CRC)
+    Returns:
+        rows: medians of each way.
+        ratio: throughput of the fetch path relative to a plain sendfile loop, when the receiver discards the data.
+        ratio_kept: the same ratio when the receiver writes the data to a file. Only the fetch path also checks every
+            CRC.
     """
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         log = _filled_log(Path(scratch) / "leader", size_bytes)
@@ -83,7 +91,8 @@ def measure_fetch_path(size_bytes: int, repeat: int, progress: Callable[[float],
                 progress((turn * len(ways) + number) / (repeat * len(ways)))
                 follower = Path(scratch) / "follower"
                 way.rounds.append(_measure(way, log, total, follower))
-                shutil.rmtree(follower, ignore_errors=True)  # Before its pages are written back to a real disk.
+                # Delete the log before the kernel writes its pages back to a real disk.
+                shutil.rmtree(follower, ignore_errors=True)
         log.close()
     rows = [_row(way, total) for way in ways]
     speed = {row["name"]: row["mb_per_s"] for row in rows}
@@ -96,7 +105,7 @@ def measure_fetch_path(size_bytes: int, repeat: int, progress: Callable[[float],
 
 
 def _filled_log(directory: Path, size_bytes: int) -> Log:
-    """A log of 64 KiB batches in one segment."""
+    """Return a log of 64 KiB batches in one segment."""
     log, _ = Log.open(directory / str(NAME), NAME, TopicConfig(), Disk(directory, sync=False), clean=True)
     value = b"x" * (BATCH_BYTES - 200)
     while log.log_end_offset * BATCH_BYTES < size_bytes:
@@ -193,7 +202,7 @@ def _send_splice(sock: socket.socket, log: Log, total: int, found: _Round) -> No
 
 
 def _send_fetches(sock: socket.socket, log: Log, total: int, found: _Round) -> None:
-    """A leader's work per fetch: decode the request, find the slice, frame it, send header and slice."""
+    """Do a leader's work for each fetch: decode the request, find the slice of the log, send a header and the slice."""
     offset, correlation_id = 0, 0
     while offset < log.log_end_offset:
         correlation_id += 1

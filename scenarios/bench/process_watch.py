@@ -1,4 +1,4 @@
-"""Memory and processor time of this process and of those below it, while something runs: Linux only (/proc)."""
+"""Measures memory and processor time of this process and its descendants. It needs /proc, so it works only on Linux."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 INTERVAL_S = 0.1
@@ -14,8 +13,12 @@ _PROC = Path("/proc")
 
 
 class Usage(NamedTuple):
-    """jvm_peak_mb, python_peak_mb: largest resident memory seen of the JVM, and of all Python processes, in MB
-    cpu_s: processor time that all of them took, without the watch's; all None where there is no /proc
+    """The resources that processes have used. All fields are None on systems without /proc.
+
+    Attributes:
+        jvm_peak_mb: largest resident memory of the JVM in any sample, in MB.
+        python_peak_mb: largest resident memory of all Python processes together in any sample, in MB.
+        cpu_s: processor time of all processes, without that of the sampling thread.
     """
 
     jvm_peak_mb: int | None
@@ -31,7 +34,7 @@ class _Process(NamedTuple):
 
 
 class ProcessWatch:
-    """Looks every INTERVAL_S; a shorter peak, or the last moments of a process, may be missed."""
+    """A thread that samples this process and its descendants every INTERVAL_S; it may miss shorter peaks."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -47,9 +50,7 @@ class ProcessWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._over.set()
         self._thread.join()
         self._look()
@@ -72,7 +73,7 @@ class ProcessWatch:
         for pid, process in family(os.getpid()).items():
             self._ticks[pid] = process.cpu_ticks
             if process.name == "java":
-                # A child that the JVM is about to start has the JVM's memory, not as much again.
+                # A child that the JVM has just forked shares its memory, so take the largest process and not the sum.
                 jvm_bytes = max(jvm_bytes, process.rss_bytes)
             elif process.name.startswith("python") or pid == os.getpid():
                 python_bytes += process.rss_bytes
@@ -81,7 +82,7 @@ class ProcessWatch:
 
 
 def family(root: int) -> dict[int, _Process]:
-    """A process and all below it, by process id."""
+    """Return a process and all its descendants, by process id; empty without /proc."""
     if not _PROC.is_dir():
         return {}
     everyone = {int(path.name): found for path in _PROC.glob("[0-9]*") if (found := _process(path)) is not None}
@@ -94,7 +95,7 @@ def family(root: int) -> dict[int, _Process]:
 
 
 def _process(path: Path) -> _Process | None:
-    """See proc_pid_stat(5); None if it has ended meanwhile."""
+    """Return the process of a folder in /proc, or None if it has ended. See proc_pid_stat(5)."""
     try:
         before, _, after = (path / "stat").read_text().rpartition(")")
     except OSError:

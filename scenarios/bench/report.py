@@ -1,4 +1,4 @@
-"""The report of a short run: its cost in a new session, and in one that has made others before."""
+"""Measures Spark reports of a short run: the first report of a new session, and later ones of the same session."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ REPORTS = 3
 
 
 def measure_short_report(progress: Callable[[float, str], None]) -> dict[str, Any]:
-    """REPORTS reports of one run in one session; the session's start counts with the first.
+    """Write REPORTS reports of one run in one session, and return their costs. The first starts the session.
 
-    raises: JavaMissing, SparkFailed, OSError
+    Raises:
+        JavaMissing, SparkFailed, OSError: if a report cannot be written.
     """
     from spark_reports.report.build import write_report
     from spark_reports.session import spark_session

@@ -1,4 +1,4 @@
-"""Time of a steady load on a class cluster with all invariants on, and of whole commands."""
+"""Measures a small cluster under a steady load with all invariants checked, and the duration of whole commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _PRODUCER = "  p1: {{kind: producer, topic: t, rate: {rate}/s, start: 1s, config
 
 
 def steady(seconds: int, rate: int, *, partitions: int = 1, brokers: int = 3) -> Scenario:
-    """RF 3; one producer with acks=all sends `rate` records a second (0: there is none), one consumer reads them."""
+    """Return a scenario with RF 3, a producer with acks=all that sends `rate` records a second, and a consumer.
+
+    A rate of 0 means that there is no producer.
+    """
     text = _TEXT.format(
         seconds=seconds,
         producer=_PRODUCER.format(rate=rate) if rate else "",
@@ -49,7 +52,7 @@ def steady(seconds: int, rate: int, *, partitions: int = 1, brokers: int = 3) ->
 
 
 def measure_steady(seconds: int, rate: int, repeat: int) -> dict[str, Any]:
-    """Median of `repeat` runs. events: rows of the trace; items: deliveries and timers of the queue"""
+    """Return the medians of `repeat` runs. `events` counts rows of the trace; `items` counts deliveries and timers."""
     scenario, walls_s = steady(seconds, rate), []
     for _ in range(repeat):
         began = time.perf_counter()
@@ -69,7 +72,7 @@ def measure_steady(seconds: int, rate: int, repeat: int) -> dict[str, Any]:
 
 
 def process_s(arguments: Sequence[str]) -> float:
-    """Seconds that `highwater` takes with these arguments, as a process of its own in an empty folder."""
+    """Return the seconds that `highwater` takes with these arguments in a process of its own in an empty folder."""
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         began = time.perf_counter()
         subprocess.run(

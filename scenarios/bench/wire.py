@@ -1,7 +1,7 @@
-"""Throughput, latency and CPU of live brokers under librdkafka, beside librdkafka's own mock cluster in the same run.
+"""Measures live brokers under a librdkafka client: throughput, latency and CPU.
 
-The cluster is a separate `highwater serve` process with its client tap off; the load is one librdkafka client in
-this process. Both share the machine, so a record costs CPU time at both ends; the CPU time of the brokers'
+The cluster is a separate `highwater serve` process that records no client requests. The load is one librdkafka client
+in this process. Both share the machine, so each record costs CPU time at both ends. The CPU time of the brokers'
 processes is measured separately.
 """
 
@@ -15,14 +15,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from scenarios.bench.wire_clusters import (
-    BROKERS,
     PARTITIONS,
     PATIENCE_S,
     SIZES,
     ClusterFailed,
     MeasuredCluster,
     highwater,
-    mock,
     topic_of,
 )
 
@@ -33,58 +31,25 @@ LONE_RECORDS = 100
 BATCH = 1000
 REQUESTS = 1500
 REQUEST_BYTES = 16_384 - 200
-"""Of a record whose batch, as librdkafka frames it, is sent as one request of 16 KiB."""
+"""Size in bytes of a record whose batch librdkafka sends as one request of 16 KiB."""
 
 
 # -------------------------------------------------------------------------------------------------------- measuring
 
 
-def measure_wire(repeat: int, *, in_processes: bool, progress: Callable[[float], None]) -> dict[str, Any]:
-    """Medians of `repeat` rounds, the two clusters taken in turn. raises: ClusterFailed"""
-    rounds: list[list[dict[str, Any]]] = []
-    starts: list[dict[str, float]] = []
-    requests: list[dict[str, float]] = []
-    for turn in range(repeat):
-        rows: list[dict[str, Any]] = []
-        with highwater(in_processes=in_processes) as ours:
-            starts.append(_first_ack(ours))
-            rows += _load(ours)
-            requests.append(_requests(ours))
-        progress((turn + 0.7) / repeat)
-        with mock() as theirs:
-            rows += _load(theirs)
-        rounds.append(rows)
-        progress((turn + 1) / repeat)
-    return {
-        "brokers": BROKERS,
-        "world": "processes" if in_processes else "tasks of one process",
-        "repeat": repeat,
-        "client_tap": False,
-        "rows": [_median_row(same) for same in zip(*rounds, strict=True)],
-        "start": _median_row(starts),
-        "requests": _median_row(requests),
-    }
-
-
 def measure_acks_all() -> dict[str, Any]:
-    """The acks=all row of the smallest records, with the start and the cost of requests. raises: ClusterFailed"""
+    """Return the measurements of acks=all with the smallest records, of the cluster's start, and of single requests.
+
+    Raises ClusterFailed.
+    """
     with highwater(in_processes=False) as ours:
-        start = _first_ack(ours)
-        row = next(row for row in _load_of(ours, SIZES[0], ("all",)))
-        return {**row, **start, **_requests(ours)}
+        start = first_ack(ours)
+        row = next(row for row in load_of(ours, SIZES[0], ("all",)))
+        return {**row, **start, **single_requests(ours)}
 
 
-def _median_row(same: Any) -> dict[str, Any]:
-    """Of dictionaries with the same keys. Values that are not numbers are the same in all of them."""
-    first = same[0]
-    return {
-        key: round(statistics.median(one[key] for one in same), 6) if isinstance(value, float) else value
-        for key, value in first.items()
-    }
-
-
-def _first_ack(cluster: MeasuredCluster) -> dict[str, float]:
-    """From the start of the process, and from the start of the brokers in it."""
+def first_ack(cluster: MeasuredCluster) -> dict[str, float]:
+    """Return the seconds to the first ack, from the start of the process and from the start of its brokers."""
     began = time.perf_counter()
     topic = topic_of(SIZES[0])
     _produce(_producer(cluster, topic, "all", {"linger.ms": 0}), topic, 1, SIZES[0])
@@ -93,11 +58,7 @@ def _first_ack(cluster: MeasuredCluster) -> dict[str, float]:
     return {"process_to_first_ack_s": whole_s + after_s, "brokers_to_first_ack_s": brokers_s + after_s}
 
 
-def _load(cluster: MeasuredCluster) -> list[dict[str, Any]]:
-    return [row for size_bytes in SIZES for row in _load_of(cluster, size_bytes)]
-
-
-def _load_of(cluster: MeasuredCluster, size_bytes: int, wanted_acks: Sequence[str] = ACKS) -> Iterator[dict[str, Any]]:
+def load_of(cluster: MeasuredCluster, size_bytes: int, wanted_acks: Sequence[str] = ACKS) -> Iterator[dict[str, Any]]:
     count = min(BYTES_PER_ROUND // size_bytes, RECORDS_MAX)
     topic = topic_of(size_bytes)
     for acks in wanted_acks:
@@ -113,7 +74,7 @@ def _load_of(cluster: MeasuredCluster, size_bytes: int, wanted_acks: Sequence[st
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The cost of a piece of work. records: how many there were"""
+    """The cost of handling a number of records."""
 
     records: int
     wall_s: float
@@ -122,11 +83,12 @@ class Taken:
 
 
 class RecordLatency(NamedTuple):
-    """Of single records, from `produce` to the answer; None where nothing is answered.
+    """Latencies of single records from `produce` to the answer; None if records are not answered.
 
-    p50_ms, p99_ms: of a steady trickle. If fewer a second are served than offered, they wait in a queue that grows, and
-    these are the times of that queue
-    lone_p50_ms: of records that are sent one after the other's answer
+    Attributes:
+        p50_ms, p99_ms: latencies at a steady rate. If the brokers handle fewer records a second than offered, most of
+            this time is spent in a growing queue.
+        lone_p50_ms: median of records that are sent one by one, each after the answer to the previous one.
     """
 
     p50_ms: float | None = None
@@ -137,7 +99,11 @@ class RecordLatency(NamedTuple):
 
 
 def _timed(cluster: MeasuredCluster, work: Callable[[], int], settle: Callable[[], object] = lambda: None) -> Taken:
-    """settle: waits for the brokers' remaining work; this costs their CPU, and not the client's time"""
+    """Measure `work`, which returns its number of records.
+
+    Args:
+        settle: waits for the brokers' remaining work. The result includes its CPU time but not its duration.
+    """
     cpu_s, own_s, began = cluster.cpu_s(), time.process_time(), time.perf_counter()
     records = work()
     wall_s, own_s = time.perf_counter() - began, time.process_time() - own_s
@@ -164,8 +130,8 @@ def _row(
     }
 
 
-def _requests(cluster: MeasuredCluster) -> dict[str, float]:
-    """CPU of the brokers for one Produce, and for one Fetch, of 16 KiB each, one after the other on one partition."""
+def single_requests(cluster: MeasuredCluster) -> dict[str, float]:
+    """Return the brokers' CPU time for one Produce and one Fetch of 16 KiB, sent one at a time on one partition."""
     one_each = {"batch.num.messages": 1, "linger.ms": 0, "max.in.flight": 1}
     producer = _producer(cluster, "requests", "1", one_each)
     produced = _timed(cluster, partial(_produce, producer, "requests", REQUESTS, REQUEST_BYTES))
@@ -181,7 +147,7 @@ def _requests(cluster: MeasuredCluster) -> dict[str, float]:
 
 
 def _producer(cluster: MeasuredCluster, topic: str, acks: str, settings: dict[str, Any]) -> Any:
-    """One that knows where the topic is."""
+    """Return a producer that has already fetched the metadata of the topic."""
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -198,10 +164,10 @@ def _producer(cluster: MeasuredCluster, topic: str, acks: str, settings: dict[st
 
 
 def _produce(producer: Any, topic: str, count: int, size_bytes: int) -> int:
-    """Every record has its answer at the end; with acks=0, every one has been sent."""
+    """Produce records and return their number when all are acked; with acks=0, when all are sent."""
     value = b"x" * size_bytes
     for sent in range(0, count, BATCH):
-        # The client writes what it has to say about a record into the record's own dictionary.
+        # The client writes its result for a record into the record's dictionary, so each record needs its own.
         producer.produce_batch(topic, [{"value": value} for _ in range(min(BATCH, count - sent))])
     left = producer.flush(PATIENCE_S)
     if left:
@@ -214,7 +180,7 @@ def _latency(cluster: MeasuredCluster, topic: str, acks: str, size_bytes: int) -
     trickle = _LatencyOf(producer, topic, b"x" * size_bytes)
     began = time.perf_counter()
     for number in range(PACED_RECORDS):
-        # `poll` comes back with the first answer, so the pace is kept by the clock.
+        # `poll` returns at the first answer, so the rate is controlled by the clock.
         while (early_s := began + number * PACE_S - time.perf_counter()) > 0:
             producer.poll(early_s)
         trickle.send()
@@ -226,7 +192,7 @@ def _latency(cluster: MeasuredCluster, topic: str, acks: str, size_bytes: int) -
         lone.send()
         producer.flush(PATIENCE_S)
     if len(trickle.latencies_s) < 2 or not lone.latencies_s:
-        raise ClusterFailed("no record of the trickle was answered")
+        raise ClusterFailed("too few records were acknowledged to measure the latency; read the log of the cluster")
     cuts = statistics.quantiles(trickle.latencies_s, n=100)
     return RecordLatency(
         p50_ms=cuts[49] * 1e3,
@@ -238,7 +204,7 @@ def _latency(cluster: MeasuredCluster, topic: str, acks: str, size_bytes: int) -
 
 
 class _LatencyOf:
-    """The times of the records that were sent through it."""
+    """A producer that collects the latencies of the records sent through it."""
 
     def __init__(self, producer: Any, topic: str, value: bytes) -> None:
         self.latencies_s: list[float] = []
@@ -255,7 +221,7 @@ class _LatencyOf:
 
 
 def _committed(cluster: MeasuredCluster, topic: str) -> int:
-    """Records below the high watermarks, which is all that consumers see."""
+    """Return the number of records below the high watermarks, which consumers can read."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "bench", "log_level": 0})
@@ -266,9 +232,9 @@ def _committed(cluster: MeasuredCluster, topic: str) -> int:
 
 
 def _replicated(cluster: MeasuredCluster, topic: str, wanted: int) -> None:
-    """Waits until every in-sync replica has everything.
+    """Wait until every in-sync replica has all records.
 
-    Not of the mock's, which does not replicate, and loses what is sent to it with acks=0 at this pace.
+    Do not wait for the mock, which does not replicate and loses records that are sent with acks=0 at this rate.
     """
     until = time.monotonic() + PATIENCE_S
     while cluster.pid is not None and (committed := _committed(cluster, topic)) < wanted:
@@ -278,7 +244,10 @@ def _replicated(cluster: MeasuredCluster, topic: str, wanted: int) -> None:
 
 
 def _reader(cluster: MeasuredCluster, topic: str, partitions: int, settings: dict[str, Any]) -> tuple[Any, int]:
-    """Assigned to everything that is there, and how many records that is: the mock keeps only the latest."""
+    """Return a consumer assigned to all partitions, and the number of records in them.
+
+    The mock keeps only the latest.
+    """
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(
@@ -287,7 +256,8 @@ def _reader(cluster: MeasuredCluster, topic: str, partitions: int, settings: dic
             "group.id": "bench",
             "enable.auto.commit": False,
             "log_level": 0,
-            "queued.min.messages": 1_000_000,  # With fewer it waits for its application a second at a time.
+            # With a smaller queue the consumer waits for a second whenever the queue is full.
+            "queued.min.messages": 1_000_000,
             **settings,
         }
     )

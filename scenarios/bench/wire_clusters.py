@@ -1,4 +1,4 @@
-"""The clusters of `bench wire`: a live cluster in a separate process, and librdkafka's own mock cluster."""
+"""The cluster that `bench` measures under load: a live one in a separate process."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ from scenarios.process.own_python import environment
 
 BROKERS, PARTITIONS = 3, 3
 SIZES = (100, 1024)
-"""Bytes of a record; each size has its own topic."""
+"""Sizes of records in bytes. Each size has its own topic."""
 FIRST_PORT, LAST_PORT = 20_000, 32_000
-"""Below the ports that the kernel gives to clients."""
+"""A range of ports below those that the kernel assigns to clients."""
 PATIENCE_S = 40
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class ClusterFailed(Exception):
-    """The cluster to be measured did not come up; the text has its output."""
+    """The cluster to be measured did not start. The text is its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCluster:
-    """Something to measure. pid: whose processes' CPU is the brokers' own; None if that cannot be measured separately
+    """A cluster to measure.
 
-    start_s: from its start to its being ready, of the whole process and of the brokers in it
+    Attributes:
+        pid: the brokers' process, measured together with its descendants; None if its CPU time cannot be measured.
+        start_s: seconds from the start until ready, of the whole process and of the brokers in it.
     """
 
     name: str
@@ -53,7 +55,11 @@ class MeasuredCluster:
 def highwater(
     *, in_processes: bool, at_end: Callable[[Path], object] = lambda record: None
 ) -> Iterator[MeasuredCluster]:
-    """at_end: gets the folder of its record, once the cluster has stopped     raises: ClusterFailed"""
+    """Run a Highwater cluster for the duration of the block. Raises ClusterFailed.
+
+    Args:
+        at_end: called with the folder of the run's record when the cluster has stopped.
+    """
     port = ports_in_a_row(BROKERS, range(FIRST_PORT + os.getpid() % 9000, LAST_PORT, BROKERS))
     if port is None:
         raise ClusterFailed(f"no {BROKERS} free ports in a row on {LOOPBACK} below {LAST_PORT}")
@@ -112,16 +118,6 @@ def _ready(process: subprocess.Popen[str], began: float, name: str, scratch: Pat
     raise ClusterFailed((scratch / "stderr.txt").read_text(encoding="utf-8").strip()[-2000:])
 
 
-@contextmanager
-def mock() -> Iterator[MeasuredCluster]:
-    """librdkafka's own, in C, within this process. It keeps records in memory, and its followers have none."""
-    from confluent_kafka import Producer
-
-    host = Producer({"test.mock.num.brokers": BROKERS, "bootstrap.servers": "unused", "log_level": 0})
-    brokers = host.list_topics(timeout=PATIENCE_S).brokers.values()
-    yield MeasuredCluster("librdkafka mock", ",".join(f"{one.host}:{one.port}" for one in brokers), None)
-
-
 def topic_of(size_bytes: int) -> str:
     return f"bench-{size_bytes}"
 
@@ -130,5 +126,5 @@ def topic_of(size_bytes: int) -> str:
 
 
 def _cpu_of_tree(pid: int) -> float:
-    """Seconds of user and system time of a process and of all that descend from it and live."""
+    """Return the user and system time of a process and all its living descendants, in seconds."""
     return sum(process.cpu_ticks for process in family(pid).values()) * TICK_S

@@ -1,4 +1,4 @@
-"""`python -m scenarios.cli` is the `highwater` command."""
+"""Runs the `highwater` command for `python -m scenarios.cli`."""
 
 from scenarios.cli.entry import main
 

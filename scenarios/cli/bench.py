@@ -1,7 +1,7 @@
-"""`highwater bench`: what a reader compares, measured here in about two minutes; and `highwater bench acks`.
+"""`highwater bench` measures this machine in about two minutes; `highwater bench acks` models published benchmarks.
 
-What developers measure besides is in tests/bench/. No figure is asserted anywhere; ratios compare two things measured
-in turn within one run.
+Further benchmarks for developers are in tests/bench/. No test asserts any of these figures. The two values of a ratio
+are measured alternately within one run.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def acks(latency_us: int, format_: str) -> int:
 
 
 def machine() -> dict[str, Any]:
-    """The machine on which the figures were measured."""
+    """Describe the machine on which the figures are measured."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
@@ -120,7 +120,10 @@ def machine() -> dict[str, Any]:
 
 
 def _sum_us() -> float:
-    """Microseconds of Python's own speed here and now: virtual machines of one name differ several times over."""
+    """Return how long Python takes to add 10,000 numbers, in microseconds.
+
+    Figures of two machines can be compared by it, since virtual machines with the same CPU name differ much in speed.
+    """
     times = []
     for _ in range(51):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""`highwater list`, `show` and `check`: the scenarios, and the errors of a file. Nothing heavy is imported."""
+"""The commands `highwater list`, `show`, `check` and `rules`, which run nothing and import no large library."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from scenarios.language.diagnostics import (
     Diagnostic,
     ScenarioInvalid,
     count_line,
+    did_you_mean,
     format_github,
     format_json,
     format_text,
@@ -29,21 +30,31 @@ from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import Style, folded, table_lines
 
 if TYPE_CHECKING:
+    from scenarios.language.rules_table import RuleRow
     from scenarios.language.spec import Scenario, ScenarioFile
 
 # ---------------------------------------------------------------------------------------------------------------- list
 
 
 @click.command("list")
+@click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("--tag", metavar="TAG", help="Only scenarios with this tag, such as acks, isr, election, network, disk.")
 @click.option("--on", "on", type=WorldType(), help="kafka or kafka:4.1.0: what of them can be played on it.")
 @plain_option
 @format_option
-def list_scenarios(tag: str | None, on: WorldName | None, plain: bool, format_: str) -> int:
-    """The bundled scenarios, by lesson, each with its expectations."""
-    found = catalogue.sections(tag)
+def list_scenarios(words: tuple[str, ...], tag: str | None, on: WorldName | None, plain: bool, format_: str) -> int:
+    """List the bundled scenarios by the lessons of scenarios/LESSONS.md, each with its expectations.
+
+    With WORDs only those that have all of them in a title, a question, a setting, a verb, a tag, a source,
+    a verdict or a name. The beginning of a word will do.
+    """
+    words = tuple(" ".join(words).split())
+    tagged = catalogue.sections(tag)
+    if not tagged:
+        raise click.UsageError(f"No scenario has the tag `{tag}`; choose one of {', '.join(catalogue.all_tags())}")
+    found = catalogue.with_words(tagged, words)
     if not found:
-        raise click.UsageError(f"No scenario has the tag `{tag}`. There are: {', '.join(catalogue.all_tags())}")
+        raise click.UsageError(_nothing_found(tagged, words))
     if on is not None:
         version = version_to_list(on)
         rows = playable_on_kafka(version, [file.id for section in found for file in section.files])
@@ -53,19 +64,47 @@ def list_scenarios(tag: str | None, on: WorldName | None, plain: bool, format_: 
             click.echo("\n".join(playable_lines(version, rows, style_for_stdout(plain))))
         return ExitCode.HELD
     if format_ == "json":
-        print_json(_list_document(found))
+        print_json(_list_document(found, words))
         return ExitCode.HELD
-    click.echo("\n".join(_list_lines(found, style_for_stdout(plain), begins=tag is None)))
+    click.echo("\n".join(_list_lines(found, style_for_stdout(plain), words, begins=tag is None and not words)))
     return ExitCode.HELD
 
 
+def _nothing_found(sections: Sequence[catalogue.Section], words: Sequence[str]) -> str:
+    from scenarios.language.values.synonyms import FIELD_SYNONYMS
+
+    site = "`highwater site --out DIR` has a search by symptom."
+    there = [word for word in words if catalogue.with_words(sections, [word])]
+    missing = next((word for word in words if word not in there), None)
+    if missing is None:
+        return f"No scenario has all of these words: {', '.join(words)}. Try fewer; {site}"
+    meant = FIELD_SYNONYMS.get(missing.lower(), missing.removesuffix("s")).split()[0]
+    if meant != missing and catalogue.with_words(sections, [meant]):
+        hint = f"Here it is called `{meant}`."
+    elif there:
+        hint = f"Try only {' or '.join(f'`{word}`' for word in there)}; {site}"
+    else:
+        titles = " ".join(f"{file.title} {' '.join(file.tags)}" for section in sections for file in section.files)
+        close = did_you_mean(missing.lower(), re.findall(r"[a-z]{3,}", titles.lower()), alike=0.8)
+        hint = f"Did you mean `{close}`?" if close else site
+    return f"No scenario has `{missing}` in a title, a question, a setting, a verb or a source. {hint}"
+
+
 FIRST_THREE = ("acks1-leader-kill", "min-isr-1-trap", "unclean-election")
-"""What is an ack of the leader worth, how many are `all`, and what if no replica in sync is left?"""
+"""Scenarios for newcomers: the worth of acks=1, the number of replicas behind acks=all, and an empty ISR."""
 _ENDS_WIDTH = 12
+_PLACES_SHOWN = 6
 
 
-def _list_lines(found: Sequence[catalogue.Section], style: Style, *, begins: bool) -> list[str]:
-    """A table that fits the screen. begins: with the three scenarios for a newcomer"""
+def _list_lines(
+    found: Sequence[catalogue.Section], style: Style, words: Sequence[str] = (), *, begins: bool
+) -> list[str]:
+    """Return the lines of `highwater list`: a table of scenarios that fits the screen.
+
+    Args:
+        words: the words searched for; a line below each scenario says where they occur.
+        begins: print the three scenarios for newcomers before the table.
+    """
     files = [file for section in found for file in section.files]
     by_id = {file.id: file for file in files}
     lines: list[str] = []
@@ -77,7 +116,10 @@ def _list_lines(found: Sequence[catalogue.Section], style: Style, *, begins: boo
     rows: list[tuple[str, ...] | str] = [tuple(map(style.bold, ("SCENARIO", "WHAT HAPPENS", "ENDS")))]
     for section in found:
         head = f"LESSON {section.lesson}  {section.title}" if section.lesson else section.title.upper()
-        rows += ["", f"  {style.bold(head)}", *(_list_row(file, style, title_width) for file in section.files)]
+        rows += ["", f"  {style.bold(head)}"]
+        for file in section.files:
+            rows.append(_list_row(file, style, title_width))
+            rows += [line for word in words for line in _where(file, word, style, one_of=len(words))]
     lines += table_lines(rows)
     variants = sum(len(file.variants) for file in files)
     dot = style.sign("dot")
@@ -87,11 +129,20 @@ def _list_lines(found: Sequence[catalogue.Section], style: Style, *, begins: boo
         "",
         "  ENDS: the verdict as written / in variants; ok: nothing promised is lost",
         f"  {counted} {dot} highwater show NAME {dot} highwater run NAME",
+        *(["  Not what you look for? `highwater site --out DIR` has a search by symptom."] if words else []),
     ]
 
 
+def _where(file: Outline, word: str, style: Style, *, one_of: int) -> list[str]:
+    """Return the lines that say where a word occurs in a scenario, begun with the word if it is `one_of` several."""
+    places = file.places_of(word)
+    more = len(places) - _PLACES_SHOWN
+    text = ", ".join(places[:_PLACES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return folded(f"{word}: {text}" if one_of > 1 else text, style.width, "      ", "      ")
+
+
 def _list_row(file: Outline, style: Style, title_width: int) -> tuple[str, str, str]:
-    """In several lines where the title or the verdicts are longer than their columns."""
+    """Return the row of a scenario, with the cells folded to the width of their columns."""
     outcomes = " / ".join(_worst([outcome.words for outcome in file.all]))
     ends = "\n".join(folded(outcomes, _ENDS_WIDTH))
     painted = re.sub(r"[a-z-]+", lambda word: style.paint(word[0], "green" if word[0] == "ok" else "red"), ends)
@@ -99,12 +150,12 @@ def _list_row(file: Outline, style: Style, title_width: int) -> tuple[str, str, 
 
 
 def _worst(outcomes: Sequence[str]) -> list[str]:
-    """Each outcome once, without those that another includes: `lost` beside `lost, dirty-read`."""
+    """Return the distinct outcomes, except those that another contains, as `lost, dirty-read` contains `lost`."""
     words = {outcome: {*outcome.split(", ")} for outcome in outcomes}
     return [one for one in words if not any(words[one] < other for other in words.values())]
 
 
-def _list_document(found: Sequence[catalogue.Section]) -> dict[str, Any]:
+def _list_document(found: Sequence[catalogue.Section], words: Sequence[str]) -> dict[str, Any]:
     return {
         "scenarios": [
             {
@@ -120,6 +171,7 @@ def _list_document(found: Sequence[catalogue.Section]) -> dict[str, Any]:
                     for variant in file.variants
                 ],
                 "path": file.path,
+                **({"matches": {word: list(file.places_of(word)) for word in words}} if words else {}),
             }
             for section in found
             for file in section.files
@@ -158,7 +210,7 @@ def _show_document(file: ScenarioFile) -> dict[str, Any]:
 
 
 def story(text: str) -> str:
-    """The comment at the top of a file, without its `#`: the events to watch."""
+    """Return the comment at the top of a scenario file without its `#` signs; it says what to watch for."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -168,7 +220,11 @@ def story(text: str) -> str:
 
 
 def _show_lines(file: ScenarioFile, name: str, style: Style) -> list[str]:
-    """name: of the file, as a command takes it"""
+    """Return the lines of `highwater show`.
+
+    Args:
+        name: the scenario as the user wrote it on the command line.
+    """
     from scenarios.language.write import describe
 
     scenario = file.scenario
@@ -195,7 +251,6 @@ def _show_lines(file: ScenarioFile, name: str, style: Style) -> list[str]:
 
 
 def _hanging(lines: Iterable[str], indent: int, style: Style) -> list[str]:
-    """What a long line goes on with is indented."""
     wrapped: list[str] = []
     for line in lines:
         wrapped += folded(line, style.width, rest=" " * indent)
@@ -214,7 +269,7 @@ def _indented(text: str, columns: int, style: Style) -> list[str]:
 
 
 def _events(scenario: Scenario) -> list[tuple[str, str]]:
-    """The set-up in a few lines: name and text."""
+    """Return the set-up of a scenario as pairs of a label and a text; the label is empty on continued lines."""
     cluster = scenario.cluster
     racks = [f"{name} in rack {rack}" for name, rack in cluster.racks.items()]
     events = [("Brokers", ", ".join(racks or cluster.brokers) + f"; controller {', '.join(cluster.controllers)}")]
@@ -309,3 +364,40 @@ def _check_text(path: str, diagnostics: tuple[Diagnostic, ...], file: ScenarioFi
     if not diagnostics:
         return valid
     return format_text(path, diagnostics, "").removesuffix(count_line(path, diagnostics)) + valid
+
+
+# ---------------------------------------------------------------------------------------------------------------- rules
+
+
+@click.command()
+@click.option(
+    "--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text", help="How to print it."
+)
+@plain_option
+def rules(format_: str, plain: bool) -> int:
+    """Every switchable rule of replication: its value in each era of Kafka, and the scenarios that show it."""
+    from scenarios.language.parse.loading import load_file
+    from scenarios.language.rules_table import as_markdown, rule_rows
+
+    rows = rule_rows(load_file(path) for path in catalogue.bundled().values())
+    if format_ == "json":
+        print_json({"rules": [row.as_json() for row in rows]})
+    elif format_ == "markdown":
+        click.echo(as_markdown(rows), nl=False)
+    else:
+        style = style_for_stdout(plain)
+        for row in rows:
+            click.echo("\n".join(_rule_lines(row, style)))
+        click.echo("\n  A file chooses: `profile: kafka-2.0`, `protocol: {truncation: leader-epoch}`.")
+    return ExitCode.HELD
+
+
+def _rule_lines(row: RuleRow, style: Style) -> list[str]:
+    eras = [period.text for period in row.periods] + [f"{value} in no profile" for value in row.in_no_profile]
+    lines = ["", f"  {style.bold(row.switch)}   {row.since}"]
+    lines += folded("; ".join(eras), style.width - 6, "    ", "      ")
+    for contrast in row.contrasts:
+        lines += folded(f"{style.sign('step')} {contrast.text}", style.width - 6, "    ", "      ")
+    if not row.contrasts:
+        lines.append("    no bundled scenario shows it")
+    return lines

@@ -1,4 +1,4 @@
-"""Shared by the commands: finding and loading a scenario, errors in one style, one way to run."""
+"""Functions shared by the commands: common options, loading scenarios, reporting errors, and running a scenario."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from replica.trace.columns import TraceError
+from replica.trace.ranges import format_record_names
 from scenarios.observe.columns.names import write_json
 from scenarios.process.failures import lack_behind
 from scenarios.run.runs import RUNS_DIR
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from replica.trace.events import TraceRow
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.spec import Scenario, ScenarioFile
+    from scenarios.metrics.exposition import MetricsServer
     from scenarios.run.kafka_limits import RealKafka
     from scenarios.run.runner import RunResult
     from scenarios.run.worlds import NewWorld
@@ -35,8 +37,19 @@ FORMATS = click.Choice(["text", "json"])
 format_option = click.option(
     "--format", "format_", type=FORMATS, default="text", help="One JSON document instead of text."
 )
+results_format_option = click.option(
+    "--format", "format_", type=click.Choice(["text", "json", "junit"]), default="text",
+    help="One document of JSON, or of JUnit's XML, instead of text.",
+)  # fmt: skip
+records_option = click.option(
+    "--records", "names_records", is_flag=True, help="In JSON, name each record instead of ranges of them."
+)
 plain_option = click.option("--plain", is_flag=True, help="ASCII only, full words instead of signs.")
 open_option = click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+metrics_option = click.option(
+    "--metrics", "metrics_port", type=click.IntRange(0, 65_535), metavar="PORT",
+    help="Serve metrics for Prometheus at http://127.0.0.1:PORT/metrics; 0: any free port.",
+)  # fmt: skip
 out_option = click.option(
     "--out", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, help="Where the runs are kept."
 )
@@ -46,7 +59,7 @@ SENTENCE_CHARACTERS_MAX = 200
 
 
 class CommandGroup(click.Group):
-    """Its help has the first sentence of each command in full, on as many lines as that takes."""
+    """A group of commands whose help shows the first sentence of each command in full, folded if it is long."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -57,7 +70,10 @@ class CommandGroup(click.Group):
 
 
 class FileToWrite(click.Path):
-    """A link leads to its file. What is no file is refused: a file is replaced as a whole, a device must not be."""
+    """A parameter that names a file to write; symbolic links are followed.
+
+    Devices and pipes are refused, because the file at this path is replaced and not written in place.
+    """
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, dir_okay=False)
@@ -73,7 +89,7 @@ class FileToWrite(click.Path):
 
 
 class SeedRange(click.ParamType):  # type: ignore[type-arg]
-    """`7` or `1..500`."""
+    """A parameter that is a seed, such as `7`, or a range of seeds, such as `1..500`."""
 
     name = "A..B"
 
@@ -84,12 +100,14 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]
         first = int(found[1])
         last = int(found[2] or first)
         if not 0 <= last - first < SEEDS_MAX:
-            self.fail(f"`{value}`: from the smaller to the larger, at most {SEEDS_MAX:,} seeds", param, ctx)
+            self.fail(
+                f"`{value}` must go from the smaller to the larger seed, with at most {SEEDS_MAX:,} seeds", param, ctx
+            )
         return range(first, last + 1)
 
 
 class TimeSpan(click.ParamType):  # type: ignore[type-arg]
-    """`500ms`, `1s`, `5m` or `1h`."""
+    """A parameter that is a duration, such as `500ms`, `1s`, `5m` or `1h`; the value is in seconds."""
 
     name = "TIME"
 
@@ -101,10 +119,10 @@ class TimeSpan(click.ParamType):  # type: ignore[type-arg]
 
         found = parse_time(str(value), hours=True)
         if found is None:
-            self.fail(f"`{value}` is no time: write it as 500ms, 1s, 5m or 1h", param, ctx)
+            self.fail(f"`{value}` is not a time: write it as 500ms, 1s, 5m or 1h", param, ctx)
         seconds = found[0] / 1_000_000
         if not self._least_s <= seconds <= self._most_s:
-            self.fail(f"`{value}`: from {self._least_s:g} s to {self._most_s:,.0f} s", param, ctx)
+            self.fail(f"`{value}` is not between {self._least_s:g} s and {self._most_s:,.0f} s", param, ctx)
         return seconds
 
 
@@ -113,8 +131,10 @@ def style_for_stdout(plain: bool) -> Style:
 
 
 def fail(message: str, code: ExitCode, fix: str | None = None) -> NoReturn:
-    """One clear error on stderr, then the exit code. If memory or descriptors ran out, it says
-    that instead of what could not be done for it."""
+    """Print an error and its fix on stderr, and end the command with an exit code.
+
+    If the cause is a lack of memory or file descriptors, print that instead of `message`.
+    """
     if (lack := lack_behind(sys.exception())) is not None:
         message, code, fix = lack.what, ExitCode.MISSING, lack.fix
     click.echo(f"error: {message}", err=True)
@@ -124,17 +144,19 @@ def fail(message: str, code: ExitCode, fix: str | None = None) -> NoReturn:
 
 
 def must_hold_files(folder: Path, option: str = "--out") -> None:
-    """Ends the command, before it has begun, if no file can be written to `folder`, which need not be there yet.
+    """End the command with an error if no file can be created in `folder`, or in its nearest existing parent.
 
-    option: the one that named it
+    Args:
+        option: the command-line option that named the folder.
     """
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists() or place.is_symlink())
     why = None
     if not there.is_dir():
-        why = f"{there} is no folder"
+        why = f"{there} is not a folder"
     else:
         try:
-            tempfile.TemporaryFile(dir=there).close()  # Permissions are not enough: root has them in /proc, too.
+            # Looking at permissions is not enough: root has them in /proc, too, where no file can be created.
+            tempfile.TemporaryFile(dir=there).close()
         except OSError as error:
             why = f"{there} takes no files ({error.strerror})"
     if why is not None:
@@ -146,7 +168,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno
 
 @contextmanager
 def must_be_written(path: Path, fix: str = "make room, or choose another place") -> Iterator[None]:
-    """A full disk, or another reason why `path` cannot be written, ends the command clearly."""
+    """End the command with an error if the block, which writes `path`, raises OSError other than FileExistsError."""
     try:
         yield
     except FileExistsError:
@@ -157,7 +179,10 @@ def must_be_written(path: Path, fix: str = "make room, or choose another place")
 
 @contextmanager
 def must_have_room(path: Path, fix: str) -> Iterator[None]:
-    """Around work that does more than write below `path`: a port that is taken is no lack of room."""
+    """End the command with an error if the block lacks space or permission to write below `path`.
+
+    Other errors pass through: for example, a port in use must not be reported as a full disk.
+    """
     try:
         yield
     except OSError as error:
@@ -166,16 +191,56 @@ def must_have_room(path: Path, fix: str) -> Iterator[None]:
         fail(f"{path} cannot be written: {error.strerror or error}", ExitCode.MISSING, fix)
 
 
+@contextmanager
+def metrics_server(port: int | None) -> Iterator[MetricsServer | None]:
+    """Run the server of `--metrics` during the block; None without the option."""
+    if port is None:
+        yield None
+        return
+    from scenarios.metrics.exposition import MetricsServer
+
+    try:
+        server = MetricsServer(port)
+    except OSError as error:
+        why = f"--metrics {port}: the port cannot be used: {error.strerror}"
+        fail(why, ExitCode.MISSING, "choose another port; --metrics 0 takes a free one")
+    try:
+        yield server
+    finally:
+        server.close()
+
+
 def print_json(document: Any) -> None:
     write_json(document, sys.stdout)
     sys.stdout.flush()
 
 
-def open_page(page: Path) -> None:
-    """In the user's browser; where there is none, the address is all there is."""
+def summary_in_json(summary: Mapping[str, Any], *, names_records: bool) -> Mapping[str, Any]:
+    """Return a run's summary as `--format json` prints it, with record names and offsets as ranges with their number.
+
+    Args:
+        names_records: return the summary unchanged instead.
+    """
+    if names_records:
+        return summary
+    records = {kind: found if kind == "sent" else _in_ranges(found) for kind, found in summary["records"].items()}
+    anomalies = [
+        {**one, "records": _in_ranges(one["records"]), "offsets": _in_ranges(list(map(str, one["offsets"])))}
+        for one in summary["anomalies"]
+    ]
+    logs = {partition: _in_ranges(names) for partition, names in summary["logs"].items()}
+    return {**summary, "records": records, "anomalies": anomalies, "logs": logs}
+
+
+def _in_ranges(names: Sequence[str]) -> dict[str, Any]:
+    return {"count": len(names), "ranges": format_record_names(names).split(", ") if names else []}
+
+
+def open_page(page: Path | str) -> None:
+    """Open a file or an address in the user's browser; print the address if there is no browser."""
     import webbrowser
 
-    address = page.resolve().as_uri()
+    address = page if isinstance(page, str) else page.resolve().as_uri()
     if not webbrowser.open(address):
         click.echo(f"no browser was found: open {address}", err=True)
 
@@ -185,9 +250,10 @@ _RUN_AGAIN = "make the run again: highwater run SCENARIO"
 
 @contextmanager
 def usable_runs(fix: str = _RUN_AGAIN) -> Iterator[None]:
-    """A run that is not there, or whose summary or trace cannot be read, ends the command clearly.
+    """End the command with an error if a run is missing, or its summary or trace cannot be read.
 
-    fix: for a trace that cannot be read
+    Args:
+        fix: advice to print if the trace cannot be read.
     """
     from scenarios.run.runs import RunNotFound
 
@@ -201,7 +267,7 @@ def usable_runs(fix: str = _RUN_AGAIN) -> Iterator[None]:
 
 @contextmanager
 def usable_traces() -> Iterator[None]:
-    """The same for traces alone, where an OSError may be one of what is written."""
+    """End the command with an error if a trace cannot be read; let OSErrors through, as they may be about output."""
     try:
         yield
     except TraceError as error:
@@ -209,7 +275,12 @@ def usable_traces() -> Iterator[None]:
 
 
 def trace_of(run_dir: Path, summary: Mapping[str, Any]) -> list[TraceRow]:
-    """The events of a run, after a look whether they are still those of its summary. raises: TraceError, OSError"""
+    """Return the events of a run after comparing the trace with the checksum in the summary.
+
+    Raises:
+        TraceError: the trace was changed or is damaged.
+        OSError: the trace cannot be read.
+    """
     from scenarios.observe.trace_writer import check_trace, read_rows
 
     check_trace(run_dir / "trace", summary.get("trace_sha256"))
@@ -217,9 +288,11 @@ def trace_of(run_dir: Path, summary: Mapping[str, Any]) -> list[TraceRow]:
 
 
 def load_scenario(name: str, overrides: Sequence[str] = (), only: str | None = None) -> ScenarioFile:
-    """A bundled scenario by id or a file by path; every error is printed, and ends the command with exit code 3.
+    """Load a bundled scenario by its id, or a file by its path. Print all errors of an invalid one and exit with 3.
 
-    only: `base` or a variant's id, if the overrides are for this one alone
+    Args:
+        overrides: changes in the form PATH=VALUE.
+        only: `base` or the id of the variant that the overrides apply to; None to apply them to all.
     """
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.catalogue import UnknownScenario, find_scenario
@@ -237,9 +310,9 @@ WARNINGS_SHOWN_MAX = 5
 
 
 def warn_of_mistakes(name: str, file: ScenarioFile, variants: Sequence[str | None]) -> None:
-    """On stderr, before these variants are played: what a reader of the file would ask about.
+    """Print on stderr the warnings about probable mistakes in the variants that are about to be played.
 
-    The bundled scenarios mean what they say: of one of them, only what `--set` has made of it.
+    For a bundled scenario print only warnings caused by `--set`; the file itself is known to be as intended.
     """
     from scenarios.language.diagnostics import MISTAKES, render_briefly
     from scenarios.language.parse.catalogue import LIBRARY, find_scenario
@@ -260,7 +333,7 @@ def warn_of_mistakes(name: str, file: ScenarioFile, variants: Sequence[str | Non
 
 
 def fail_invalid(invalid: ScenarioInvalid) -> NoReturn:
-    """Every error on stderr, with its place and fix."""
+    """Print every error of a scenario file on stderr, with its line and fix, and end the command."""
     from scenarios.language.diagnostics import format_text
 
     click.echo(format_text(invalid.file, invalid.diagnostics), err=True)
@@ -268,7 +341,7 @@ def fail_invalid(invalid: ScenarioInvalid) -> NoReturn:
 
 
 def pick_variant(file: ScenarioFile, variant: str | None, seed: int | None) -> Scenario:
-    """The scenario itself (`base`), or one of its variants; with another seed if one is given."""
+    """Return the scenario itself (`base` or None) or one of its variants, with `seed` in place of its own if given."""
     from dataclasses import replace
 
     from scenarios.language.diagnostics import did_you_mean
@@ -293,7 +366,10 @@ def execute(
     world: NewWorld | None = None,
     real: RealKafka | None = None,
 ) -> RunResult:
-    """Run with progress; a folder that cannot be written or a step that cannot be done ends the command clearly."""
+    """Run a scenario and show its progress.
+
+    End the command with an error if the run cannot be written, or if a step of the timeline cannot be carried out.
+    """
     from scenarios.run.cluster_under_test import NotPossibleNow
     from scenarios.run.runner import run_scenario
     from scenarios.run.worlds import simulated
@@ -302,7 +378,7 @@ def execute(
         with ProgressLine(scenario.run_name) as line:
 
             def progress(now_us: int, until_us: int, events: int) -> None:
-                if now_us < 0:  # A cluster of JVMs takes its time.
+                if now_us < 0:  # The cluster is not up yet; JVMs start slowly.
                     line.show(0.0, "the cluster starts")
                     return
                 kind = " virtual" if world is None else ""
@@ -324,7 +400,7 @@ def execute(
 
 
 def exit_code_of(results: Sequence[RunResult], fail_on: Sequence[str] = ()) -> ExitCode:
-    """Our bug first, then failed expectations and forbidden outcomes."""
+    """Return the exit code of several runs. A bug in Highwater outranks failed expectations and forbidden outcomes."""
     if any(result.broke_an_invariant for result in results):
         return ExitCode.OUR_BUG
     if any(not result.held for result in results):

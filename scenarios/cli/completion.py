@@ -1,4 +1,4 @@
-"""`highwater completion SHELL`, and the names that a shell completes: scenarios, runs."""
+"""`highwater completion SHELL`, and the functions that complete names of scenarios and runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def completion(context: click.Context, shell: str) -> int:
 
 
 def scenario_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Bundled scenarios, and the scenario files of this folder."""
+    """Complete the name of a bundled scenario, or of a YAML file in the current folder."""
     from scenarios.language.parse.catalogue import bundled
 
     names = [*bundled(), *sorted(path.name for path in Path().glob("*.yaml"))]
@@ -38,7 +38,7 @@ def scenario_names(context: click.Context, parameter: click.Parameter, incomplet
 
 
 def run_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """`last`, and the runs that are kept in `runs/`, the newest first."""
+    """Complete `last` or the name of a run in `runs/`, the newest first."""
     from scenarios.run.runs import list_runs
 
     names = ["last", *(run.name for run in reversed(list_runs()))]

@@ -1,4 +1,4 @@
-"""`highwater diff`: what ended differently in two runs, and where they part."""
+"""`highwater diff`: compares the outcomes of two runs and finds the first event in which they differ."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout, usable_runs
 from scenarios.cli.completion import run_names
+from scenarios.observe.wording import count_of
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import beside, folded, pair_lines
 
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 SLACK_US = 2_000_000
-"""What one run alone has in its last moments, the other had no time for."""
+"""Time before the end of a run in which events may be missing without counting as a difference, in microseconds."""
 DIFFERENCES_SHOWN = 12
 
 Pair = tuple[str, str]
 Figures = Mapping[str, Pair]
-"""By what they count, as a row of `compare`."""
+"""Figures of both runs, by the label of their row in `highwater compare`."""
 
 
 @click.command()
@@ -36,15 +37,14 @@ Figures = Mapping[str, Pair]
 @format_option
 @plain_option
 def diff(one: str, other: str, format_: str, plain: bool) -> int:
-    """What was set differently in the runs ONE and OTHER, and what ended differently.
+    """Show which settings differ between the runs ONE and OTHER, and which results.
 
-    First records, leaders, ISRs, final logs and expectations, then times. Of two simulated runs also the first event
-    that differs: by the clock no two runs are alike.
+    First come records, leaders, ISRs, final logs and expectations, then times. For two simulated runs also the first
+    event that differs is shown; live runs always differ in their times.
     """
     from scenarios.cli.view import rows_of
     from scenarios.observe.differences import first_difference
     from scenarios.run.runs import find_run
-    from scenarios.view.tape import EVERY_EVENT, record_tape
 
     with usable_runs():
         folders = [find_run(one), find_run(other)]
@@ -59,7 +59,7 @@ def diff(one: str, other: str, format_: str, plain: bool) -> int:
     outcome = _outcome(folders, [rows, rows_of_other])
     first = None
     if are_simulated := not (summary.get("live") or summary_of_other.get("live")):
-        first = first_difference(*(record_tape(found, EVERY_EVENT).told() for found in (rows, rows_of_other)))
+        first = first_difference(rows, rows_of_other)
     if format_ == "json":
         document = _document(folders, settings, (summary, summary_of_other), outcome)
         if are_simulated:
@@ -80,7 +80,7 @@ def diff(one: str, other: str, format_: str, plain: bool) -> int:
 
 
 def _outcome(folders: Sequence[Path], rows: Sequence[Sequence[TraceRow]]) -> Agreement:
-    """As `agree` compares the runs of two worlds."""
+    """Compare the outcomes of two runs as `highwater agree` compares two modes."""
     from scenarios.agree.comparison import compare
     from scenarios.agree.facts import epochs_in, facts_of
 
@@ -89,7 +89,7 @@ def _outcome(folders: Sequence[Path], rows: Sequence[Sequence[TraceRow]]) -> Agr
 
 
 def _settings_that_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Pair]:
-    """The differences between the settings of two summaries, as pairs of lines; empty where one has none."""
+    """Return the settings in which two runs differ, as pairs of lines; a line is empty if its run lacks the setting."""
     from scenarios.observe.wording import settings_of
 
     left, right = ([*settings_of(summary), *_rules(summary)] for summary in (one, other))
@@ -113,7 +113,7 @@ def _rules(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _figures(one: Mapping[str, Any], other: Mapping[str, Any], style: Style) -> Figures:
-    """The rows of `compare` in which the two differ, and how many expectations hold."""
+    """Return the rows of `highwater compare` in which two runs differ, and how many expectations were met."""
     from scenarios.cli.screens import compared
 
     left, right = ({**compared(run, style), **_expected(run)} for run in (one, other))
@@ -128,7 +128,7 @@ def _expected(summary: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _failed(summary: Mapping[str, Any]) -> dict[str, str]:
-    """By expectation that does not hold, why."""
+    """Return the reasons why expectations were not met, by expectation."""
     judged = (one for one in summary["expectations"] if one.get("judged", True))
     return {one["what"]: one["why"] for one in judged if not one["held"]}
 
@@ -190,7 +190,7 @@ def _echo_first(names: Pair, found: Difference | None) -> None:
     if found is None:
         click.echo("\n  The same events at the same times.")
         return
-    click.echo(f"\n  The same for {found.same:,} events; then")
+    click.echo(f"\n  The same for {count_of(found.same, 'event')}; then")
     for name, at_us, sentence in zip(names, found.at_us, found.sentences, strict=True):
         moment = "ended" if at_us is None else f"{at_us / 1e6:.3f} s"
         head = f"  {name:<{max(map(len, names))}}  {moment:>10}  "
@@ -202,7 +202,7 @@ def _echo_table(names: Pair, rows: Figures, style: Style) -> None:
 
     if not rows:
         return
-    for heads in (names, ("the first", "the second")):  # the names, where there is room for them
+    for heads in (names, ("the first", "the second")):  # The names of the runs head the columns if they fit.
         columns = [(head, {label: pair[place] for label, pair in rows.items()}) for place, head in enumerate(heads)]
         lines, shown = table_of(columns, replace(style, width=WIDTH))
         if shown == len(columns):

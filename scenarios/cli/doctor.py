@@ -1,4 +1,4 @@
-"""`highwater doctor`: what this machine has of all that the commands need, and the fix for what it lacks."""
+"""`highwater doctor`: checks whether this machine has what the commands need, and says how to get what is missing."""
 
 from __future__ import annotations
 
@@ -21,15 +21,21 @@ from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import Style, table_lines
 
 FREE_BYTES_MIN = 500_000_000
-"""Runs take few megabytes each; Spark spills more."""
+"""Free disk space to ask for: a run takes a few megabytes, and Spark's temporary files more."""
 PORTS = range(19092, 19095)
-"""Those of a `serve` without options."""
+"""Ports that `highwater serve` uses by default."""
 SPARK_VERSIONS = ((4, 0), (4, 4))
-"""From the first, below the second: as in pyproject.toml."""
+"""Supported versions of PySpark, from the first up to but excluding the second; the same as in pyproject.toml."""
 
 
 class Requirement(NamedTuple):
-    """One thing that commands need. needed_for: what does not work without it     fix: "" where all is well"""
+    """One thing that commands need, such as a library or free disk space.
+
+    Attributes:
+        found: what this machine has, in words.
+        needed_for: the commands that do not work without it.
+        fix: how to get what is missing; empty if the requirement is met.
+    """
 
     name: str
     found: str
@@ -141,7 +147,8 @@ def _ports() -> Requirement:
 
 def _is_free(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # What a former `serve` left is no obstacle.
+        # Connections of a former `serve` in TIME_WAIT do not block the port.
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             tried.bind(("127.0.0.1", port))
         except OSError:
@@ -149,12 +156,17 @@ def _is_free(port: int) -> bool:
     return True
 
 
+_BROWSERS = ("firefox", "chromium", "chromium-browser", "google-chrome")
+
+
 def _browser() -> Requirement:
     try:
         webbrowser.get()
     except webbrowser.Error:
         fix = "copy the page to a machine with one: it is one file"
-        return Requirement("browser", "not found", "--open of the pages", fix, is_optional=True)
+        there = next(filter(None, map(shutil.which, _BROWSERS)), None)
+        found = f"{there}, but no screen: DISPLAY is not set" if there else "not found"
+        return Requirement("browser", found, "--open of the pages", fix, is_optional=True)
     return Requirement("browser", "found", "--open of the pages")
 
 

@@ -1,4 +1,4 @@
-"""The command's first instants, in which its modules are imported: Ctrl-C ends it then as at any later time."""
+"""The entry point of the `highwater` command, which handles Ctrl-C even while the modules are imported."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Imports the command, and runs it. Nothing else is imported before the block that catches KeyboardInterrupt."""
+    """Import the command and run it, both within the block that catches KeyboardInterrupt."""
     try:
         from scenarios.cli.main import main as command
 
         command()
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
-        sys.exit(130)  # ExitCode.INTERRUPTED: its module may be what could not be imported.
+        sys.exit(130)  # The value of ExitCode.INTERRUPTED, whose module may not have been imported yet.

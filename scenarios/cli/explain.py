@@ -1,4 +1,11 @@
-"""`highwater explain [RUN] [RECORD]`, or `... RUN S2` for a broken invariant; `explain E104` for a diagnostic."""
+"""The commands `highwater explain` and `highwater path`.
+
+* `explain [RUN] [RECORD]` explains the outcome of a record.
+* `explain RUN S2` explains a broken invariant.
+* `explain RUN t-0` explains times without writes to a partition or reads from it.
+* `explain E104` explains a diagnostic.
+* `path RUN [REQUEST]` shows the stages of one request.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +16,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.trace.ranges import format_record_names
+from replica.trace.ranges import format_record_names, split_record_name
+from replica.wording import duration
 from scenarios.cli.common import (
     fail,
     format_option,
@@ -38,6 +47,7 @@ if TYPE_CHECKING:
 
 RECORD = re.compile(r"[a-z]{1,8}[0-9]{1,9}")
 INVARIANT = re.compile(r"[SL][0-9]{1,2}( min-isr)?")
+PARTITION = re.compile(r".+-[0-9]{1,9}")
 
 
 @click.command()
@@ -52,7 +62,8 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
 
     Without RUN it is `last`, without RECORD the first acked record that was lost.
 
-    RECORD may be an invariant that broke, such as S2. `highwater explain E104` explains a diagnostic instead.
+    RECORD may be an invariant that broke, such as S2, or a partition, such as t-0: why nothing could be written to it
+    or read from it for a time. `highwater explain E104` explains a diagnostic instead.
     """
     if record is None and re.fullmatch(r"[EWew]\d{3}", run):
         return _explain_code(run.upper())
@@ -64,19 +75,30 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         try:
             run_dir = find_run(run)
         except RunNotFound:
-            if record is None and list_runs() and (INVARIANT.fullmatch(run) or RECORD.fullmatch(run)):
+            if record is None and list_runs() and any(kind.fullmatch(run) for kind in (INVARIANT, RECORD, PARTITION)):
                 meant = f"highwater explain last {shlex.quote(run)}"
-                raise RunNotFound(f"no run `{run}`, and no RUN before it. Did you mean `{meant}`?") from None
+                raise RunNotFound(
+                    f"there is no run `{run}`; a record needs its RUN before it. Did you mean `{meant}`?"
+                ) from None
             raise
         summary = read_summary(run_dir)
         asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
+        if record is not None and _is_of_a_topic(summary, record):
+            return _explain_waits(summary, record, format_, plain)
         lost_records = summary["records"]["lost"]
-        records = [] if asks_invariant else _records(run, record, lost, summary["records"])
+        records = [] if asks_invariant else _records(run, record, lost, summary)
         rows = trace_of(run_dir, summary)
     try:
         stories = [explain_record(rows, name) for name in records]
     except RecordUnknown as unknown:
-        fail(str(unknown), ExitCode.USAGE)
+        sent = [name for kind in ("acked", "failed", "unknown") for name in summary["records"].get(kind, ())]
+        close = next((name for name in sent if name.lstrip(ascii_lowercase) == record), None)
+        every = format_record_names(sorted(sent, key=split_record_name))
+        fail(
+            str(unknown),
+            ExitCode.USAGE,
+            f"did you mean `{close}`?" if close else f"name one of {every}" if sent else None,
+        )
     if asks_invariant:
         assert record is not None
         return _explain_invariant(run_dir, rows, record, what_if, format_, plain)
@@ -95,6 +117,9 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         for story in stories:
             click.echo(explanation_text(story, style, outcomes.get(story.record)), nl=False)
         click.echo(found.text, nl=False)
+        unsaved = [story.record for story in stories if story.fate == "lost" and not story.remedies.would]
+        if unsaved and not what_if and not summary.get("live"):
+            click.echo(f"\n  What would have saved it: highwater explain {shlex.join([run, unsaved[0]])} --what-if")
         if record is None and len(lost_records) > len(records):
             also = format_record_names(lost_records[1:])
             line = f"  Lost as well: {also}   (highwater explain {shlex.quote(run)} --lost explains all)"
@@ -103,7 +128,7 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
 
 
 def _document(story: Explanation, rows: Sequence[TraceRow]) -> dict[str, Any]:
-    """With the events that lead from the first moment of the story to its last."""
+    """Return a record's explanation as JSON, with the chain of events from its first moment to its last."""
     from scenarios.explain.causes import causal_chain
 
     moments = story.moments
@@ -129,10 +154,53 @@ def _explain_invariant(
     return ExitCode.HELD
 
 
-def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invariant: str | None) -> Findings:
-    """Plays the run again with the rules that it lacks, if one of its invariants broke for want of them.
+def _is_of_a_topic(summary: Mapping[str, Any], name: str) -> bool:
+    """Return True if `name` is a partition of the run, and not a record of an outside client, such as `rdkafka-12`."""
+    waited = {wait["partition"].rpartition("-")[0] for wait in summary.get("waits", ())}
+    return PARTITION.fullmatch(name) is not None and name.rpartition("-")[0] in {*summary["setting"]["topics"], *waited}
 
-    what_if: however long that takes     invariant: of this one only
+
+def _explain_waits(summary: Mapping[str, Any], partition: str, format_: str, plain: bool) -> int:
+    """Print the times of a second or longer without a write to the partition or a read from it, and their causes."""
+    waits = [wait for wait in summary.get("waits", ()) if wait["partition"] == partition]
+    if not waits:
+        known = sorted({wait["partition"] for wait in summary.get("waits", ())})
+        fix = f"such times are known of {', '.join(known)}" if known else "no client of this run waited so long"
+        fail(f"no client waited for a second or longer to write to {partition} or to read from it", ExitCode.USAGE, fix)
+    if format_ == "json":
+        print_json({"partition": partition, "waits": waits})
+        return ExitCode.HELD
+    style = style_for_stdout(plain)
+    variant = f", {summary['variant']}" if summary["variant"] else ""
+    where = f"{summary['scenario']}{variant} {style.sign('dot')} {summary['profile']}"
+    click.echo(f"\n{style.bold(f'  Why {partition} had no writes or reads')}    {where}")
+    for wait in waits:
+        length = duration(wait["to_us"] - wait["from_us"])
+        what = f"{wait['what']} of {wait['client']}: none for {length}{_ENDED_BY[wait['ended_by']]}"
+        click.echo(f"\n  {wait['from_us'] / 1e6:>8.3f}  {what}")
+        for part in wait["stretches"]:
+            lasted = duration(part["to_us"] - part["from_us"])
+            advice = f" {style.sign('dot')} {part['advice']}" if part["advice"] else ""
+            text = textwrap.fill(f"{part['sentence']}{advice}", style.width - 24, break_on_hyphens=False)
+            click.echo(f"  {part['from_us'] / 1e6:>8.3f}  {lasted:>8}  {textwrap.indent(text, ' ' * 22).lstrip()}")
+    click.echo()
+    return ExitCode.HELD
+
+
+_ENDED_BY = {
+    "success": "",
+    "given_up": ", and all that waited was given up",
+    "stopped": ", until it stopped",
+    "run": ", until the run was over",
+}
+
+
+def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invariant: str | None) -> Findings:
+    """Find which missing rules explain the run's broken invariants, by playing it again with each rule added.
+
+    Args:
+        what_if: play these runs even if they take long.
+        invariant: the only invariant to explain; None for all broken ones.
     """
     from replica.trace.events import InvariantBroken
     from scenarios.explain import blame
@@ -158,7 +226,7 @@ def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invarian
 
 
 def _played(run_dir: Path) -> tuple[str, Scenario]:
-    """The scenario in the run's own lock file, for a replay."""
+    """Return the text of the run's lock file and the scenario in it, with which the run can be repeated."""
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_text
     from scenarios.run.runs import RunNotFound, read_lock, read_summary
@@ -171,7 +239,7 @@ def _played(run_dir: Path) -> tuple[str, Scenario]:
 
 
 def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[RecordFate]]:
-    """By record, the outcome of every change."""
+    """Play the run again with one change at a time, and return the outcome of each record under every change."""
     from scenarios.explain.what_if import changes_for, play_changes
 
     outcomes: dict[str, list[RecordFate]] = {story.record: [] for story in stories}
@@ -195,27 +263,33 @@ def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Re
 
 
 def _keep(run_dir: Path, summary: Mapping[str, Any], outcomes: Mapping[str, Sequence[RecordFate]]) -> None:
-    """For `highwater view`. Of a folder that takes no files, the answer on the terminal is all there is."""
+    """Keep the outcomes in the run's folder for `highwater view`, if the folder is writable."""
     from scenarios.explain.kept_outcomes import keep_outcomes
 
     trace_sha256 = summary.get("trace_sha256")
     if outcomes and isinstance(trace_sha256, str):
         with suppress(OSError):
             keep_outcomes(run_dir, trace_sha256, outcomes)
-            if (run_dir / PAGE_NAME).is_file():  # It has what was found before.
+            if (run_dir / PAGE_NAME).is_file():  # Rewrite the page, which shows the outcomes.
                 write_whole(run_dir / PAGE_NAME, page_text([run_dir]))
 
 
-def _records(run: str, record: str | None, lost: bool, records: Mapping[str, Any]) -> list[str]:
+def _records(run: str, record: str | None, lost: bool, summary: Mapping[str, Any]) -> list[str]:
     if record is not None:
         return [record]
+    records, waits = summary["records"], summary.get("waits")
     found: list[str] = records["lost"]
     if not found:
-        # Those with something to explain first.
+        # Suggest a record of the class with most to explain.
         kinds = ("unseen", "duplicated", "reordered", "dirty", "missing", "failed", "unknown", "aborted", "acked")
         some = next((records[kind][0] for kind in kinds if records.get(kind)), None)
         command = f"highwater explain {shlex.join([run, some or ''])}"
         fix = "its producers sent none" if some is None else f"name a record: {command}"
+        if waits:
+            longest = max(waits, key=lambda wait: int(wait["to_us"] - wait["from_us"]))
+            lasted = duration(longest["to_us"] - longest["from_us"])
+            asked = shlex.join([run, longest["partition"]])
+            fix += f"; {longest['client']} had no {longest['what']} for {lasted}: highwater explain {asked}"
         fail("no acked record was lost in this run", ExitCode.USAGE, fix)
     return found if lost else found[:1]
 
@@ -227,3 +301,65 @@ def _explain_code(code: str) -> int:
         fail(f"there is no diagnostic {code}", ExitCode.USAGE)
     click.echo(f"{code}: {EXPLANATIONS[code]}")
     return ExitCode.HELD
+
+
+# ----------------------------------------------------------------------------------------------------------------- path
+
+
+@click.command()
+@click.argument("run", shell_complete=run_names)
+@click.argument("request", required=False)
+@format_option
+@plain_option
+def path(run: str, request: str | None, format_: str, plain: bool) -> int:
+    """The journey of one Produce or Fetch of RUN through its broker, down to the sendfile calls.
+
+    RUN is a folder, an id, `last`, `last~1` or a unique beginning. REQUEST is a record, such as r12, or a request as
+    client:number, such as p1:7; without it they are listed. Where clients share a client.id, the list has their
+    requests apart by the number of the connection: client/rdkafka:7@b1/31.
+    """
+    from scenarios.explain.request_journey import RequestJourneys, RequestUnknown, journey_text, requests_text
+    from scenarios.run.runs import find_run, read_summary
+
+    with usable_runs("make the run again"):
+        run_dir = find_run(run)
+        summary = read_summary(run_dir)
+        if summary.get("real_kafka") or summary.get("watched"):
+            why = f"{run_dir} is of real Kafka, whose requests cannot be seen stage by stage"
+            fail(why, ExitCode.USAGE, "the same scenario in virtual time, or with `run --live`, has them")
+        measured = trace_of(run_dir, summary) if summary.get("live") else None
+    requests = RequestJourneys(_measured_again(run_dir) if measured is None else measured)
+    style = style_for_stdout(plain)
+    if request is None:
+        if format_ == "json":
+            print_json([requests.summary(row) for row in requests.completed])
+        else:
+            click.echo(requests_text(requests, style, run_dir.name), nl=False)
+        return ExitCode.HELD
+    try:
+        journeys = [requests.journey(row) for row in requests.find(request)]
+    except RequestUnknown as unknown:
+        fail(str(unknown), ExitCode.USAGE)
+    if format_ == "json":
+        print_json([journey.as_json() for journey in journeys])
+    else:
+        for journey in journeys:
+            click.echo(journey_text(journey, style, run_dir.name), nl=False)
+        if not summary.get("live"):
+            click.echo("\n  In virtual time only waiting takes time, and what `cpu` and `disk` of the scenario say;")
+            click.echo("  `run --live` and `serve` measure every stage.")
+    return ExitCode.HELD
+
+
+def _measured_again(run_dir: Path) -> list[TraceRow]:
+    """Play a simulated run again with every request measured, and return its events."""
+    from scenarios.run.runner import run_scenario
+    from scenarios.run.worlds import measured
+
+    _, scenario = _played(run_dir)
+    with ProgressLine(scenario.run_name) as line:
+
+        def progress(now_us: int, until_us: int, events: int) -> None:
+            line.show(now_us / until_us if until_us else 1.0, "played again, every request measured")
+
+        return run_scenario(scenario, runs_dir=None, world=measured, keep_rows=True, progress=progress).rows

@@ -1,4 +1,4 @@
-"""`highwater fault`: an operator's hand on a running `highwater serve`."""
+"""`highwater fault`: injects faults into a running `highwater serve`, ends them, and lists those in force."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
 from scenarios.language.diagnostics import printable
+from scenarios.observe.wording import count_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import Style, table_lines
@@ -31,10 +32,13 @@ HELP = """Break a running `highwater serve`, or mend it: the verbs and selectors
   highwater fault bandwidth b1-b2 50kB/s
   highwater fault hold b2-b1 Fetch         release
   highwater fault cut client/rdkafka-b1    by its client.id (see list)
+  highwater fault fail Produce NOT_LEADER_OR_FOLLOWER 3 after
   highwater fault slow_disk b1 200ms 10s   flush b1, fill_disk b1, wipe b1
   highwater fault elect orders-0 b1        or: elect orders-0 b1 unclean
   highwater fault set_config orders min.insync.replicas=1
   highwater fault reassign orders-0 b1,b2
+  highwater fault reset_offsets billing orders earliest
+  highwater fault delete_records orders-0  abort_transaction orders-0
   highwater fault --yaml '{cut: {between: [b1, b3], direction: to}, for: 3s}'
   highwater fault list                     faults in force, nodes, partitions
   highwater fault end slow_disk-4          end a fault by its name in the list
@@ -74,6 +78,8 @@ def fault(
     elif answer.get("ok"):
         name = f"{answer['fault']}: " if "fault" in answer else ""
         click.echo(printable(f"{name}{answer.get('what')}"))
+        for warning in answer.get("warnings", ()):
+            click.echo(printable(f"warning: {warning}"), err=True)
     else:
         _tell(answer)
     return ExitCode.HELD if answer.get("ok") else CODE_OF.get(str(answer.get("kind")), ExitCode.EXPECTATION_FAILED)
@@ -86,25 +92,27 @@ def _request(words: tuple[str, ...], lasts: str | None, label: str | None, text:
     if text is not None:
         if words or lasts or label:
             raise click.UsageError(
-                "--yaml brings the whole step: `for` and `as` belong into it, and words are not needed"
+                "--yaml takes the whole step: write `for` and `as` inside the YAML, and give no other arguments"
             )
         return {"yaml": text}
     if not words:
-        raise click.UsageError("what is to happen? For example: highwater fault kill b1, or highwater fault list")
+        raise click.UsageError(
+            "name a fault, for example: highwater fault kill b1, or show faults: highwater fault list"
+        )
     if words[0] == "list":
         if len(words) > 1:
-            raise click.UsageError(f"`list` has no use for `{words[1]}`")
+            raise click.UsageError(f"`list` does not take `{words[1]}`")
         return {"list": True}
     if words[0] == "end":
         if len(words) != 2:
-            raise click.UsageError("`end` needs the name of one fault: see `highwater fault list`")
+            raise click.UsageError("`end` needs exactly one name of a fault: see `highwater fault list`")
         return {"end": words[1]}
     return {"words": list(words), "for": lasts, "as": label}
 
 
 def _tell(answer: dict[str, Any]) -> None:
     lines = str(answer.get("error")).splitlines() or [""]
-    if answer.get("kind") != "step":  # The language's diagnostics say by themselves that they are errors.
+    if answer.get("kind") != "step":  # The diagnostics of a step already begin with `error`.
         lines[0] = f"error: {lines[0]}"
     if "fix" in answer:
         lines.append(f"  = fix: {answer['fix']}")
@@ -112,7 +120,7 @@ def _tell(answer: dict[str, Any]) -> None:
 
 
 def printable_line(line: str) -> str:
-    """Keeps the colours that we have put there ourselves."""
+    """Return a line without unprintable characters, except for its colour sequences."""
     return "\x1b".join(printable(part) for part in line.split("\x1b"))
 
 
@@ -120,7 +128,7 @@ def printable_line(line: str) -> str:
 
 
 def state_lines(state: dict[str, Any], style: Style) -> list[str]:
-    """The table of `fault list`."""
+    """Return the lines of `highwater fault list`: nodes, partitions, lost records and faults in force."""
     lines = [f"  {', '.join(state['bootstrap'])}   {state['profile']}, {state['at_s']:.1f} s", "", "  NODES"]
     lines += table_lines([(node["node"], _node_state(node, style)) for node in state["nodes"]])
     outside = state["outside_clients"]
@@ -132,7 +140,12 @@ def state_lines(state: dict[str, Any], style: Style) -> list[str]:
     if shown:
         lines += ["", *_partition_lines(shown, style)]
     if hidden:
-        lines.append(f"  and {hidden} partitions of internal topics (--format json shows them)")
+        lines.append(f"  and {count_of(hidden, 'partition')} of internal topics (--format json shows them)")
+    gone = state["acked_records_gone"]
+    if gone:
+        where = ", ".join(f"{partition} {count:,}" for partition, count in gone.items())
+        sign = style.paint(style.sign("lost"), "red")
+        lines += ["", f"  {sign} {count_of(sum(gone.values()), 'acked record')} gone: {where}"]
     lines += ["", "  FAULTS IN FORCE" if state["faults"] else "  no fault is in force"]
     for fault in state["faults"]:
         until = "" if fault["until_s"] is None else f", until {fault['until_s']:.1f} s"
@@ -157,7 +170,7 @@ def _node_state(node: dict[str, Any], style: Style) -> str:
 
 
 def _partition_lines(partitions: list[dict[str, Any]], style: Style) -> list[str]:
-    """One line each: leader, ISR, and every replica's HW/LEO."""
+    """Return a table of the partitions: leader, ISR, and high watermark and log end offset of every replica."""
     rows = [("PARTITION", "LEADER", "ISR", "REPLICAS, HW/LEO")]
     for one in partitions:
         leader = f"{one['leader'] or 'none'} e{one['leader_epoch']}"

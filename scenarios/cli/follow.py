@@ -1,4 +1,4 @@
-"""`highwater report --follow`: leader, ISR, HW and lag of a run that is under way, as Spark reads its growing trace."""
+"""`highwater report --follow`: shows leader, ISR, HW and lag of a running cluster, from its growing trace."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ PAGE = "follow.html"
 
 
 def follow_run(name: str | None, out: Path | None) -> int:
-    """name: a run's folder, its `trace`, the folder that a `serve` keeps its run in; None: the running `serve`."""
+    """Follow a run with Spark until it ends or Ctrl-C is pressed.
+
+    Args:
+        name: folder of a run, of its trace, or the --record folder of a `serve`; None for the `serve` that is running.
+        out: folder for a page that is rewritten during the run; None for no page.
+    """
     trace_dir = _trace_dir(name)
     if out is not None:
         must_hold_files(out)
     click.echo(f"  Following {trace_dir}: Ctrl-C ends this, not the cluster.", err=True)
-    with WaitingLine("Spark starts") as waiting:  # before it is imported, which takes a second or two by itself
+    with WaitingLine("Spark starts") as waiting:  # shown before Spark is imported, which takes a second or two
         return _follow(trace_dir, out, waiting)
 
 
@@ -66,13 +71,13 @@ def _follow(trace_dir: Path, out: Path | None, waiting: WaitingLine) -> int:
 
 @contextmanager
 def _marked(trace_dir: Path) -> Iterator[None]:
-    """The trace is marked as followed, while Spark starts as well, which takes its time."""
+    """Keep the trace marked as followed for the duration of the block, which includes the slow start of Spark."""
     from scenarios.run.followed_trace import mark, unmark
 
     over = threading.Event()
 
     def keep_marked() -> None:
-        # A trace that only others may write to grows without our mark; one that is gone needs none.
+        # Ignore errors: a trace that this user may not write to grows without a mark, and a deleted one has ended.
         with suppress(OSError):
             mark(trace_dir)
             while not over.wait(_MARK_EVERY_S):
@@ -104,10 +109,15 @@ def _trace_dir(name: str | None) -> Path:
 
 
 class _Screen:
-    """Shows the current state: redrawn on a terminal, else a line for each partition that has changed."""
+    """The output of `report --follow`: a table redrawn on a terminal, or else a line for each changed partition."""
 
     def __init__(self, out: Path | None, waiting: WaitingLine) -> None:
-        """waiting: the text on stderr until there is something to show"""
+        """Create the screen.
+
+        Args:
+            out: folder of the page; None for no page.
+            waiting: the line on stderr that is shown until the first state arrives.
+        """
         self._out = out
         self._waiting = waiting
         self._terminal = sys.stdout.isatty()
@@ -144,7 +154,7 @@ class _Screen:
 
 
 def line_of(partition: PartitionNow) -> str:
-    """`  orders-0  ♛ b1 epoch 2  ISR b1,b2  HW 120  b1 LEO 130  b2 LEO 125 (5 behind, 0.3 s)`"""
+    """Describe a partition in one line, such as `orders-0  ♛ b1 epoch 2  ISR b1,b2  HW 120  b1 LEO 130`."""
     leader = f"♛ {partition.leader}" if partition.leader else "no leader"
     isr = ",".join(partition.isr)
     shown = "–" if partition.high_watermark is None else f"{partition.high_watermark:,}"
@@ -159,12 +169,12 @@ def _replica(replica: ReplicaNow) -> str:
     if replica.lag_records:
         since = "" if replica.lag_us is None else f", {replica.lag_us / 1e6:.1f} s"
         behind = f" ({replica.lag_records:,} behind{since})"
-    return f"{replica.node} LEO {end}{behind}" + ("" if replica.running else " ✕ down")
+    return f"{replica.node} LEO {end}{behind}" + ("" if replica.running else " ▼ down")
 
 
 def _write_page(out: Path, at_us: int, partitions: list[PartitionNow], internal: list[InternalNow]) -> None:
-    """The page is there whole or not at all."""
-    from spark_reports.report.follow_page import render
+    """Write the page to a temporary file and rename it, so that a browser never loads an incomplete page."""
+    from spark_reports.follow import render
 
     out.mkdir(parents=True, exist_ok=True)
     temporary = out / f".{PAGE}.tmp"

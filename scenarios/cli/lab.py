@@ -1,38 +1,48 @@
-"""`highwater lab list | start NAME | check NAME FILE...`: the exercises of a lesson, handed out and marked."""
+"""`highwater lab`: the commands `list`, `start`, `check`, `marks` and `handout` for the exercises of a lesson."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 import tempfile
+from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing, suppress
 from importlib.metadata import version
-from pathlib import Path
+from importlib.resources import files
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from scenarios.cli.common import (
     CommandGroup,
+    FileToWrite,
     fail,
     format_option,
     must_be_written,
     must_hold_files,
+    open_option,
+    open_page,
     plain_option,
     print_json,
     style_for_stdout,
 )
 from scenarios.observe.columns.names import encodable
-from scenarios.process.failures import first_leaf, lack_behind
 from scenarios.process.work_folders import write_new, write_whole
 from scenarios.terminal.interruption import ExitCode
-from scenarios.terminal.style import folded
+from scenarios.terminal.progress import ProgressLine
+from scenarios.terminal.style import folded, table_lines
 
 if TYPE_CHECKING:
-    from scenarios.lab.exercise import Exercise, Judgement
-    from scenarios.lab.hand_in import HandIn
+    from scenarios.lab.exercise import Exercise
+    from scenarios.lab.marks import Mark, MarksRow
     from scenarios.terminal.style import Style
 
-FILES_MAX = 500
-"""A class, with several answers each."""
+FILES_MAX = 1000
+"""Largest number of files that are judged at a time: enough for a class with several answers per student."""
 
 
 @click.group(cls=CommandGroup)
@@ -61,23 +71,18 @@ def list_exercises(format_: str, plain: bool) -> int:
 
 @lab.command(short_help="Write the file of exercise NAME into this folder.")
 @click.argument("name")
-@click.option("--student", default="", help="Your name: the exercise is drawn from it.")
-def start(name: str, student: str) -> int:
+@click.option("--student", metavar="NAME", help="Your name, or both of a pair: the exercise is drawn from it.")
+def start(name: str, student: str | None) -> int:
     """Write the file of exercise NAME into this folder, and its run if it has one. Nothing is overwritten."""
-    from scenarios.lab.hand_in import BadName, checked_name
-
     exercise = _exercise(name)
-    try:
-        student = checked_name(student)
-    except BadName as bad:
-        raise click.UsageError(f"--student: {bad}") from bad
+    student = _named(student)
     folder = Path()
     must_hold_files(folder, "cd")
     texts, given = exercise.files(student), exercise.given_run(student)
     run_dir = folder / f"{name}-run"
     for path in [*(folder / file for file in texts), *([run_dir] if given is not None else [])]:
         if path.exists() or path.is_symlink():
-            fail(f"{path} is there already", ExitCode.USAGE, "move it away, or start in another folder")
+            fail(f"{path} exists", ExitCode.USAGE, "move it away, or start in another folder")
     if given is not None:
         from scenarios.run.runner import run_scenario
 
@@ -101,48 +106,142 @@ def start(name: str, student: str) -> int:
 
 @lab.command()
 @click.argument("name")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("answers", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="One line of JSON for each file."
 )
 @plain_option
-def check(name: str, files: tuple[Path, ...], format_: str, plain: bool) -> int:
+def check(name: str, answers: tuple[Path, ...], format_: str, plain: bool) -> int:
     """Judge the answers in FILEs to exercise NAME. Exit code 1 if one of them is not complete.
 
     A scenario is played under several seeds and within bounds; its own `expect` is not looked at.
     """
-    from scenarios.lab.exercise import Criterion, Judgement
-    from scenarios.lab.hand_in import HandIn, read_hand_in
-    from scenarios.lab.sandbox import bounded_memory
-    from scenarios.language.diagnostics import ScenarioInvalid
+    from scenarios.lab.marks import judge_file
 
-    if len(files) > FILES_MAX:
-        raise click.UsageError(f"{len(files)} files: at most {FILES_MAX} at a time")
+    _must_not_be_too_many(len(answers))
     exercise = _exercise(name)
     codes = {ExitCode.HELD}
-    for path in files:
-        hand_in = HandIn(str(path), "", "", "")
-        with bounded_memory():
-            try:
-                hand_in = read_hand_in(path)
-                judgement = exercise.judge(hand_in)
-                codes.add(ExitCode.HELD if judgement.passed else ExitCode.EXPECTATION_FAILED)
-            except ScenarioInvalid as invalid:
-                judgement = exercise.unreadable(invalid)
-                codes.add(ExitCode.EXPECTATION_FAILED)
-            except Exception as error:  # It must not keep the others from being marked.
-                lack = lack_behind(error)
-                why = (
-                    lack.what
-                    if lack is not None
-                    else f"a bug in highwater: {type(first_leaf(error)).__name__}: {error}"
-                )
-                judgement = Judgement([Criterion("judged", False, "it can be judged", why)])
-                codes.add(ExitCode.MISSING if lack is not None else ExitCode.OUR_BUG)
+    for path in answers:
+        mark = judge_file(exercise, path)
+        codes.add(_code_of(mark))
         if format_ == "json":
-            click.echo(json.dumps(_line(exercise, hand_in, judgement)))
+            click.echo(json.dumps(_line(exercise, mark)))
         else:
-            click.echo(_screen(exercise, hand_in, judgement, style_for_stdout(plain)), nl=False)
+            click.echo(_screen(mark, style_for_stdout(plain)), nl=False)
+    return _worst(codes)
+
+
+@lab.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--csv", "csv_file", type=FileToWrite(), metavar="FILE", help="Write the table there, for a spreadsheet.")
+@click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
+@format_option
+@plain_option
+def marks(folder: Path, csv_file: Path | None, jobs: int | None, format_: str, plain: bool) -> int:
+    """Judge all that a class has handed in: every file below FOLDER, each student in one row.
+
+    The first line of a file, or its name, names its exercise. Files of no exercise and unreadable files are listed but
+    not judged. Exit code 1 if a file cannot be read, else 0, whatever the marks are.
+    """
+    from scenarios.lab.marks import CSV_BEGINS, csv_of, files_handed_in, mark_file, rows_of
+    from scenarios.process.pool import in_order
+
+    handed_in = list(files_handed_in(folder))
+    _must_not_be_too_many(len(handed_in))
+    if not handed_in:
+        fail(f"there is no file in {folder}", ExitCode.USAGE, "give the folder with what the class has handed in")
+    if csv_file is not None and csv_file.exists():
+        with csv_file.open("rb") as there:
+            if not there.read(100).removeprefix(BOM_UTF8).startswith(",".join(CSV_BEGINS).encode()):
+                fail(f"{csv_file} exists and is not a table of marks", ExitCode.USAGE, "choose another name")
+    found: list[Mark] = []
+    work = [(str(folder), file) for file in handed_in]
+    with ProgressLine("marks") as line, closing(in_order(mark_file, work, jobs or os.cpu_count() or 1)) as coming:
+        for mark in coming:
+            found.append(mark)
+            line.show(len(found) / len(handed_in), f"{len(found)} of {len(handed_in)} files")
+    rows = rows_of(found)
+    if csv_file is not None:
+        with must_be_written(csv_file):
+            write_whole(csv_file, "\N{BOM}" + csv_of(rows))  # Without the BOM, Excel reads the file as Latin-1.
+    if format_ == "json":
+        print_json([_row(row) for row in rows])
+    else:
+        click.echo(_marks_screen(rows, style_for_stdout(plain)))
+        if csv_file is not None:
+            click.echo(f"  Written to {csv_file}")
+    unread = [mark for mark in found if mark.judgement.criteria and not mark.is_readable]
+    return _worst({ExitCode.HELD, *map(_code_of, unread)})
+
+
+@lab.command()
+@click.option("--out", "page", type=FileToWrite(), default="handout.html", show_default=True, metavar="FILE")
+@open_option
+def handout(page: Path, opens: bool) -> int:
+    """Write a page to print: HW, LEO, ISR and acks in one picture and twelve lines, on one sheet of A4 or Letter."""
+    text = files("scenarios.lab").joinpath("handout.html").read_text("utf-8")
+    if not page.exists() or page.read_bytes() != text.encode():
+        if page.exists():
+            fail(f"{page} exists", ExitCode.USAGE, "move it away, or choose another place with --out")
+        with must_be_written(page):
+            write_whole(page, text)
+    click.echo(f"  {page}\n\n  Print it from a browser; it fits one page of A4 and of Letter.")
+    if opens:
+        open_page(page)
+    return ExitCode.HELD
+
+
+def _named(student: str | None) -> str:
+    """Return the student's name in its normal form.
+
+    At a terminal, ask for a missing or bad name; elsewhere, such a name is a usage error.
+    """
+    from scenarios.lab.hand_in import BadName, checked_name
+
+    asks = sys.stdin.isatty()
+    while True:
+        try:
+            if student is None and asks:
+                student = click.prompt("  Your name, or both names of a pair", default=_name_before(), err=True)
+            name = checked_name(student or "")
+            if name:
+                return name
+            why = 'a name is missing, such as --student "Ada and Grace": the exercise is drawn from it'
+        except BadName as bad:
+            why = f"--student: {bad}"
+        if not asks:
+            raise click.UsageError(why)
+        click.echo(f"  {why}", err=True)
+        student = None
+
+
+def _name_before() -> str | None:
+    """Return the student's name from an exercise file in the current folder; None if there is no such file."""
+    from scenarios.lab.exercise import exercises
+    from scenarios.lab.hand_in import read_hand_in
+    from scenarios.language.diagnostics import ScenarioInvalid
+
+    for name in exercises():
+        with suppress(ScenarioInvalid):
+            if found := read_hand_in(Path(f"{name}.yaml")).student:
+                return found
+    return None
+
+
+def _must_not_be_too_many(count: int) -> None:
+    if count > FILES_MAX:
+        raise click.UsageError(f"{count:,} files were given; at most {FILES_MAX:,} are allowed at a time")
+
+
+def _code_of(mark: Mark) -> ExitCode:
+    if mark.is_our_bug:
+        return ExitCode.OUR_BUG
+    if mark.judgement.criteria and mark.judgement.criteria[-1].name == "judged":
+        return ExitCode.MISSING
+    return ExitCode.HELD if mark.judgement.passed else ExitCode.EXPECTATION_FAILED
+
+
+def _worst(codes: Collection[ExitCode]) -> ExitCode:
     worst = (ExitCode.OUR_BUG, ExitCode.MISSING, ExitCode.EXPECTATION_FAILED, ExitCode.HELD)
     return next(code for code in worst if code in codes)
 
@@ -155,38 +254,106 @@ def _exercise(name: str) -> Exercise:
     if name not in found:
         close = did_you_mean(name, found)
         hint = f"did you mean `{close}`? " if close else ""
-        raise click.UsageError(f"There is no exercise `{name}`: {hint}there are {', '.join(found)}")
+        raise click.UsageError(f"There is no exercise `{name}`: {hint}choose one of {', '.join(found)}")
     return found[name]
 
 
-def _line(exercise: Exercise, hand_in: HandIn, judgement: Judgement) -> dict[str, Any]:
-    """What a teacher collects of one file."""
+def _line(exercise: Exercise, mark: Mark) -> dict[str, Any]:
+    """Return the result of one file as JSON, for a teacher to collect."""
     return {
         "exercise": exercise.name,
-        "student": hand_in.student,
-        "passed": judgement.passed,
-        "held": [criterion.name for criterion in judgement.criteria if criterion.holds],
-        "missing": [criterion.name for criterion in judgement.criteria if not criterion.holds],
-        "file": hand_in.file,
-        "sha256": hand_in.digest,
-        "seeds": list(exercise.seeds(hand_in.student)),
+        "student": mark.student,
+        "passed": mark.judgement.passed,
+        "held": [criterion.name for criterion in mark.judgement.criteria if criterion.holds],
+        "missing": mark.lacks,
+        "file": mark.file,
+        "sha256": mark.digest,
+        "seeds": list(exercise.seeds(mark.student)),
         "version": version("highwater"),
     }
 
 
-def _screen(exercise: Exercise, hand_in: HandIn, judgement: Judgement, style: Style) -> str:
+def _screen(mark: Mark, style: Style) -> str:
     from scenarios.language.diagnostics import format_text
 
-    lines = ["", f"  {style.bold(exercise.name)} {style.sign('dot')} {hand_in.student or 'no name'}", ""]
+    judgement = mark.judgement
+    lines = ["", f"  {style.bold(mark.exercise)} {style.sign('dot')} {mark.student or 'no name'}", ""]
     for criterion in judgement.criteria:
         sign, colour = ("good", "green") if criterion.holds else ("bad", "red")
-        first, *others = folded(criterion.sentence, style.width - 4 - len(style.sign(sign)))
+        words = criterion.sentence if criterion.holds else f"{criterion.name}: {criterion.sentence}"
+        first, *others = folded(words, style.width - 4 - len(style.sign(sign)))
         lines += [f"  {style.paint(style.sign(sign), colour)} {first}", *(f"    {line}" for line in others)]
         if criterion.hint and not criterion.holds:
             lines.append(f"      {criterion.hint}")
     if judgement.diagnostics:
-        lines += ["", format_text(hand_in.file, judgement.diagnostics)]
+        lines += ["", format_text(mark.file, judgement.diagnostics)]
     held = sum(criterion.holds for criterion in judgement.criteria)
     done = "complete" if judgement.passed else "not complete yet"
     lines += ["", f"  {held} of {len(judgement.criteria)} hold: {done}"]
     return "\n".join(lines) + "\n"
+
+
+# ---------------------------------------------------------------------------------------------------- marks of a class
+
+
+def _row(row: MarksRow) -> dict[str, Any]:
+    from scenarios.lab.exercise import exercises
+
+    names = list(exercises())
+    return {
+        "files": row.files,
+        "student": row.student,
+        "exercises": {name: row.marks[name].judgement.passed if name in row.marks else None for name in names},
+        "passed": row.passed,
+        "missing": row.missing(names),
+        "same_file": row.same,
+        "similar": row.similar,
+    }
+
+
+def _marks_screen(rows: Sequence[MarksRow], style: Style) -> str:
+    from scenarios.lab.exercise import exercises
+
+    names = list(exercises())
+    cells: list[Sequence[str]] = [("FILES", "STUDENT", *(_SHORT_HEADS.get(name, name) for name in names), "")]
+    notes: list[str] = []
+    shared = Counter(folder for row in rows for folder in {str(PurePath(file).parent) for file in row.files})
+    for row in rows:
+        files, student = _shown_files(row.files, shared), _cut(row.student or style.sign("none"))
+        cells.append((files, student, *(_sign_of(row.marks.get(name), style) for name in names), f"{row.passed} of 6"))
+        found = [*row.missing(names), *row.same, *row.similar]
+        if found:
+            notes += ["", f"  {style.bold(f'{files}  {row.student}'.rstrip())}"]
+            notes += [line for text in found for line in folded(text, style.width, "    ", "      ")]
+    legend = [f"{style.sign(sign)} {meaning}" for sign, meaning in _MEANINGS.items()]
+    more = ". Words after an exercise are what its file lacks; highwater lab check EXERCISE FILE explains them."
+    lines = ["", *table_lines(cells), "", *folded(", ".join([*legend, "? unreadable"]) + more, style.width, "  ")]
+    lines += notes
+    students = [row for row in rows if row.student]
+    passed = sum(row.passed == len(names) for row in students)
+    return "\n".join([*lines, "", f"  {passed} of {len(students)} have all six"])
+
+
+_MEANINGS = {"good": "complete", "bad": "not complete", "none": "not handed in"}
+_SHORT_HEADS = {"one-setting": "setting"}
+NAME_COLUMNS = 22
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= NAME_COLUMNS else f"{text[: NAME_COLUMNS - 2]}.."
+
+
+def _shown_files(files: Sequence[str], shared: Mapping[str, int]) -> str:
+    """Return a row's files as text: their folder if no other row has files there, else the first file and a count."""
+    folder, *others = sorted({str(PurePath(file).parent) for file in files})
+    if not others and folder != "." and shared[folder] == 1:
+        return _cut(f"{folder}/")
+    return _cut(files[0]) + (f" +{len(files) - 1}" if len(files) > 1 else "")
+
+
+def _sign_of(mark: Mark | None, style: Style) -> str:
+    if mark is None:
+        return style.sign("none")
+    if mark.judgement.passed:
+        return style.paint(style.sign("good"), "green")
+    return style.paint(style.sign("bad") if mark.is_readable else "?", "red")

@@ -1,16 +1,21 @@
-"""The `highwater` command. Each subcommand's module is imported when it is called, so that `list` starts at once."""
+"""The `highwater` command with its table of subcommands, whose modules are imported only when they are called."""
 
 from __future__ import annotations
 
 import importlib
+import json
+import re
 import resource
+import shlex
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,6 +27,7 @@ from scenarios.terminal.safe_output import SafeOutput, reopen_closed_streams
 
 COMMANDS = {
     "run": ("scenarios.cli.run", "run", "Run a scenario and say what became of every record."),
+    "play": ("scenarios.cli.view", "play", "Click a broker and it dies: the page of a new future."),
     "compare": ("scenarios.cli.run", "compare", "Run a scenario and its variants, side by side."),
     "test": ("scenarios.cli.test", "test", "Run scenarios with all variants and check what they expect."),
     "verify": ("scenarios.cli.test", "verify", "Run twice in two processes and compare the traces byte by byte."),
@@ -35,33 +41,60 @@ COMMANDS = {
         "Random fault schedules, until something breaks.",
     ),
     "sweep": ("scenarios.cli.sweep.command", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
-    "rules": ("scenarios.cli.rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
+    "rules": ("scenarios.cli.catalogue", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
     "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
     "judge": ("scenarios.cli.runs", "judge", "The verdict of a run anew, from its trace."),
-    "path": ("scenarios.cli.path", "path", "The journey of one request through its broker, stage by stage."),
+    "path": ("scenarios.cli.explain", "path", "The journey of one request through its broker, stage by stage."),
     "view": ("scenarios.cli.view", "view", "The page of a run: step through it, predict, compare."),
     "lab": ("scenarios.cli.lab", "lab", "The exercises of a lesson: hand them out, and mark them."),
+    "site": ("scenarios.cli.site.command", "site", "All scenarios, lessons and documents as a static site."),
     "runs": ("scenarios.cli.runs", "runs", "The runs that are kept, and their verdicts."),
     "diff": ("scenarios.cli.diff", "diff", "What ended differently in two runs."),
     "export": ("scenarios.cli.view", "export", "A run for Perfetto, ShiViz, Mermaid or a table."),
-    "agree": ("scenarios.cli.agree.command", "agree", "The same scenario in two worlds, and where they differ."),
+    "agree": ("scenarios.cli.agree.command", "agree", "The same scenario in two modes, and where the runs differ."),
     "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
     "read": ("scenarios.cli.read.command", "read", "Log directories of real brokers, and where they part."),
-    "watch": ("scenarios.cli.watch.command", "watch", "The replication of a cluster that is already there."),
+    "watch": ("scenarios.cli.watch.command", "watch", "The replication of a running cluster."),
     "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),
     "fault": ("scenarios.cli.fault", "fault", "Break a running cluster, or mend it."),
-    "kafka": ("scenarios.cli.kafka.command", "kafka", "Install Apache Kafka itself, to play scenarios on it."),
+    "kafka": ("scenarios.cli.kafka", "kafka", "Install Apache Kafka itself, to play scenarios on it."),
     "doctor": ("scenarios.cli.doctor", "doctor", "What this machine lacks, and the fix."),
     "completion": ("scenarios.cli.completion", "completion", "Let bash, zsh or fish complete commands and names."),
     "bench": ("scenarios.cli.bench", "bench", "Measure simulator, fetch path, live brokers and report."),
 }
 CORE = (
-    *("run", "compare", "list", "show", "check", "new", "test", "explain", "view", "report", "runs", "diff", "serve"),
+    *(
+        "run",
+        "play",
+        "compare",
+        "list",
+        "show",
+        "check",
+        "new",
+        "test",
+        "explain",
+        "view",
+        "report",
+        "runs",
+        "diff",
+        "serve",
+    ),
     "fault",
 )
-"""What most people use; `--help` has it first, and all others under "More"."""
+"""The most used commands; `--help` lists them first, and all others under "More"."""
+_OF_FAULTS = "`highwater fault {0}` does that to a served cluster; in a scenario it is a step of its timeline."
+INSTEAD = {
+    "predict": "Predict with `highwater run NAME --predict` or `highwater view last --predict`.",
+    "replay": "`highwater run NAME --seed N` plays the same again, `highwater view last` steps through a run.",
+    "trace": "A run keeps its trace in its folder: see `highwater view last`, `export last` and `report last`.",
+    "chart": "`highwater report last` has charts, `highwater view last` the run itself.",
+    "topics": "`highwater serve --topic NAME:PARTITIONS:RF` creates topics, `highwater show NAME` has a scenario's.",
+    **{verb: _OF_FAULTS.format(verb) for verb in ("kill", "start", "stop", "pause", "cut", "heal")},
+}
+"""Words that are no commands, but options or parts of others, each with a hint."""
 USING_SPARK = ("report", "sweep", "search")
-"""They leave much behind when they are killed: temporary files of a JVM and of its workers."""
+"""Commands whose process has its own temporary folder, since a killed JVM and its workers leave many files behind."""
+FIX = "  = fix: "
 MEMORY_LEAST_BYTES = 384 << 20
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acked records died, and why.
 
@@ -75,7 +108,7 @@ FIRST_STEPS = """Break a Kafka cluster on purpose and see which acked records di
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name; loads one when it is called; suggests the closest name for a wrong one."""
+    """A group that imports a command when it is called, and suggests the closest name for an unknown one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -93,10 +126,11 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and name not in COMMANDS:
-            import difflib  # only on the way to an error
+            import difflib  # needed only for this error
 
             close = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = f" Did you mean `{close[0]}`?" if close else " See `highwater --help`."
+            hint = f"Did you mean `{close[0]}`?" if close else "See `highwater --help`."
+            hint = f" {INSTEAD.get(name, hint)}"
             raise click.UsageError(f"There is no command `{name}`.{hint}")
         return super().resolve_command(ctx, args)
 
@@ -122,25 +156,55 @@ def cli(ctx: click.Context) -> None:
     elif ctx.invoked_subcommand in USING_SPARK:
         from scenarios.process.work_folders import have_own_temporary_folder
 
-        with suppress(OSError):  # The command itself says what it cannot write.
+        with suppress(OSError):  # The command itself reports what it cannot write.
             ctx.call_on_close(partial(setattr, tempfile, "tempdir", have_own_temporary_folder()))
 
 
 def main() -> NoReturn:
-    """Entry point: every failure becomes one clear line and an exit code, never a traceback."""
+    """Run the command; after a failure, print one line instead of a traceback, and exit with a code."""
     reopen_closed_streams()
     _must_be_somewhere()
     _must_have_memory()
     import_only_what_is_installed()
     collect_rarely()
     collect_nothing_at_exit()
-    sys.stdout, sys.stderr = SafeOutput(sys.stdout), SafeOutput(sys.stderr)
+    out, errors = SafeOutput(sys.stdout), SafeOutput(sys.stderr)
+    sys.stdout, sys.stderr = out, errors
     with interruptible() as interruption:
-        _run(interruption)
+        try:
+            _run(interruption)
+        except SystemExit as ended:
+            if ended.code and not out.latest:
+                _echo_error_document(sys.argv[1:], errors.latest, ended.code)
+            raise
+
+
+def _echo_error_document(words: Sequence[str], text: str, code: object) -> None:
+    """Print the document of a command that failed before it had a result, if it was asked for one."""
+    formats = {"--format=json", "--format=junit"} & {*words, *map("=".join, pairwise(words))}
+    if not formats:
+        return
+    document = _error_document(text, code)
+    if "--format=json" in formats:
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        from scenarios.cli.screens import junit_of_error
+
+        fix = f"\n{FIX}{document['fix']}" if document["fix"] else ""
+        click.echo(junit_of_error(f"{document['error']}{fix}", shlex.join(["highwater", *words])))
+
+
+def _error_document(text: str, code: object) -> dict[str, object]:
+    """Return what `--format json` prints for a command that failed before it had a result."""
+    begins = re.search("^error", text, re.IGNORECASE | re.MULTILINE)  # Progress or click's usage may precede the error.
+    lines = text[begins.start() if begins else 0 :].strip().splitlines()
+    fixes = [line.removeprefix(FIX) for line in lines if line.startswith(FIX)]
+    said = "\n".join(line for line in lines if not line.startswith(FIX))
+    return {"error": re.sub("^error: ", "", said, flags=re.IGNORECASE), "fix": next(iter(fixes), None), "exit": code}
 
 
 def _must_be_somewhere() -> None:
-    """A folder may be deleted, and even made again, under a shell that is in it."""
+    """End the command with an error if the current folder was deleted, even if a new folder has the same name."""
     try:
         Path.cwd()
     except OSError as error:
@@ -150,7 +214,10 @@ def _must_be_somewhere() -> None:
 
 
 def _must_have_memory() -> None:
-    """numpy's library of linear algebra ends the process with words of its own if it gets none."""
+    """End the command with an error if its memory limit is too low.
+
+    Otherwise the linear algebra library of numpy would end the process with an obscure message.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < MEMORY_LEAST_BYTES:
         click.echo(f"error: {limit >> 20:,} MiB are too little memory: that is the limit (ulimit -v)", err=True)
@@ -160,7 +227,7 @@ def _must_have_memory() -> None:
 
 def _run(interruption: Interruption) -> NoReturn:
     try:
-        result = cli.main(standalone_mode=False)
+        result = _command()
         sys.exit(result if isinstance(result, int) else ExitCode.HELD)
     except click.UsageError as error:
         error.show()
@@ -178,9 +245,8 @@ def _run(interruption: Interruption) -> NoReturn:
             err=True,
         )
         sys.exit(ExitCode.MISSING)
-    except (
-        Exception
-    ) as error:  # What gets here is a bug in Highwater, and the message says so, unless the machine lacks something.
+    except Exception as error:
+        # An unexpected exception is a bug in Highwater, unless the machine ran out of memory or file descriptors.
         if (lack := lack_behind(error)) is not None:
             click.echo(f"error: {lack.what}", err=True)
             click.echo(f"  = fix: {lack.fix}", err=True)
@@ -193,6 +259,16 @@ def _run(interruption: Interruption) -> NoReturn:
         except OSError as unwritable:
             click.echo(f"  = its details cannot be written: {unwritable.strerror}", err=True)
         sys.exit(ExitCode.OUR_BUG)
+
+
+def _command() -> Any:
+    """Run the command and return its result. Click reports any EOFError like Ctrl-C, so it is raised here again."""
+    try:
+        return cli.main(prog_name="highwater", standalone_mode=False)
+    except click.Abort as abort:
+        if isinstance(abort.__cause__, EOFError):
+            raise abort.__cause__ from None
+        raise
 
 
 def _keep_traceback() -> str:

@@ -1,4 +1,4 @@
-"""`highwater new NAME`: a commented scenario to start from, or a bundled one under another name."""
+"""`highwater new NAME`: writes a commented scenario to start from, or a copy of a bundled one under a new name."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def new(name: str, bundled: str | None) -> int:
         with must_be_written(file, "make room, or go to a folder that takes files"):
             write_new(file, text)
     except FileExistsError:
-        fail(f"{file} is there already", ExitCode.USAGE, "choose another name")
+        fail(f"{file} exists", ExitCode.USAGE, "choose another name")
     click.echo(f"  {file}\n")
     for what, command in (("Check it:", "check"), ("Run it:", "run"), ("Compare:", "compare")):
         click.echo(f"  {what:<10} highwater {command} {file}")

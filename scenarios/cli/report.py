@@ -1,4 +1,4 @@
-"""`highwater report RUN...`: PySpark over the traces, one offline HTML page and the tables as Parquet."""
+"""`highwater report RUN...`: evaluates traces with Spark and writes one HTML page, and the tables as Parquet."""
 
 from __future__ import annotations
 
@@ -74,10 +74,7 @@ def report(
     With --master spark://... the workers read the traces and write the tables: both must be at the same path there.
     """
     if sql is not None and (out or tables_dir or opens):
-        fail(
-            "--sql answers questions: leave out --out, --tables and --open",
-            ExitCode.USAGE,
-        )
+        fail("--sql answers questions: leave out --out, --tables and --open", ExitCode.USAGE)
     asked = None if sql is None else _questions(sql, runs)
     if followed:
         others_given = bool(tables_dir or sql or opens or conf or format_ == "json")
@@ -89,7 +86,7 @@ def report(
         digests = [read_summary(run_dir).get("trace_sha256") for run_dir in run_dirs]
 
     def check() -> None:
-        from scenarios.observe.trace_writer import check_trace  # Arrow, which is imported while Spark starts.
+        from scenarios.observe.trace_writer import check_trace  # imports Arrow, which is slow, while Spark starts
 
         for run_dir, digest in zip(run_dirs, digests, strict=True):
             check_trace(run_dir / "trace", digest)
@@ -127,7 +124,11 @@ def _made(
     tables_dir: Path | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> ReportResult:
-    """Write the report, or end the command."""
+    """Write the report; end the command with an error if that fails.
+
+    Args:
+        check: called while Spark starts; raises TraceError if a trace was changed.
+    """
     from spark_reports.report.build import write_report
     from spark_reports.run_folders import RunFolderUnusable
     from spark_reports.session import job_on
@@ -145,7 +146,7 @@ def _made(
 
 
 def _must_have_room(folder: Path, tables_dir: Path | None) -> None:
-    """Ends the command where its page or its tables cannot go, or would replace files that are not a report's."""
+    """End the command with an error if the report cannot be written, or would replace unrelated files."""
     must_hold_files(folder)
     if (folder / "report.html").is_dir():
         fail(
@@ -157,7 +158,7 @@ def _must_have_room(folder: Path, tables_dir: Path | None) -> None:
     tables = folder / "tables"
     if tables.exists() and not (folder / "report.html").is_file() and (not tables.is_dir() or any(tables.iterdir())):
         fail(
-            f"{tables} is there already, and not a report's: there is no report.html beside it",
+            f"{tables} exists and does not belong to a report, since there is no report.html beside it",
             ExitCode.USAGE,
             "choose another --out DIR",
         )
@@ -166,7 +167,7 @@ def _must_have_room(folder: Path, tables_dir: Path | None) -> None:
 ROWS_SHOWN = 1_000
 ROWS_PRINTED = 1_000_000
 CHARACTERS_SHOWN = 500
-"""Of an answer: rows as text and as JSON, and characters of one value as text."""
+"""Limits of an answer to --sql: rows as text, rows as JSON, and characters of one value as text."""
 
 
 def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> int:
@@ -178,19 +179,24 @@ def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> i
 
 
 class SqlText(NamedTuple):
-    """Statements, and how errors call the place where they stand."""
+    """SQL statements and their origin.
+
+    Attributes:
+        place: name of the file, or `--sql`, for error messages.
+    """
 
     sql: str
     place: str
 
 
 def _questions(given: str, runs: tuple[str, ...]) -> SqlText:
-    """Of a file, or as they stand. No file has to be there for a statement, and the name of one has no blanks or ends
-    in `.sql`: what is neither ends the command before Spark starts.
+    """Return the statements of --sql, or the statements in the file that --sql names.
+
+    A value that is neither a file nor several words ends the command with an error before Spark starts.
     """
     file = Path(given)
     is_file = is_folder = False
-    with contextlib.suppress(OSError):  # A long statement is too long for a name.
+    with contextlib.suppress(OSError):  # A long statement exceeds the limit of a file name's length.
         is_file, is_folder = file.is_file(), bool(given) and file.is_dir()
     if is_file:
         try:
@@ -210,9 +216,10 @@ def _questions(given: str, runs: tuple[str, ...]) -> SqlText:
 def _answer(
     run_dirs: list[Path], asked: SqlText, format_: str, make: Callable[[list[Path], Path], ReportResult]
 ) -> int:
-    """Run the statements over the tables of the runs; the answers go to stdout, one after the other.
+    """Run the SQL statements over the tables of the runs, and print the answers one after the other.
 
-    make: the report of these runs into a folder, where its tables are not there yet
+    Args:
+        make: writes the report of the runs that have no tables yet into a folder.
     """
     from spark_reports.queries import QueryRefused, Questions
     from spark_reports.run_folders import RunFolderUnusable, tables_kept
@@ -251,7 +258,7 @@ def _answer(
 
 
 def _as_text(columns: list[str], rows: list[list[Any]], more: bool) -> str:
-    """Numbers are aligned to the right."""
+    """Return an answer as a text table, with numbers aligned to the right."""
     right = [i for i in range(len(columns)) if all(isinstance(row[i], int | float | None) for row in rows)]
     lines = table_lines([columns, *([_cell(value) for value in row] for row in rows)], right)
     last = (

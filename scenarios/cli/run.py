@@ -1,4 +1,4 @@
-"""`highwater run` and `highwater compare`."""
+"""The commands `highwater run` and `highwater compare`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ from scenarios.cli.common import (
     pick_variant,
     plain_option,
     print_json,
+    records_option,
+    results_format_option,
     style_for_stdout,
+    summary_in_json,
     warn_of_mistakes,
 )
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.worlds import ChosenWorld, WorldName, WorldsType, kafka_options, on_option
 from scenarios.language.expect import ANOMALIES
+from scenarios.observe.wording import replay_command
 from scenarios.run.runs import RUNS_DIR, RunInterrupted
 from scenarios.terminal.interruption import ExitCode
 
@@ -38,6 +42,13 @@ if TYPE_CHECKING:
 
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value of the file; may be repeated."
+)
+fail_on_option = click.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice(["any", *ANOMALIES]),
+    metavar="KIND",
+    help=f"Exit with 1 if this happened: any, {', '.join(ANOMALIES)}; repeatable.",
 )
 processes_option = click.option(
     "--processes", "in_processes", is_flag=True, help="Live, with a process of its own for every broker and controller."
@@ -54,7 +65,7 @@ def _chosen_world(
     clients: str | None,
 ) -> ChosenWorld:
     if is_live and on is not None and on.kind != "live":
-        raise click.UsageError(f"--live and --on {on} are two worlds: give one")
+        raise click.UsageError(f"--live contradicts --on {on}; give only one of them")
     name = on or WorldName("live" if is_live else "sim")
     return ChosenWorld(name, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us, clients=clients)
 
@@ -62,7 +73,7 @@ def _chosen_world(
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
 @click.option("--variant", metavar="ID", help="One of the scenario's variants.")
-@click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
+@click.option("--seed", type=click.IntRange(0), help="A seed in place of the file's.")
 @set_option
 @click.option("--live", "is_live", is_flag=True, help="Play it against TCP brokers, by the wall clock.")
 @processes_option
@@ -70,17 +81,12 @@ def _chosen_world(
 @kafka_options
 @out_option
 @click.option("--no-logs", is_flag=True, help="Do not keep the brokers' log directories.")
-@click.option(
-    "--fail-on",
-    multiple=True,
-    type=click.Choice(["any", *ANOMALIES]),
-    metavar="KIND",
-    help=f"Exit with 1 if this happened: any, {', '.join(ANOMALIES)}; repeatable.",
-)
+@fail_on_option
 @click.option("-v", "--verbose", is_flag=True, help="Every key event on a line of its own, however many there are.")
 @click.option("--predict", "predicts", is_flag=True, help="Open a page that asks first, and print no outcome.")
 @open_option
-@format_option
+@results_format_option
+@records_option
 @plain_option
 def run(
     scenario: str,
@@ -100,6 +106,7 @@ def run(
     predicts: bool,
     opens: bool,
     format_: str,
+    names_records: bool,
     plain: bool,
 ) -> int:
     """Run SCENARIO (a bundled id or a file) in virtual time, live or on real Kafka: what became of every record."""
@@ -116,20 +123,23 @@ def run(
         result = world.play(chosen, out, keep_logs=not no_logs)
     except RunInterrupted as error:
         interrupted, result = error, error.result
+    again = replay_command(scenario, variant, chosen.seed, overrides) if world.comes_back else None
     if format_ == "json":
-        print_json(result.summary)
+        print_json(summary_in_json(result.summary, names_records=names_records))
+    elif format_ == "junit":
+        from scenarios.cli.screens import junit_text
+
+        click.echo(junit_text([(result.summary, again or "")], fail_on))
     elif not predicts:
         from scenarios.cli.screens import run_screen
-        from scenarios.observe.wording import replay_command
 
-        again = replay_command(scenario, variant, chosen.seed, overrides) if world.comes_back else None
         style = style_for_stdout(plain)
         click.echo(run_screen(result.summary, result.story, style, again, verbose=verbose), nl=False)
     if opens or predicts:
-        from scenarios.cli.view import PAGE_NAME, write_page
+        from scenarios.cli.view import PAGE_NAME, PREDICT_NAME, write_page
 
         run_dir = Path(result.summary["run_dir"])
-        page = write_page([run_dir], run_dir / PAGE_NAME, predicts=predicts)
+        page = write_page([run_dir], run_dir / (PREDICT_NAME if predicts else PAGE_NAME), predicts=predicts)
         if predicts and format_ == "text":
             click.echo(f"  See it:  {page}")
         open_page(page)
@@ -141,13 +151,14 @@ def run(
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
 @click.option("--variant", "variants", multiple=True, metavar="ID", help="Only these (`base` is the file itself).")
-@click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
+@click.option("--seed", type=click.IntRange(0), help="A seed in place of the file's.")
 @set_option
 @click.option("--on", "on", type=WorldsType(), default="sim", help="Worlds, such as sim,kafka:4.1.0: a run in each.")
 @kafka_options
 @click.option("--page", type=FileToWrite(), help="Write their page to this file.")
 @open_option
 @format_option
+@records_option
 @plain_option
 def compare(
     scenario: str,
@@ -161,14 +172,15 @@ def compare(
     page: Path | None,
     opens: bool,
     format_: str,
+    names_records: bool,
     plain: bool,
 ) -> int:
-    """Run SCENARIO and its variants with the same seed, in one world or in several, and put them side by side."""
+    """Run SCENARIO and its variants with the same seed, in one mode or in several, and put them side by side."""
     homes = {name: kafka_home if name.kind == "kafka" else None for name in on}
     if kafka_home is not None and kafka_home not in homes.values():
-        raise click.UsageError("--kafka-home is for runs on Kafka: add --on sim,kafka")
+        raise click.UsageError("--kafka-home works only in runs on Kafka: add --on sim,kafka")
     if clients is not None and all(name.kind != "kafka" for name in on):
-        raise click.UsageError("--clients is for runs on Kafka: add --on sim,kafka")
+        raise click.UsageError("--clients works only in runs on Kafka: add --on sim,kafka")
     worlds = [
         ChosenWorld(name, kafka_home=home, slack_us=slack_us, clients=clients if name.kind == "kafka" else None)
         for name, home in homes.items()
@@ -184,7 +196,8 @@ def compare(
         page = RUNS_DIR / f"compare-{file.scenario.id}.html"
     results = _compare_on_page(plays, page) if page is not None else [world.play(one, None) for one, world in plays]
     if format_ == "json":
-        print_json({"scenario": file.scenario.id, "runs": [result.summary for result in results]})
+        runs = [summary_in_json(result.summary, names_records=names_records) for result in results]
+        print_json({"scenario": file.scenario.id, "runs": runs})
     else:
         from scenarios.cli.screens import compare_table
 
@@ -198,11 +211,15 @@ def compare(
 
 
 def _compare_on_page(plays: Sequence[tuple[Scenario, ChosenWorld]], page: Path) -> list[RunResult]:
-    """Their runs are kept for as long as the page is made."""
+    """Play the runs and write their page; the folders of the runs are deleted afterwards."""
     from scenarios.cli.view import RUNS_MAX, write_page
 
     if len(plays) > RUNS_MAX:
-        fail(f"{len(plays)} runs: a page holds at most {RUNS_MAX}", ExitCode.USAGE, "choose some with --variant ID")
+        fail(
+            f"{len(plays)} runs were chosen; a page shows at most {RUNS_MAX}",
+            ExitCode.USAGE,
+            "choose some with --variant ID",
+        )
     must_hold_files(page.parent, "--page")
     with tempfile.TemporaryDirectory() as kept:
         results = [world.play(one, Path(kept), keep_logs=False) for one, world in plays]

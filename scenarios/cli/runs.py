@@ -1,4 +1,4 @@
-"""`highwater runs`: the runs that are kept, and the end of the oldest; `highwater judge [RUN]`: a verdict made anew."""
+"""`highwater runs` lists the kept runs or removes the oldest; `highwater judge [RUN]` computes a verdict again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from scenarios.cli.common import (
     out_option,
     plain_option,
     print_json,
+    records_option,
     style_for_stdout,
+    summary_in_json,
 )
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -55,7 +57,11 @@ def runs(context: click.Context, out: Path, format_: str) -> int:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], none: str) -> list[str]:
-    """Columns as wide as they must be, so that a line of most runs fits 80. none: the sign of what there is not"""
+    """Return a table of the runs, which fits 80 columns unless names are long.
+
+    Args:
+        none: sign for a missing value.
+    """
     now = datetime.now().astimezone()
     cells = [
         (
@@ -74,12 +80,16 @@ def _table(rows: Sequence[Mapping[str, Any]], none: str) -> list[str]:
 
 
 def _day_and_time(made: datetime, now: datetime) -> str:
-    """Of another year the day is enough."""
+    """Return a date as day and time, or as day and year if it is not in the current year."""
     return f"{made:%d %b %H:%M}" if made.year == now.year else f"{made:%d %b %Y}"
 
 
 def _row(folder: Path) -> dict[str, Any]:
-    """raises: RunNotFound when its summary cannot be read"""
+    """Return the cells of a run's row in the table.
+
+    Raises:
+        RunNotFound: if the summary cannot be read.
+    """
     from scenarios.run.runs import read_summary
 
     summary = read_summary(folder)
@@ -123,11 +133,11 @@ def prune(keep: int, out: Path) -> int:
 
 def _must_be_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
-        fail(f"{out} is no folder, so it holds no runs", ExitCode.USAGE)
+        fail(f"{out} is not a folder, so it has no runs", ExitCode.USAGE)
 
 
 def _made(file: Path) -> str:
-    """Local date and time of a run's last file: none of them holds one, for its bytes follow from scenario and seed."""
+    """Return the local time at which the file was written. The content of a run's files never includes it."""
     return datetime.fromtimestamp(file.stat().st_mtime).astimezone().isoformat(timespec="seconds")
 
 
@@ -141,10 +151,11 @@ def _size(folder: Path) -> int:
 @click.command()
 @click.argument("run", required=False)
 @format_option
+@records_option
 @plain_option
-def judge(run: str | None, format_: str, plain: bool) -> int:
-    """Judge RUN again by its trace, and keep the verdict: a run that was given up, whose judging failed, or that
-    `serve` left when it was killed.
+def judge(run: str | None, format_: str, names_records: bool, plain: bool) -> int:
+    """Judge RUN again from its trace, and keep the verdict. This is for a run that was interrupted, that could not be
+    judged, or whose `serve` was killed.
 
     RUN is a folder, a number or a unique beginning; without it, the newest run that has no verdict.
     """
@@ -169,14 +180,18 @@ def judge(run: str | None, format_: str, plain: bool) -> int:
         text = "its scenario.lock.yaml is not valid" if isinstance(error, ScenarioInvalid) else str(error)
         fail(f"the run cannot be judged: {text}", ExitCode.USAGE, CUT_SHORT)
     if format_ == "json":
-        print_json(summary)
+        print_json(summary_in_json(summary, names_records=names_records))
     else:
         click.echo(run_screen(summary, story, style_for_stdout(plain)), nl=False)
     return ExitCode.OUR_BUG if summary["our_bug"] else ExitCode.HELD
 
 
 def _named(run: str | None) -> tuple[Path, dict[str, Any] | None]:
-    """The folder, and its summary if it has one. raises: RunNotFound"""
+    """Return the folder of the run to judge, and its summary, None if it has none yet.
+
+    Raises:
+        RunNotFound: if there is no such run, or its cluster is still running.
+    """
     from scenarios.process.work_folders import PREFIX, keep_abandoned
     from scenarios.run.runs import RUNS_DIR, RunNotFound, find_unjudged, read_summary
 
@@ -187,10 +202,10 @@ def _named(run: str | None) -> tuple[Path, dict[str, Any] | None]:
         keep_abandoned(folder)
         if place.name.startswith(PREFIX):
             if place.exists():
-                raise RunNotFound(f"{place} belongs to a cluster that still runs")
+                raise RunNotFound(f"{place} is in use by a cluster that is still running; stop it first")
             new = sorted(set(folder.iterdir()) - before)
             if not new:
-                raise RunNotFound(f"{place} is not there, or has no trace yet")
+                raise RunNotFound(f"{place} does not exist, or has no trace yet")
             run = str(new[-1])
     run_dir = find_unjudged(run)
     has_summary = (run_dir / "summary.json").is_file()

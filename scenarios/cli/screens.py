@@ -1,65 +1,73 @@
-"""Finished runs on the terminal: one run, several side by side, one line of `highwater test`.
+"""Finished runs as text for the terminal: one run, several side by side, a line of `highwater test`, and JUnit's XML.
 
-Everything shown is in the summary (summary.json) or in the trace (story.Story). Order is deliberate: what happened, the
-shape of it, promise against truth, the one red line, what the scenario expected, and how to see it again.
+All data comes from the summary (summary.json) or from the trace (story.Story). The screen of a run shows key events, a
+drawing per partition, the acks that producers got beside the records in the logs, the findings in red or green, the
+expectations of the scenario, and commands for more.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replica.ids import OUTSIDE, TopicPartition, client_of
+from replica.rules import DEFAULT_PROFILE, KafkaRelease
 from replica.trace.ranges import cropped, format_record_names, split_record_name
 from replica.trace.signs import mark_places
 from replica.wording import duration
 from scenarios.check.verdict import HARMLESS_CLASSES
-from scenarios.language.spec import PROFILE
 from scenarios.observe.availability import PATIENCE_US
 from scenarios.observe.columns.names import count_different
 from scenarios.observe.partition_histories import PartitionHistory
-from scenarios.observe.story import Story, grouped, ungrouped
+from scenarios.observe.story import Story, StoryGroup, grouped
 from scenarios.observe.wording import acked_of, count_of, lost_words, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.ribbon import ribbon
 from scenarios.terminal.style import Style, folded, table_lines
 
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
 Summary = Mapping[str, Any]
 
 LINES_MAX = 30
-"""key events on a screen; the rest are in the trace"""
+"""Largest number of key events on a screen; the trace has the rest."""
 PARTITIONS_MAX = 3
-"""of which the screen draws the shape, or says in words what they lost and how long nothing was written"""
+"""Largest number of partitions that a screen draws, and for which it lists losses and times without writes."""
 UNREAD_MAX = 8
-"""partitions of a group whose times unread the screen has"""
+"""Largest number of a group's partitions for which a screen shows how long they had no reader."""
 SENTENCE_LINES_MAX = 3
 LIVE_LINES_MAX, SCREEN_LINES_MAX = 44, 110
-"""lines of a screen, beyond which it is brief: a live run told its events as they came"""
+"""Lines beyond which a screen is shortened. The limit of live runs is lower: they printed their events already."""
 BRIEF_MAX, BRIEF_FINDINGS_MAX = 3, 10
-"""of each kind of row, and lines of findings, on a brief screen"""
+"""Rows of each kind, and lines of findings, on a shortened screen."""
 LABEL_WIDTH_MAX = 44
-"""columns of a label, which has names in it; a longer one moves what follows it on its line"""
+"""Columns reserved for a label, which may contain long names; a longer label shifts the rest of its line."""
 _MARGIN = 9
 
 
 def run_screen(summary: Summary, story: Story, style: Style, again: str | None = None, *, verbose: bool = False) -> str:
-    """The whole screen of `highwater run`, ending in a newline. again: the command that gives the same run
+    """Return the whole screen of `highwater run`, ending in a newline.
 
-    verbose: every key event on a line of its own
+    Args:
+        again: command that repeats the run; None if no command can.
+        verbose: print every key event on a line of its own.
     """
     partitions = len(summary["logs"])
     places = mark_places(story.view.brokers)
     blocks = [
         _headline(summary, style),
-        _key_events(story, style, again, names_partitions=partitions > 1, verbose=verbose),
+        _key_events(story, style, again, verbose=verbose),
         *(ribbon(partition, history, story.end_us, places, style) for partition, history in _shown(summary, story)),
         _not_drawn(partitions),
         _told_and_true(summary, style),
         _unread(summary),
+        _share_groups(summary),
         _findings(summary, style, names_partitions=partitions > 1),
         _expectations(summary, style),
         _see_also(summary, again),
@@ -71,8 +79,10 @@ def run_screen(summary: Summary, story: Story, style: Style, again: str | None =
 
 
 def _brief(summary: Summary, style: Style, again: str | None) -> list[list[str]]:
-    """The screen of a run with more to say than a screen holds: what was promised and broken, what waited longest, and
-    how much more there is. The verdict comes last."""
+    """Return a shortened screen for a run with too many lines, with the findings at its end.
+
+    It has no key events and no drawings, and only the first rows of each kind with a count of the rest.
+    """
     names_partitions = len(summary["logs"]) > 1
     findings = _findings(summary, style, names_partitions=names_partitions)
     more = len(findings) - BRIEF_FINDINGS_MAX
@@ -91,10 +101,10 @@ def _brief(summary: Summary, style: Style, again: str | None) -> list[list[str]]
 
 
 def _longest_unread(summary: Summary) -> list[str]:
-    """Of all groups, the partitions that had no reader for longest; those read all the time are none."""
+    """Return lines that name the partitions of all consumer groups that had no reader for longest."""
     waits = [
         (one["longest_us"], one["unread_us"], group, name)
-        for group, partitions in summary.get("unread", {}).items()
+        for group, partitions in summary.get("without_reader", {}).items()
         for name, one in partitions.items()
         if one["unread_us"]
     ]
@@ -123,22 +133,27 @@ def _headline(summary: Summary, style: Style) -> list[str]:
 
 
 def _played_by(summary: Summary) -> str:
-    """The era whose rules were played; says so where they are not the rules of files without `profile`."""
+    """Return the era of Kafka whose rules the run followed, with a note if it is not the default era."""
     rules = played_by(summary)
-    return rules if rules == PROFILE or "real_kafka" in summary else f"era {rules} (the newest: {PROFILE})"
+    is_older = "real_kafka" not in summary and KafkaRelease.parsed(rules) < KafkaRelease.parsed(DEFAULT_PROFILE)
+    return f"era {rules} (by default: {DEFAULT_PROFILE})" if is_older else rules
 
 
-def _key_events(story: Story, style: Style, again: str | None, *, names_partitions: bool, verbose: bool) -> list[str]:
-    """again: None for a run that no command gives once more, so that none can show more of it on the terminal"""
+def _key_events(story: Story, style: Style, again: str | None, *, verbose: bool) -> list[str]:
+    """Return the lines of the key events.
+
+    Args:
+        again: command that repeats the run; None if no command can, so that `-v` is not suggested.
+        verbose: print all events, each on a line of its own.
+    """
     lines = []
     width = max(len(style.sign(line.sign)) for line in story.lines) if story.lines else 0
-    groups = ungrouped(story) if verbose else grouped(story)
+    groups = [StoryGroup(line, line.text, []) for line in story.lines] if verbose else grouped(story)
     shown = groups if verbose else groups[:LINES_MAX]
     for group in shown:
-        at_us, sign, _ = group.first
-        text = group.text(names_partitions=names_partitions)
+        at_us, sign, *_ = group.first
         mark = style.sign(sign).ljust(width)
-        first, *rest = folded(text, style.width - _MARGIN - width - 5)
+        first, *rest = folded(group.text, style.width - _MARGIN - width - 5)
         lines.append(f"  {at_us / 1_000_000:>8.3f}  {style.paint(mark, COLOUR_OF.get(sign, 'dim'))} {first}")
         lines += [" " * (_MARGIN + width + 4) + line for line in rest]
     note = f"  {'':>8}  {style.sign('note').ljust(width)} "
@@ -166,7 +181,7 @@ COLOUR_OF = {
 
 
 def _shown(summary: Summary, story: Story) -> list[tuple[TopicPartition, PartitionHistory]]:
-    """The partitions with an anomaly first, then those with most changes."""
+    """Return the partitions to draw: first those with an anomaly, then those with most changes of state."""
     hurt = {anomaly["partition"] for anomaly in summary["anomalies"]}
     ranked = sorted(story.histories.items(), key=lambda item: (str(item[0]) not in hurt, -len(item[1].states), item[0]))
     return ranked[:PARTITIONS_MAX]
@@ -192,11 +207,16 @@ def _told_and_true(summary: Summary, style: Style, producers_max: int | None = N
 
 
 _Row = tuple[str, str, Sequence[str]]
-"""A label, what stands between its parts, and the parts."""
+"""A label, the separator between its parts, and the parts."""
 
 
 def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
-    """producers_max: so many of them, those that sent most, and a row for the others; None: all"""
+    """Yield rows with the records that each producer sent, and the acks and errors that it received.
+
+    Args:
+        producers_max: number of producers with rows of their own, those with most errors first; one more row has the
+            sums of the other producers. None for all.
+    """
     producers = list(summary["producers"].items())
     others = []
     if producers_max is not None:
@@ -209,7 +229,8 @@ def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
             parts.append(f"{told['failed']} refused")
         latency = told["latency_us"]
         if latency and not told["handed_over"]:
-            parts.append(f"ack {duration(latency['p50'])} median, {duration(latency['max'])} worst")
+            where = " at the broker" if producer.startswith(OUTSIDE) else ""  # Its waiting and its retries are unknown.
+            parts.append(f"ack{where} {duration(latency['p50'])} median, {duration(latency['max'])} worst")
         yield f"Records of {producer}", "    ", parts
         if told["errors"]:
             yield "", ", ", [f"{error} x{count}" for error, count in told["errors"].items()]
@@ -222,8 +243,10 @@ def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
 
 
 def _readable(summary: Summary) -> tuple[int, str]:
-    """How many records the logs have for some reader, and what they are: those of aborted and of open transactions
-    count, which readers of committed records do not get."""
+    """Return how many distinct records of the logs can be read, and a word for them.
+
+    Records of aborted and open transactions count, although consumers with `read_committed` skip them.
+    """
     count = sum(map(count_different, summary["logs"].values())) - len(summary["records"]["unseen"])
     return count, "readable or uncommitted" if "transactional.id" in summary["setting"] else "readable"
 
@@ -233,7 +256,7 @@ def _true(summary: Summary) -> list[str]:
     readable, what = _readable(summary)
     true = [f"{readable} {what}", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
     if records["missing"]:
-        true.append(f"{len(records['missing'])} never arrived")
+        true.append(f"{len(records['missing'])} missing")
     return true + [f"{len(records[kind])} {kind}" for kind in HARMLESS_CLASSES if records.get(kind)]
 
 
@@ -254,9 +277,12 @@ def _for_less_long(partitions: int) -> str:
 
 
 def _unread(summary: Summary) -> list[str]:
-    """How long no member of a group read which partition: it had no reader, or its reader was down or frozen."""
+    """Return a table of how long each partition was read by no member of a consumer group.
+
+    A partition counts as unread while it is unassigned, or assigned to a member that is down or frozen.
+    """
     rows: list[tuple[str, ...] | str] = []
-    for group, partitions in summary.get("unread", {}).items():
+    for group, partitions in summary.get("without_reader", {}).items():
         longest = sorted(partitions.items(), key=lambda item: -item[1]["unread_us"])
         rows.append((f"No reader in {group}", "at a stretch", "in all", "of", "times moved"))
         for name, one in longest[:UNREAD_MAX]:
@@ -265,6 +291,24 @@ def _unread(summary: Summary) -> list[str]:
         if len(longest) > UNREAD_MAX:
             rows.append(f"  {_for_less_long(len(longest) - UNREAD_MAX)}")
     return table_lines(rows, right=(1, 2, 3, 4), widest=LABEL_WIDTH_MAX)
+
+
+def _share_groups(summary: Summary) -> list[str]:
+    """Return a table of what happened to the records of each share group, with the records that were given up."""
+    rows: list[tuple[str, ...] | str] = []
+    for group, partitions in summary.get("share_groups", {}).items():
+        rows.append((f"Share group {group}", "delivered", "again", "accepted", "rejected", "given up", "in flight"))
+        for name, one in list(partitions.items())[:UNREAD_MAX]:
+            counts = (one["delivered"], one["again"], one["accepted"], one["rejected"], len(one["given_up"]))
+            rows.append((name, *map(str, counts), str(one["in_flight"])))
+        for name, one in partitions.items():
+            if offsets := one["given_up"]:
+                more = f" and {len(offsets) - UNREAD_MAX} more" if len(offsets) > UNREAD_MAX else ""
+                which = ", ".join(map(str, offsets[:UNREAD_MAX]))
+                rows.append(f"  Given up after the last delivery that is allowed, of {name}: {which}{more}")
+        if len(partitions) > UNREAD_MAX:
+            rows.append(f"  {count_of(len(partitions) - UNREAD_MAX, 'more partition')} ({_where_all_are(summary)})")
+    return table_lines(rows, right=(1, 2, 3, 4, 5, 6), widest=LABEL_WIDTH_MAX)
 
 
 _TITLES = {
@@ -278,7 +322,7 @@ _TITLES = {
 
 
 def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list[str]:
-    """The red lines with their records, or the green one."""
+    """Return a red line for each anomaly, with its records, or one green line if there is none."""
     lines = []
     told: Counter[str] = Counter()
     for anomaly in summary["anomalies"]:
@@ -312,13 +356,13 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
         words = f"{style.sign('refused')} {client} {what}{f': {why}' if why else ''}"
         lines += [style.paint(line, "yellow") for line in folded(words, style.width - 4, "  ", " " * 6)]
     if summary["records"]["missing"]:
-        words = f"never arrived, and never promised: {_record_ranges(summary['records']['missing'])}"
+        words = f"missing, and never promised: {_record_ranges(summary['records']['missing'])}"
         lines += folded(words, style.width, " " * 6, " " * 8)
     return lines
 
 
 def _record_ranges(names: Sequence[str]) -> str:
-    """Ranges per producer; of very many the first few and the last."""
+    """Return record names as ranges per producer; of very many ranges, only the first few and the last."""
     return cropped(format_record_names(sorted(names, key=split_record_name)))
 
 
@@ -365,7 +409,7 @@ def _see_also(summary: Summary, again: str | None) -> list[str]:
 
 
 def compare_table(summaries: Sequence[Summary], style: Style) -> str:
-    """The variants of one scenario side by side, then the fate of every record in each."""
+    """Return a table of a scenario's variants side by side, and below it the outcome of every record in each."""
     names = [_column_name(summary) for summary in summaries]
     first = summaries[0]
     lines = ["", f"  {style.bold(first['scenario'])} {style.sign('dot')} seed {first['seed']}", ""]
@@ -392,7 +436,7 @@ def compare_table(summaries: Sequence[Summary], style: Style) -> str:
 
 
 def table_of(columns: Sequence[tuple[str, dict[str, str]]], style: Style) -> tuple[list[str], int]:
-    """The first of the columns, and how many of them fit."""
+    """Return a table of as many columns as fit the screen, but at least one, and the number of these columns."""
     labels = list(dict.fromkeys(label for _, column in columns for label in column))
     label_width = max(len(label) for label in labels) + 2
     widths = [max(len(name), *map(len, column.values())) + 3 for name, column in columns]
@@ -417,7 +461,7 @@ def _column_name(summary: Summary) -> str:
 _UNSEEN = "acked, cannot be read"
 _OWED = "lost, never acked"
 _RARE = (_UNSEEN, _OWED)
-"""Rows that are there only if one of the runs has such records."""
+"""Labels of rows that are left out if no run has such records."""
 
 
 _THEN_LOST = "acked, then lost"
@@ -426,13 +470,13 @@ _DURATIONS = (
     "ack latency, median", "ack latency, worst", "no write succeeded for", "unread at a stretch, worst", "unread, mean"
 )  # fmt: skip
 COMPARED_TIMES = (*_DURATIONS, "retries", _LONG_UNREAD)
-"""Figures that differ between any two runs by the clock."""
+"""Labels of figures that differ between any two live runs, even of the same scenario."""
 
 Figure = int | str | None
 
 
 def compared(summary: Summary, style: Style) -> dict[str, str]:
-    """By name the rows of its column."""
+    """Return a run's column in the table of `highwater compare`, as cells by label."""
     return {name: _cell(name, figure, style) for name, figure in figures_of(summary).items()}
 
 
@@ -445,7 +489,7 @@ def _cell(name: str, figure: Figure, style: Style) -> str:
 
 
 def figures_of(summary: Summary) -> dict[str, Figure]:
-    """By name; times in microseconds, None where there is nothing to count."""
+    """Return the figures of a run by label: times in microseconds, None if there is nothing to count."""
     records = summary["records"]
     handed_over = sum(told["handed_over"] for told in summary["producers"].values())
     latencies = [told["latency_us"] for told in summary["producers"].values() if told["latency_us"]]
@@ -453,14 +497,14 @@ def figures_of(summary: Summary) -> dict[str, Figure]:
     windows = [window[1] - window[0] for found in summary["unavailable"].values() for window in found]
     lost = len(acked_of(records["lost"], records))
     readable, what = _readable(summary)
-    unread = [one for found in summary.get("unread", {}).values() for one in found.values()]
+    unread = [one for found in summary.get("without_reader", {}).values() for one in found.values()]
     return {
         "sent": records["sent"],
         "acked": "not asked" if handed_over else len(records["acked"]),
         _THEN_LOST: None if handed_over else lost,
         _OWED: len(records["lost"]) - lost,
         _UNSEEN: len(records["unseen"]),
-        "never arrived": len(records["missing"]),
+        "missing": len(records["missing"]),
         f"{what} at the end": readable,
         "duplicated": len(records["duplicated"]),
         "ack latency, median": latencies[0]["p50"] if timed else None,
@@ -483,14 +527,15 @@ def _figures_of_groups(unread: Sequence[Mapping[str, int]]) -> dict[str, Figure]
 
 
 _MEANING = {
-    "step": "no ack: refused, not answered, or not asked for",
+    "no-ack-record": "no ack: refused, not answered, or not asked for",
+    "missing-record": "no ack, and in no log at the end",
     "unseen-record": "acked and in the log, but it cannot be read",
 }
-"""Of those signs of records that say less than a tick and a cross."""
+"""Explanations of those signs of records that are not obvious."""
 
 
 def _signs(summary: Summary, most: int) -> list[str]:
-    """The sign of each record, in sending order; none where there are more than `most`."""
+    """Return the names of the records' signs in sending order; an empty list if there are more than `most` records."""
     records = summary["records"]
     fates = (records["acked"], records["failed"], records["unknown"])
     if sum(map(len, fates)) > most:
@@ -498,21 +543,25 @@ def _signs(summary: Summary, most: int) -> list[str]:
     order = sorted(chain(*fates), key=split_record_name)
     sign_of = dict.fromkeys(records["acked"], "good-record")
     sign_of |= dict.fromkeys(records["unseen"], "unseen-record")
-    sign_of |= dict.fromkeys(chain(records["lost"], records["missing"]), "gone-record")
-    return [sign_of.get(name, "step") for name in order]
+    sign_of |= dict.fromkeys(records["missing"], "missing-record")
+    sign_of |= dict.fromkeys(records["lost"], "gone-record")
+    return [sign_of.get(name, "no-ack-record") for name in order]
 
 
 def _fates(summary: Summary) -> str:
-    """What became of the records that are not simply there, by name."""
+    """Return text that names the records that were lost, duplicated, never stored or have another anomaly."""
     records = summary["records"]
-    words = {"lost": "lost", "unseen": "cannot be read", "missing": "never arrived", "duplicated": "twice"}
+    words = {"lost": "lost", "unseen": "cannot be read", "missing": "missing", "duplicated": "twice"}
     words |= {kind: kind for kind in HARMLESS_CLASSES}
     found = [f"{_record_ranges(records[kind])} {text}" for kind, text in words.items() if records.get(kind)]
     return "; ".join(found) or "nothing lost"
 
 
 def era_line(summary: Summary, style: Style) -> str:
-    """One line of `highwater test --profile`: how the scenario ends in that era."""
+    """Return a line of `highwater test --profile` that says how a run ends in that era.
+
+    More lines show the expectations that were not met.
+    """
     name = summary["scenario"] + (f" / {summary['variant']}" if summary["variant"] else "")
     ending = summary["ending"]
     if ending == "not-applicable":
@@ -533,8 +582,12 @@ def era_line(summary: Summary, style: Style) -> str:
     return "\n".join([line, *(_expectations(summary, style)[1:])])
 
 
-def test_line(summary: Summary, style: Style) -> str:
-    """One line of `highwater test`; below it, indented, the expectations that do not hold."""
+def test_line(summary: Summary, style: Style, command: str) -> str:
+    """Return a line of `highwater test`, followed by lines for the expectations that were not met.
+
+    Args:
+        command: command that plays the same run, for more details.
+    """
     name = summary["scenario"] + (f" / {summary['variant']}" if summary["variant"] else "")
     held = summary["held"] and not summary["our_bug"]
     mark = style.paint(style.sign("good"), "green") if held else style.paint(style.sign("bad"), "red")
@@ -543,4 +596,74 @@ def test_line(summary: Summary, style: Style) -> str:
     if lost:
         verdict += f" {format_record_names(lost)}"
     line = f"  {mark} {name:<52} {verdict:<24} {summary['wall_s']:>6.2f} s"
-    return "\n".join([line, *(_expectations(summary, style)[1:] if not held else [])])
+    return "\n".join([line, *([] if held else [*_expectations(summary, style)[1:], f"      See it:  {command}"])])
+
+
+# --------------------------------------------------------------------------------------------------------------- JUnit
+
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_text(played: Sequence[tuple[Summary, str]], fail_on: Sequence[str] = ()) -> str:
+    """Return runs as JUnit XML: a suite for each scenario with a test case for each variant.
+
+    A run that broke an invariant is an error; a run with an unmet expectation is a failure.
+
+    Args:
+        played: pairs of a summary and the command that plays the run again.
+        fail_on: kinds of anomalies that also count as failures.
+    """
+    from xml.etree.ElementTree import Element, SubElement
+
+    root = Element("testsuites", name="highwater")
+    suites: dict[str, Element] = {}
+    for summary, command in played:
+        name = summary["scenario"]
+        suite = suites.get(name)
+        if suite is None:
+            suite = suites[name] = SubElement(root, "testsuite", name=name)
+        case = SubElement(
+            suite,
+            "testcase",
+            classname=name,
+            name=_in_xml(summary["variant"] or "base"),
+            time=f"{summary['wall_s']:.3f}",
+        )
+        results = [result for result in summary["expectations"] if not result["held"] and result.get("judged", True)]
+        why = [f"{result['what']}: {result['why']}" for result in results]
+        why += [f"{kind} happened" for kind in summary["verdict"] if {kind, "any"} & set(fail_on)]
+        if summary["our_bug"] or why:
+            found = [f"{anomaly['kind']}: {anomaly['sentence']}" for anomaly in summary["anomalies"]]
+            child = SubElement(case, "error" if summary["our_bug"] else "failure")
+            child.set("message", _in_xml(next(iter([*why, *found]), "an invariant broke")))
+            child.text = _in_xml("\n".join([*why, *found, "", f"See it:  {command}"]))
+    return _junit_document(root)
+
+
+def junit_of_error(text: str, command: str) -> str:
+    """Return JUnit XML for a command that failed before it had a result: one test case, with its message."""
+    from xml.etree.ElementTree import Element, SubElement
+
+    root = Element("testsuites", name="highwater")
+    suite = SubElement(root, "testsuite", name="highwater")
+    case = SubElement(suite, "testcase", classname="highwater", name=_in_xml(command), time="0.000")
+    SubElement(case, "error", message=_in_xml(text.partition("\n")[0])).text = _in_xml(text)
+    return _junit_document(root)
+
+
+def _junit_document(root: Element) -> str:
+    """Return XML as text, with the number of cases of the document and of each suite, and their time."""
+    from xml.etree.ElementTree import indent, tostring
+
+    for element in (root, *root):
+        cases = list(element.iter("testcase"))
+        element.set("tests", str(len(cases)))
+        for kind in ("failure", "error"):
+            element.set(f"{kind}s", str(sum(case.find(kind) is not None for case in cases)))
+        element.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.3f}")
+    indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(root, encoding="unicode")
+
+
+def _in_xml(text: str) -> str:
+    return _NOT_XML.sub("?", text)

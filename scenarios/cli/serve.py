@@ -1,9 +1,10 @@
-"""`highwater serve`: brokers for real Kafka clients, on this machine."""
+"""`highwater serve`: starts brokers on this machine that real Kafka clients can connect to."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import shutil
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -16,12 +17,15 @@ from scenarios.cli.common import (
     TimeSpan,
     exit_code_of,
     fail,
+    fail_invalid,
     load_scenario,
+    metrics_option,
+    metrics_server,
     must_hold_files,
     plain_option,
     style_for_stdout,
 )
-from scenarios.cli.run import processes_option
+from scenarios.cli.run import fail_on_option, processes_option
 from scenarios.cli.worlds import refuse_cards
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.interruption import ExitCode
@@ -29,15 +33,22 @@ from scenarios.terminal.safe_output import OutputFailed
 from scenarios.terminal.style import Style, folded
 
 if TYPE_CHECKING:
-    from cluster.security import ListenerSecurity
+    from collections.abc import Sequence
+
+    from cluster.security import TlsFiles
     from scenarios.language.spec import Scenario
     from scenarios.observe.story import StoryLine
     from scenarios.run.runner import RunResult
     from scenarios.serve.serving import Server
 
-PORTS = click.IntRange(1, 65_535)
+PORTS = click.IntRange(0, 65_535)
 BROKERS = 3
 LONGEST_S = 365 * 86_400
+
+
+def _refuse_config(_: click.Context, __: click.Parameter, setting: str | None) -> None:
+    if setting is not None:
+        raise click.UsageError(f"No such option: --config; write `--set cluster.config.{setting}`")
 
 
 @click.command()
@@ -51,7 +62,13 @@ LONGEST_S = 365 * 86_400
     "--max-partitions", type=click.IntRange(1), metavar="N",
     help="Of the whole cluster: a request for more is refused; by default 20000.",
 )  # fmt: skip
-@click.option("--port", type=PORTS, default=19092, show_default=True, help="Of the first broker; the others follow.")
+@click.option(
+    "--port",
+    type=PORTS,
+    default=19092,
+    show_default=True,
+    help="Of the first broker; the others follow; 0: any free ones.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDR", help="The address to listen on.")
 @click.option("--scenario", metavar="FILE", help="Start this scenario's cluster, and play its timeline against it.")
 @click.option("--profile", metavar="ERA", help="The era of Kafka whose rules the brokers follow.")
@@ -60,9 +77,12 @@ LONGEST_S = 365 * 86_400
     help="Where the run is kept.",
 )  # fmt: skip
 @click.option("--for", "for_s", type=TimeSpan(0.1, LONGEST_S), help="Stop by itself so long after all brokers are up.")
+@click.option("--config", hidden=True, expose_value=False, callback=_refuse_config)
+@click.option("--parent", type=click.IntRange(1), hidden=True, help="End, and remove --record, when this process ends.")
 @processes_option
 @click.option("--no-client-records", is_flag=True, help="Do not follow every record and request: faster.")
 @click.option("--view", "shows_page", is_flag=True, help="Show the cluster on a page of 127.0.0.1, as it runs.")
+@metrics_option
 @click.option(
     "--user", "users", multiple=True, metavar="NAME:PASSWORD-FILE",
     help="Clients must log in with SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), as this user; may be repeated.",
@@ -88,6 +108,7 @@ LONGEST_S = 365 * 86_400
     "--set", "overrides", multiple=True, metavar="PATH=VALUE",
     help="Change one value of the cluster, such as cluster.config.KEY=VALUE, or of --scenario; may be repeated.",
 )  # fmt: skip
+@fail_on_option
 @plain_option
 def serve(
     brokers: int | None,
@@ -99,9 +120,11 @@ def serve(
     profile: str | None,
     record: Path,
     for_s: float | None,
+    parent: int | None,
     in_processes: bool,
     no_client_records: bool,
     shows_page: bool,
+    metrics_port: int | None,
     users: tuple[str, ...],
     authorize: bool,
     super_users: tuple[str, ...],
@@ -111,12 +134,19 @@ def serve(
     listeners: tuple[str, ...],
     advertised: tuple[str, ...],
     overrides: tuple[str, ...],
+    fail_on: tuple[str, ...],
     plain: bool,
 ) -> int:
     """Start a cluster that Kafka clients can connect to; Ctrl-C, or the end of --for, stops it and says
     what became of every record."""
+    from cluster.security import OPEN, ListenerSecurity
+    from scenarios.serve import access
+    from scenarios.serve.serving import ServeOptions, Server, Voice
+
     if (tls_cert is None) != (tls_key is None):
-        raise click.UsageError("--tls-cert and --tls-key belong together: give both, or --tls alone")
+        raise click.UsageError(
+            "--tls-cert and --tls-key must be given together; for a generated certificate give only --tls"
+        )
     own_files = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
     _check_address(host)
     if max_partitions is not None:
@@ -125,47 +155,75 @@ def serve(
         chosen = _plain_cluster(brokers or BROKERS, topics, profile, overrides)
     elif brokers or topics or profile:
         raise click.UsageError(
-            "--scenario brings its own brokers, topics and profile; change them with --set PATH=VALUE"
+            "--scenario excludes --brokers, --topic and --profile; change the scenario with --set PATH=VALUE"
         )
     else:
         chosen = load_scenario(scenario, overrides).scenario
         refuse_cards(chosen)
     _check_ports(port, len(chosen.cluster.brokers))
+    if advertised and not port:
+        raise click.UsageError("--advertise needs --port: the advertised ports count up from the first broker's port")
     must_hold_files(record, "--record")
-    may_everything = _super_users(super_users, chosen, authorizes=authorize)
-    certificates = record / "tls" / str(port) if with_tls else None
-    security = _security(users, own_files, certificates, host, advertised, may_everything)
-    security = _listeners(listeners, advertised, security, chosen, host, port)
+    security = OPEN
+    names, in_zookeeper_era = list(chosen.cluster.brokers), chosen.rules.membership == "zk-session"
+    try:
+        may_everything = access.super_users_of(
+            super_users,
+            authorizes=authorize,
+            in_zookeeper_era=in_zookeeper_era,
+            allows_unruled=chosen.cluster.controller_config().allow_everyone_if_no_acl_found,
+        )
+        if users or own_files or with_tls or may_everything is not None:
+            passwords = access.passwords_of(users)
+            files = None if own_files is None else access.own_files(*own_files)
+            if files is None and with_tls:
+                files = _throw_away_files(record / "tls" / str(port), access.hosts_of(host, advertised))
+            security = ListenerSecurity.of(passwords, files, may_everything)
+        more = access.listeners_of(
+            listeners, brokers=names, first_port=port, first=security, in_zookeeper_era=in_zookeeper_era
+        )
+        security = access.advertising(
+            advertised,
+            brokers=names,
+            host=host,
+            first_port=port,
+            security=replace(security, listeners=more),
+            in_zookeeper_era=in_zookeeper_era,
+        )
+    except access.AccessRefused as refused:
+        raise click.UsageError(str(refused)) from None
     _warn_of_openness(
         host,
         has_users=security.is_on and all(one.has_sasl for one in security.listeners),
         has_tls=security.tls is not None and all(one.has_tls for one in security.listeners),
     )
-    from scenarios.serve.serving import Server
-
     style = Style.of(sys.stderr, os.environ, plain=plain)
-    server = Server(
-        chosen,
-        host=host,
-        port=port,
-        reads_along=not no_client_records,
-        in_processes=in_processes,
-        shows_page=shows_page,
-        lasts_s=for_s,
-        security=security,
-        say=click.echo,
-        say_if_heard=_say_if_heard,
-        say_line=lambda line: click.echo(_event(line, style), err=True),
-    )
-    result = _run(server, record)
+    voice = Voice(click.echo, _say_if_heard, lambda line: click.echo(_event(line, style), err=True))
+    try:
+        with metrics_server(metrics_port) as metrics:
+            options = ServeOptions(
+                host=host,
+                port=port,
+                reads_along=not no_client_records,
+                in_processes=in_processes,
+                shows_page=shows_page,
+                lasts_s=for_s,
+                security=security,
+                parent=parent,
+                metrics=metrics,
+            )
+            result = _run(Server(chosen, options, voice), record)
+    finally:
+        if parent is not None and os.getppid() != parent:
+            shutil.rmtree(record, ignore_errors=True)
     from scenarios.cli.screens import run_screen
 
     click.echo(run_screen(result.summary, result.story, style_for_stdout(plain)), nl=False)
-    return exit_code_of([result])
+    return exit_code_of([result], fail_on)
 
 
 def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, overrides: tuple[str, ...]) -> Scenario:
-    from scenarios.language.diagnostics import ScenarioInvalid, format_text
+    from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.serve.serving import TopicWish, cluster_of
 
     try:
@@ -178,76 +236,14 @@ def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, o
     try:
         return cluster_of(brokers, wishes, profile, overrides).scenario
     except ScenarioInvalid as invalid:
-        click.echo(format_text(invalid.file, invalid.diagnostics), err=True)
-        raise click.exceptions.Exit(int(ExitCode.INVALID_SCENARIO)) from None
+        fail_invalid(invalid)
 
 
-def _super_users(names: tuple[str, ...], scenario: Scenario, *, authorizes: bool) -> tuple[str, ...] | None:
-    from scenarios.serve.access import AccessRefused, super_users_of
-
-    try:
-        return super_users_of(
-            names,
-            authorizes=authorizes,
-            in_zookeeper_era=scenario.rules.membership == "zk-session",
-            allows_unruled=scenario.cluster.controller_config().allow_everyone_if_no_acl_found,
-        )
-    except AccessRefused as refused:
-        raise click.UsageError(str(refused)) from None
-
-
-def _listeners(
-    wishes: tuple[str, ...],
-    advertised: tuple[str, ...],
-    security: ListenerSecurity,
-    scenario: Scenario,
-    host: str,
-    port: int,
-) -> ListenerSecurity:
-    """With the listeners beside the first, and with the addresses to which clients of all of them are sent."""
-    from scenarios.serve.access import AccessRefused
-    from scenarios.serve.listeners import advertising, listeners_of
-
-    brokers, in_zookeeper_era = list(scenario.cluster.brokers), scenario.rules.membership == "zk-session"
-    try:
-        more = listeners_of(wishes, brokers=brokers, first_port=port, first=security, in_zookeeper_era=in_zookeeper_era)
-        return advertising(
-            advertised,
-            brokers=brokers,
-            host=host,
-            first_port=port,
-            security=replace(security, listeners=more),
-            in_zookeeper_era=in_zookeeper_era,
-        )
-    except AccessRefused as refused:
-        raise click.UsageError(str(refused)) from None
-
-
-def _security(
-    users: tuple[str, ...],
-    own_files: tuple[Path, Path] | None,
-    certificates: Path | None,
-    host: str,
-    advertised: tuple[str, ...],
-    super_users: tuple[str, ...] | None,
-) -> ListenerSecurity:
-    """certificates: the folder for those of a throw-away authority; None: there is to be none"""
-    from cluster.security import OPEN, ListenerSecurity
-    from scenarios.serve.access import AccessRefused, passwords_of
-
-    if not (users or own_files or certificates) and super_users is None:
-        return OPEN
-    from scenarios.serve.listeners import hosts_of, throw_away_files
-    from scenarios.serve.listeners import own_files as usable
+def _throw_away_files(folder: Path, hosts: Sequence[str]) -> TlsFiles:
+    from scenarios.serve.access import throw_away_files
 
     try:
-        passwords = passwords_of(users)
-        if own_files is not None:
-            return ListenerSecurity.of(passwords, usable(*own_files), super_users)
-        tls = None if certificates is None else throw_away_files(certificates, hosts_of(host, advertised))
-        return ListenerSecurity.of(passwords, tls, super_users)
-    except AccessRefused as refused:
-        raise click.UsageError(str(refused)) from None
+        return throw_away_files(folder, hosts)
     except OSError as error:
         fail(f"{error.filename} cannot be written: {error.strerror}", ExitCode.MISSING, "choose --record DIR")
 
@@ -256,13 +252,18 @@ def _check_address(host: str) -> None:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        raise click.UsageError(f"--host wants an IP address of this machine, not `{host}`") from None
+        raise click.UsageError(f"--host must be an IP address of this machine, not `{host}`") from None
     if address.version != 4:
-        raise click.UsageError(f"--host wants an IPv4 address to listen on, not {host}")
+        raise click.UsageError(f"--host must be an IPv4 address, not {host}")
 
 
 def _warn_of_openness(host: str, *, has_users: bool, has_tls: bool) -> None:
-    """has_users, has_tls: of every listener"""
+    """Warn on stderr if other machines can reach the brokers without authentication or encryption.
+
+    Args:
+        has_users: every listener asks for a user.
+        has_tls: every listener is encrypted.
+    """
     if not ipaddress.ip_address(host).is_loopback:
         lacking = [
             *([] if has_users else ["no authentication (--user)"]),
@@ -276,8 +277,10 @@ def _warn_of_openness(host: str, *, has_users: bool, has_tls: bool) -> None:
 
 
 def _check_ports(port: int, brokers: int) -> None:
-    if port + brokers - 1 > PORTS.max:  # type: ignore[operator]
-        raise click.UsageError(f"{brokers} brokers need {brokers} ports from --port {port} up, and there are 65535")
+    if port and port + brokers - 1 > PORTS.max:  # type: ignore[operator]
+        raise click.UsageError(
+            f"{brokers} brokers need ports {port} to {port + brokers - 1}; 65535 is the highest: choose a lower --port"
+        )
 
 
 def _run(server: Server, record: Path) -> RunResult:

@@ -1,4 +1,4 @@
-"""Shared by the commands that start Spark: where it runs, and one error when it cannot start."""
+"""Options and error handling shared by the commands that start Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scenarios.terminal.interruption import ExitCode
 
 
 class Master(click.ParamType):  # type: ignore[type-arg]
-    """`local[*]`, `local[4]` or `spark://host:port`."""
+    """A parameter that is a Spark master, such as `local[*]`, `local[4]` or `spark://host:port`."""
 
     name = "MASTER"
 
@@ -25,14 +25,14 @@ class Master(click.ParamType):  # type: ignore[type-arg]
 
 
 class SparkSetting(click.ParamType):  # type: ignore[type-arg]
-    """`spark.executor.memory=2g`."""
+    """A parameter that is a Spark setting, such as `spark.executor.memory=2g`."""
 
     name = "KEY=VALUE"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         key, equals, setting = str(value).partition("=")
         if not equals or not key.startswith("spark."):
-            self.fail(f"`{value}` is not spark.key=value", param, ctx)
+            self.fail(f"`{value}` does not have the form spark.key=value", param, ctx)
         return key, setting
 
 
@@ -47,7 +47,7 @@ conf_option = click.option("--conf", multiple=True, type=SparkSetting(), help="A
 
 @contextlib.contextmanager
 def spark_or_fail() -> Iterator[None]:
-    """Without Java or Spark the command ends clearly, with the fix."""
+    """End the command with an error and its fix if Java is missing or Spark fails in the block."""
     from spark_reports.java import JavaMissing
     from spark_reports.session import SparkFailed
 

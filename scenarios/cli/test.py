@@ -1,4 +1,4 @@
-"""`highwater test` and `highwater verify`."""
+"""The commands `highwater test` and `highwater verify`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ from scenarios.cli.common import (
     pick_variant,
     plain_option,
     print_json,
+    records_option,
+    results_format_option,
     style_for_stdout,
+    summary_in_json,
     warn_of_mistakes,
 )
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.worlds import ChosenWorld, WorldName, kafka_options, on_option
+from scenarios.observe.wording import count_of
 from scenarios.process.failures import ProcessDied
 from scenarios.process.own_python import environment
 from scenarios.process.pool import in_order
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
     from scenarios.terminal.style import Style
 
 Job = tuple[str, str | None]
-"""(scenario as the user named it, variant or None)"""
+"""A scenario's name as given by the user, and the id of its variant, None for the scenario itself."""
 Played = TypeVar("Played")
 Summary = dict[str, Any]
 
@@ -51,7 +55,8 @@ Summary = dict[str, Any]
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
 @on_option
 @kafka_options
-@format_option
+@results_format_option
+@records_option
 @plain_option
 def test(
     scenarios: tuple[str, ...],
@@ -62,6 +67,7 @@ def test(
     slack_us: int,
     clients: str | None,
     format_: str,
+    names_records: bool,
     plain: bool,
 ) -> int:
     """Run SCENARIOS (by default all bundled ones) with all their variants, one line each.
@@ -69,39 +75,57 @@ def test(
     With --profile each is played by the rules of that era: expectations written for the era must hold, no promise of
     the era may break, and all other scenarios end as written or differ.
     """
-    from scenarios.cli.screens import test_line
+    from scenarios.cli.screens import junit_text, test_line
 
     world = ChosenWorld(on or WorldName("sim"), kafka_home=kafka_home, slack_us=slack_us, clients=clients)
     if profile is not None:
         if on is not None:
-            raise click.UsageError("--profile is for virtual time: a real cluster has the rules of its release")
+            raise click.UsageError(
+                "--profile works only in virtual time, without --on: a real cluster follows the rules of its release"
+            )
+        if format_ == "junit":
+            raise click.UsageError(
+                "--format junit works only without --profile, whose results are more than passed and failed"
+            )
         return _test_era(scenarios, profile, jobs or os.cpu_count() or 1, format_, style_for_stdout(plain))
 
     began_s = time.monotonic()
     work = _jobs(scenarios)
     style = style_for_stdout(plain)
-    show = None if format_ == "json" else lambda summary: click.echo(test_line(summary, style))
+    where = [] if world.comes_back else ["--on", str(world.name)]
     left_out = 0
+    playable: dict[Job, Scenario] = {}
+    if not world.comes_back:
+        playable = _playable(work, world, asked_for=bool(scenarios))
+        left_out, work = len(work) - len(playable), list(playable)
+    commands = [shlex.join(["highwater", "run", name, *_options(variant), *where]) for name, variant in work]
+    coming = iter(commands)
+
+    def show_line(summary: Summary) -> None:
+        click.echo(test_line(summary, style, next(coming)))
+
+    show = show_line if format_ == "text" else None
     if world.comes_back:
         summaries, ended = _played("test", _run_job, work, jobs or os.cpu_count() or 1, show)
     else:
-        playable = _playable(work, world, asked_for=bool(scenarios))
-        left_out, work = len(work) - len(playable), list(playable)
         summaries, ended = _played_one_by_one(playable.values(), world, show)
     held = sum(1 for summary in summaries if _holds(summary))
-    rest = _rest(work, len(summaries), [] if world.comes_back else ["--on", str(world.name)])
-    if format_ == "json":
-        print_json({"runs": summaries, "held": held == len(work), "interrupted": rest is not None, "rest": rest})
+    rest = _rest(work, len(summaries), where)
+    if format_ == "junit":
+        click.echo(junit_text(list(zip(summaries, commands, strict=False))))
+    elif format_ == "json":
+        shown = [summary_in_json(summary, names_records=names_records) for summary in summaries]
+        print_json({"runs": shown, "held": held == len(work), "interrupted": rest is not None, "rest": rest})
     else:
         count = len({summary["scenario"] for summary in summaries})
         failed = f", {len(summaries) - held} failed" if held < len(summaries) else ""
         elapsed_s = time.monotonic() - began_s
-        of = f" of {len(work)}" if rest else ""
-        click.echo(
-            f"\n{held} held{failed}: {count} scenarios, {len(summaries)}{of} runs with variants, in {elapsed_s:.1f} s"
-        )
+        runs = f"{len(summaries)} of {count_of(len(work), 'run')}" if rest else count_of(len(summaries), "run")
+        click.echo(f"\n{held} held{failed}: {count_of(count, 'scenario')}, {runs}, in {elapsed_s:.1f} s")
         if left_out:
-            click.echo(f"not played: {left_out} runs that {world} cannot play (highwater list --on {world.name})")
+            click.echo(
+                f"not played: {count_of(left_out, 'run')} that {world} cannot play (highwater list --on {world.name})"
+            )
     _end_early(rest, ended)
     if any(summary["our_bug"] for summary in summaries):
         return ExitCode.OUR_BUG
@@ -114,7 +138,7 @@ def _test_era(scenarios: tuple[str, ...], profile: str, processes: int, format_:
     from scenarios.search.era_runs import EraJob, play_in_era
 
     if profile not in PROFILES:
-        raise click.UsageError(f"there is no era `{profile}`; there are {', '.join(PROFILES)}")
+        raise click.UsageError(f"--profile: there is no era `{profile}`; choose one of {', '.join(PROFILES)}")
     began_s = time.monotonic()
     work = [EraJob(name, variant, profile) for name, variant in _jobs(scenarios)]
     show = None if format_ == "json" else lambda summary: click.echo(era_line(summary, style))
@@ -144,9 +168,16 @@ def _played(
     processes: int,
     show: Callable[[Summary], None] | None,
 ) -> tuple[list[Summary], BaseException | None]:
-    """The result of `play` for each job of `work`, each shown as it comes; or the first results, and why it stopped.
+    """Play all jobs in several processes.
 
-    It stops on Ctrl-C, or when a process died.
+    Args:
+        label: the heading of the progress line.
+        play: plays one job.
+        show: prints a result as soon as it is known; None to print nothing.
+
+    Returns:
+        The results in the order of `work`, and the exception that stopped the work early: KeyboardInterrupt or
+        ProcessDied, None if all jobs were played.
     """
     summaries: list[Summary] = []
     with ProgressLine(label) as line, closing(in_order(play, work, processes)) as coming:
@@ -163,7 +194,11 @@ def _played(
 
 
 def _playable(work: Sequence[Job], world: ChosenWorld, *, asked_for: bool) -> dict[Job, Scenario]:
-    """What of it this world can play. What it cannot is an error if it was asked for by name."""
+    """Return the jobs that this mode can play, with their scenarios.
+
+    Args:
+        asked_for: the user named the scenarios, so a job that cannot be played ends the command with an error.
+    """
     files = {name: load_scenario(name) for name in dict.fromkeys(name for name, _ in work)}
     chosen = {(name, variant): pick_variant(files[name], variant, None) for name, variant in work}
     if asked_for:
@@ -174,7 +209,7 @@ def _playable(work: Sequence[Job], world: ChosenWorld, *, asked_for: bool) -> di
 def _played_one_by_one(
     scenarios: Iterable[Scenario], world: ChosenWorld, show: Callable[[Summary], None] | None
 ) -> tuple[list[Summary], BaseException | None]:
-    """As `_played`, in this process: a cluster that is real takes all of the machine."""
+    """Play scenarios one at a time, since a real cluster needs the whole machine. The result is that of `_played`."""
     summaries: list[Summary] = []
     try:
         for scenario in scenarios:
@@ -186,8 +221,12 @@ def _played_one_by_one(
     return summaries, None
 
 
+def _options(variant: str | None) -> list[str]:
+    return [] if variant is None else ["--variant", variant]
+
+
 def _rest(work: Sequence[Job], played: int, options: Sequence[str]) -> str | None:
-    """The command that plays what was left over; a scenario with all its variants."""
+    """Return the command that plays all scenarios with an unplayed job, with all variants; None if there are none."""
     names = list(dict.fromkeys(name for name, _ in work[played:]))
     return shlex.join(["highwater", "test", *options, *names]) if names else None
 

@@ -1,8 +1,18 @@
-"""`highwater view`: the page of a run or of several, without Spark. `highwater export`: a run for other tools."""
+"""The commands `highwater view`, `highwater play` and `highwater export`.
+
+* `view` writes a page to step through one or several runs.
+* `play` serves a page on which a cluster can be broken.
+* `export` writes a run for other tools.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,26 +21,34 @@ import click
 from scenarios.cli.common import (
     FileToWrite,
     fail,
+    fail_invalid,
+    load_scenario,
     must_be_written,
     must_hold_files,
     open_option,
     open_page,
+    pick_variant,
     trace_of,
     usable_runs,
 )
-from scenarios.cli.completion import run_names
+from scenarios.cli.completion import run_names, scenario_names
+from scenarios.cli.run import set_option
 from scenarios.process.work_folders import write_whole
 from scenarios.terminal.interruption import ExitCode
 
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow
-    from scenarios.language.steps import ScenarioQuestion
+    from scenarios.language.spec import Scenario, ScenarioFile
+    from scenarios.play.playing import Playing, Sharing
+    from scenarios.serve.page_server import Door
     from scenarios.view.page import RunOfPage
 
 PAGE_NAME = "view.html"
+PREDICT_NAME = "predict.html"
+"""The page that asks before it shows the outcome. `view` without --predict leaves it as it is."""
 SIDE_BY_SIDE_NAME = "view-runs.html"
 RUNS_MAX = 9
-"""Runs on one page: each has a key, 1 to 9."""
+"""Maximum number of runs on one page, because each is selected by a key from 1 to 9."""
 
 TOOLS = click.Choice(["perfetto", "shiviz", "mermaid", "csv"])
 
@@ -48,10 +66,10 @@ def view(runs: tuple[str, ...], out: Path | None, predicts: bool, opens: bool) -
     from scenarios.run.runs import find_run
 
     if len(runs) > RUNS_MAX:
-        raise click.UsageError(f"{len(runs)} runs: a page holds at most {RUNS_MAX}")
+        raise click.UsageError(f"{len(runs)} runs were given; a page shows at most {RUNS_MAX}")
     with usable_runs():
         folders = [find_run(name) for name in runs or ("last",)]
-    name = PAGE_NAME if len(folders) == 1 else SIDE_BY_SIDE_NAME
+    name = SIDE_BY_SIDE_NAME if len(folders) > 1 else PREDICT_NAME if predicts else PAGE_NAME
     page = write_page(folders, out or folders[0] / name, predicts=predicts)
     click.echo(f"  {page}")
     if opens:
@@ -83,7 +101,7 @@ def export(run: str, tool: str, out: Path | None) -> int:
 
 
 def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
-    """A run's summary and its events; an unreadable run ends the command."""
+    """Return a run's summary and its events; end the command with an error if they cannot be read."""
     from scenarios.run.runs import read_summary
 
     with usable_runs():
@@ -92,7 +110,11 @@ def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
 
 
 def write_page(folders: Sequence[Path], page: Path, *, predicts: bool = False) -> Path:
-    """The page of finished runs; it appears under its name only when it is whole. predicts: it begins by asking"""
+    """Write the page of finished runs as a whole or not at all, and return its path.
+
+    Args:
+        predicts: let the page ask for predictions first and hide the outcome until then.
+    """
     must_hold_files(page.parent)
     text = page_text(folders, predicts=predicts)
     with must_be_written(page):
@@ -101,7 +123,7 @@ def write_page(folders: Sequence[Path], page: Path, *, predicts: bool = False) -
 
 
 def page_text(folders: Sequence[Path], *, predicts: bool = False) -> str:
-    """An unreadable run ends the command."""
+    """Return the page of finished runs; end the command with an error if a run cannot be read."""
     from scenarios.explain.kept_outcomes import kept_outcomes
     from scenarios.view.page import page_of, run_of_page
 
@@ -110,19 +132,133 @@ def page_text(folders: Sequence[Path], *, predicts: bool = False) -> str:
         summary, rows = rows_of(folder)
         try:
             kept = kept_outcomes(folder, str(summary.get("trace_sha256")))
-            played.append(run_of_page(rows, summary, *_asked(folder), kept))
+            played.append(run_of_page(rows, summary, _scenario_of(folder), kept))
         except (KeyError, TypeError, AttributeError) as error:
             fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
+    if predicts and not any(run.document["questions"] for run in played):
+        click.echo(
+            "The page asks nothing: there is nothing to predict in this run. Give the scenario `questions`.", err=True
+        )
     return page_of(played, predicts=predicts)
 
 
-def _asked(folder: Path) -> tuple[str, tuple[ScenarioQuestion, ...]]:
-    """The question that the scenario answers, and those that it asks, from its lock; none without a readable lock."""
+def _scenario_of(folder: Path) -> Scenario | None:
+    """Return the scenario in the lock file of a run; None if it cannot be read."""
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_file
+    from scenarios.process.work_folders import LOCK_FILE
 
     try:
-        scenario = load_file(folder / "scenario.lock.yaml").scenario
+        return load_file(folder / LOCK_FILE).scenario
     except ScenarioInvalid:
-        return "", ()
-    return scenario.question or "", scenario.questions
+        return None
+
+
+# ---------------------------------------------------------------------------------------------------------------- play
+
+START = "three-brokers.yaml"
+START_US = 5_000_000
+"""The moment at which its page opens: nothing in it decides anything."""
+DURATION_MAX_US = 3_600 * 1_000_000
+LAST_RUN = re.compile(r"last(~[0-9]{1,6})?")
+
+
+@click.command()
+@click.argument("scenario", required=False, shell_complete=scenario_names)
+@click.option("--variant", metavar="ID", help="One of the scenario's variants.")
+@click.option("--seed", type=click.IntRange(0), help="A seed in place of the file's.")
+@set_option
+@click.option("--bind", metavar="HOST[:PORT]", help="Let others on the network watch; 0.0.0.0 for every address.")
+@click.option("--viewers-may-break", is_flag=True, help="Who watches may break it, too.")
+@click.option("--open/--no-open", "opens", default=None, help="Open the page in the browser, as it does on a terminal.")
+def play(
+    scenario: str | None,
+    variant: str | None,
+    seed: int | None,
+    overrides: tuple[str, ...],
+    bind: str | None,
+    viewers_may_break: bool,
+    opens: bool | None,
+) -> int:
+    """Break a cluster on a page: click a broker, a link or a client at any moment, and see the new future.
+
+    SCENARIO is a bundled id, a file, or a run that was kept; without it, three brokers far apart. With --bind a
+    class sees on its own screens the moment that you show.
+    """
+    from scenarios.play.playing import Playing
+
+    file = _file(scenario, overrides, variant)
+    chosen = pick_variant(file, variant, seed)
+    if chosen.duration_us > DURATION_MAX_US:
+        raise click.UsageError("`play` takes scenarios of at most an hour; set a shorter `duration`")
+
+    sharing = _sharing(bind, viewers_may_break)
+
+    def ready(door: Door) -> None:
+        plays = door.addresses_with(door.token) if viewers_may_break else [door.address]
+        watches = [] if door.watch_token is None else door.addresses_with(door.watch_token)
+        lines = [f"  break it:  {address}" for address in plays] + [f"  watch it:  {address}" for address in watches]
+        if sharing is not None and door.names[0].startswith("127."):
+            lines.append("  Other machines cannot reach this: give --bind the address of this one on their network.")
+        click.echo("\n".join(["", f"  {chosen.title}", "", *lines, "", "  Ctrl-C ends it."]))
+        if sys.stdout.isatty() if opens is None else opens:
+            open_page(door.address)
+
+    try:
+        _until_interrupted(Playing(chosen, START_US if scenario is None else None), ready, sharing)
+    except OSError as error:
+        if bind is None:
+            raise
+        why = str(error.strerror).partition(" (")[0]
+        of_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        fix = "choose another port" if of_port else "name an address of this machine"
+        fail(f"nothing can listen on {bind}: {why}", ExitCode.USAGE, fix)
+    return ExitCode.HELD
+
+
+def _until_interrupted(playing: Playing, ready: Callable[[Door], None], sharing: Sharing | None) -> None:
+    import trio
+
+    with suppress(KeyboardInterrupt):
+        try:
+            trio.run(playing.serve, ready, sharing)
+        except BaseExceptionGroup as group:
+            if group.split(KeyboardInterrupt)[1] is not None:
+                raise
+
+
+def _sharing(bind: str | None, may_break: bool) -> Sharing | None:
+    from scenarios.play.playing import Sharing
+
+    if bind is None:
+        if may_break:
+            raise click.UsageError("--viewers-may-break needs --bind")
+        return None
+    host, _, port = bind.partition(":")
+    if not host or (port and not (port.isdecimal() and int(port) < 65_536)):
+        raise click.UsageError(f"--bind takes an address such as 0.0.0.0 or 192.168.1.5:8080, not `{bind}`")
+    return Sharing(host, int(port or 0), may_break)
+
+
+def _file(scenario: str | None, overrides: tuple[str, ...], variant: str | None) -> ScenarioFile:
+    """Load the scenario to play; end the command with an error if it cannot be read.
+
+    Args:
+        scenario: a bundled scenario, a file, or a run with its scenario in a lock file; None for three plain brokers.
+    """
+    from scenarios.language.diagnostics import ScenarioInvalid
+    from scenarios.language.parse.loading import load_text
+    from scenarios.process.work_folders import LOCK_FILE
+    from scenarios.run.runs import find_run
+
+    only = variant or "base"
+    if scenario is None:
+        text = files("scenarios.play").joinpath(START).read_text(encoding="utf-8")
+        try:
+            return load_text(text, START, overrides, only)
+        except ScenarioInvalid as invalid:
+            fail_invalid(invalid)
+    if LAST_RUN.fullmatch(scenario) or Path(scenario).is_dir():
+        with usable_runs():
+            scenario = str(find_run(scenario) / LOCK_FILE)
+    return load_scenario(scenario, overrides, only)

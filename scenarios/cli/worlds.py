@@ -1,4 +1,4 @@
-"""The world that a command plays in: `--on sim`, `--on live`, `--on kafka[:VERSION]`."""
+"""The modes ("worlds") in which a command can play a scenario: `--on sim`, `--on live` and `--on kafka[:VERSION]`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,12 @@ DEFAULT_SLACK = "2s"
 
 @dataclass(frozen=True, slots=True)
 class WorldName:
-    """kind: sim, live or kafka     version: of Kafka, None for the newest one installed"""
+    """The name of a mode, as written after --on.
+
+    Attributes:
+        kind: `sim`, `live` or `kafka`.
+        version: version of Kafka; None for the newest installed version.
+    """
 
     kind: str
     version: str | None = None
@@ -40,7 +45,7 @@ class WorldName:
 
 
 class WorldType(click.ParamType):  # type: ignore[type-arg]
-    """`sim`, `live`, `kafka` or `kafka:4.1.0`."""
+    """A parameter that names a mode: `sim`, `live`, `kafka`, or a version such as `kafka:4.1.0`."""
 
     name = "WORLD"
 
@@ -49,12 +54,12 @@ class WorldType(click.ParamType):  # type: ignore[type-arg]
             return value
         found = re.fullmatch(r"(sim|live)|(kafka)(?::(\d{1,4}(?:\.\d{1,4}){1,3}))?", str(value), re.ASCII)
         if found is None:
-            self.fail(f"`{value}` is no world: there are sim, live, kafka and kafka:VERSION such as kafka:4.1.0", param)
+            self.fail(f"`{value}` is not a mode; choose sim, live, kafka or kafka:VERSION, such as kafka:4.1.0", param)
         return WorldName(found[1] or found[2], found[3])
 
 
 class WorldsType(WorldType):
-    """Several, with commas between."""
+    """A parameter that names several modes, separated by commas."""
 
     name = "WORLD,..."
 
@@ -74,12 +79,12 @@ class SlackType(click.ParamType):  # type: ignore[type-arg]
 
         found = parse_time(str(value))
         if found is None or found[0] > TIME_MAX_US:
-            self.fail(f"`{value}` is no time such as 500ms or 2s", param, ctx)
+            self.fail(f"`{value}` is not a time such as 500ms or 2s", param, ctx)
         return found[0]
 
 
 def kafka_options(command: C) -> C:
-    """--kafka-home, --slack and --clients, for commands that play on real Kafka."""
+    """Add the options --kafka-home, --slack and --clients to a command that plays on real Kafka."""
     home = click.option(
         "--kafka-home",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -91,7 +96,7 @@ def kafka_options(command: C) -> C:
         type=SlackType(),
         default=DEFAULT_SLACK,
         show_default=True,
-        help="On Kafka: how much earlier or later than the file's times things may happen.",
+        help="On Kafka: how much earlier or later than the file's times events may come, and how long checks wait.",
     )
     clients = click.option(
         "--clients",
@@ -107,7 +112,12 @@ on_option = click.option(
 
 
 class ChosenWorld:
-    """One world, and how a scenario is played in it. raises, when made: click.exceptions.Exit with one clear error"""
+    """The mode chosen on the command line, which plays scenarios.
+
+    Raises:
+        click.UsageError: an option does not belong to this mode.
+        click.exceptions.Exit: Kafka or Java is missing; the error has been printed.
+    """
 
     def __init__(
         self,
@@ -119,11 +129,11 @@ class ChosenWorld:
         clients: str | None = None,
     ) -> None:
         if in_processes and name.kind != "live":
-            raise click.UsageError("--processes is for live runs: add --live")
+            raise click.UsageError("--processes works only in live runs: add --live")
         if kafka_home is not None and name.kind != "kafka":
-            raise click.UsageError("--kafka-home is for runs on Kafka: add --on kafka")
+            raise click.UsageError("--kafka-home works only in runs on Kafka: add --on kafka")
         if clients is not None and name.kind != "kafka":
-            raise click.UsageError("--clients is for runs on Kafka: add --on kafka")
+            raise click.UsageError("--clients works only in runs on Kafka: add --on kafka")
         self.name = name
         self._in_processes = in_processes
         self._slack_us = slack_us
@@ -132,11 +142,11 @@ class ChosenWorld:
 
     @property
     def comes_back(self) -> bool:
-        """Whether the same command gives the same run."""
+        """True if the same command always gives the same run."""
         return self.name.kind == "sim"
 
     def must_play(self, scenarios: Sequence[Scenario]) -> None:
-        """Ends the command with exit code 3, before anything starts, if one of them cannot be played here."""
+        """End the command with an error, before anything starts, if this mode cannot play one of the scenarios."""
         if self.name.kind == "live":
             for scenario in scenarios:
                 refuse_cards(scenario)
@@ -150,10 +160,10 @@ class ChosenWorld:
                 "highwater list --on kafka",
             )
         if self._home is not None:
-            self._client_classes(self._home)  # What is missing is said now, not at the first run that needs it.
+            self._client_classes(self._home)  # Report missing Java classes now, and not at the first run.
 
     def _other_rules(self, limits: Mapping[str, list[Limit]]) -> str:
-        """A file of another era may be played by the rules of the release, whatever it expects then."""
+        """Return advice to play the scenario by the rules of the Kafka release; empty if its era is not the problem."""
         if self._home is None or not any(limit.is_about_era for found in limits.values() for limit in found):
             return ""
         from scenarios.run.kafka_limits import era_of
@@ -207,14 +217,24 @@ class ChosenWorld:
 
 
 def refuse_cards(scenario: Scenario) -> None:
-    """raises: click.UsageError if the scenario needs what only virtual time has"""
+    """Refuse a scenario with network cards, which exist only in virtual time.
+
+    Raises:
+        click.UsageError: if the scenario has network cards.
+    """
     if scenario.network.has_cards:
-        raise click.UsageError("`network.card` and `network.cards` are for virtual time: a live cluster does without")
+        raise click.UsageError(
+            "`network.card` and `network.cards` work only in virtual time; remove them for a live cluster"
+        )
 
 
 @contextmanager
 def kafka_or_fail(another_way: str = "") -> Iterator[None]:
-    """What Kafka needs and this machine lacks ends the command with exit code 6 and the fix."""
+    """End the command with exit code 6 if Kafka, Java or Maven is found to be missing in the block.
+
+    Args:
+        another_way: alternative to append to the fix.
+    """
     from cluster.kafka.java import KafkaMissing
 
     try:
@@ -249,7 +269,7 @@ def _limit_line(limit: Limit) -> str:
 
 
 def playable_on_kafka(version: str, names: Sequence[str]) -> list[dict[str, Any]]:
-    """What of these scenarios Kafka of this version can play: a row for each, with its runs and their limits."""
+    """Return a row for each scenario, with its runs and the reasons why this version of Kafka cannot play them."""
     from scenarios.run.kafka_limits import limits_of
 
     rows = []
@@ -264,7 +284,7 @@ def playable_on_kafka(version: str, names: Sequence[str]) -> list[dict[str, Any]
 
 
 def playable_lines(version: str, rows: Sequence[Mapping[str, Any]], style: Style) -> list[str]:
-    """A table that fits the screen."""
+    """Return a table of the scenarios and their runs on Kafka that fits the screen."""
     width = max(len(row["id"]) for row in rows)
     table = [("SCENARIO", f"RUNS ON KAFKA {version}")]
     for row in rows:
@@ -282,11 +302,11 @@ def playable_lines(version: str, rows: Sequence[Mapping[str, Any]], style: Style
 
 
 def version_to_list(name: WorldName) -> str:
-    """The newest of the version named that is installed, or else known; of any, if none is named."""
+    """Return the newest version of Kafka that matches the name: an installed one, else one that is known to work."""
     from cluster.kafka.home import TRIED, installed, is_of_version
 
     if name.kind != "kafka":
-        raise click.UsageError(f"`--on {name}`: everything can be played there; ask for --on kafka")
+        raise click.UsageError(f"with --on {name} every scenario can be played; this list is only for --on kafka")
     known = [jars.version for jars in reversed(installed(os.environ))]
     there = (version for version in (*known, *TRIED) if is_of_version(version, name.version))
     return next(there, name.version or TRIED[0])

@@ -1,5 +1,6 @@
-"""Log directories of brokers that have stopped, or of a copy of them: what is in each, where replicas part, and what a
-follower would cut on its return. Everything is only read.
+"""Reads the log directories of stopped brokers, or copies of them, and never writes to them.
+
+The result says what each replica has, where replicas diverge, and what a follower would truncate on its return.
 
 May import: scenarios.observe.
 Open first: reading.py.

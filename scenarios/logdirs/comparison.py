@@ -1,7 +1,7 @@
-"""Where two replicas of a partition differ: their batches side by side, by offsets, leader epoch and CRC.
+"""Compares two replicas of a partition: their batches by offsets, leader epoch and CRC.
 
-A leader's batches lie in its followers' logs byte for byte, so equal batches have equal CRCs. What the log cleaner has
-rewritten, which each broker does for itself, is left out.
+A leader's batches are in its followers' logs byte for byte, so equal batches have equal CRCs. Batches that the log
+cleaner has rewritten are left out, because each broker compacts its own log.
 """
 
 from __future__ import annotations
@@ -20,23 +20,26 @@ from scenarios.logdirs.replica_log import StoredReplica
 from scenarios.logdirs.segment_scan import StoredBatch, scan
 
 DIFFERENCES_MAX = 1000
-"""Kept of each pair; all are counted."""
+"""Largest number of differences that are kept per pair of replicas; further ones are only counted."""
 BATCHES_SHOWN_MAX = 8
-"""Of each side of a difference: where its first records can be looked up."""
+"""Largest number of batches that are kept for each side of a difference, to show its first records."""
 
 
 @dataclass(slots=True)
 class Side:
-    """What one replica has of a difference. batches: the first of them     epochs: lowest and highest, None: nothing
+    """What one replica has in a range of offsets in which two logs differ.
 
-    records: of its batches, counted where they begin to differ
+    Attributes:
+        records: number of records in the batches.
+        epochs: lowest and highest leader epoch, None if there are no batches.
+        batches: the first of the batches.
     """
 
     records: int = 0
     epochs: tuple[LeaderEpoch, LeaderEpoch] | None = None
     batches: list[StoredBatch] = field(default_factory=list)
     counted: Offset = -1
-    """Base offset of the last batch that was counted; one batch may come in several pieces."""
+    """Base offset of the last batch that was counted. A batch that is split into pieces is added several times."""
 
     def add(self, batch: StoredBatch) -> None:
         epoch = batch.header.leader_epoch
@@ -51,7 +54,7 @@ class Side:
 
 @dataclass(slots=True)
 class LogDifference:
-    """Offsets [start, end) in which the two logs are not the same."""
+    """A range of offsets [start, end) in which the two logs differ."""
 
     start: Offset
     end: Offset
@@ -67,9 +70,13 @@ class LogDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogComparison:
-    """compared_from: the later of both starts, or where the log cleaner has got to, or where old formats end
+    """The result of comparing two logs.
 
-    differences: the first of them, in order     count: all
+    Attributes:
+        compared_from: offset of the first comparison: the latest of both log starts, the offsets below which the log
+            cleaner has compacted, and the ends of old message formats.
+        differences: the first differences, in order.
+        count: number of all differences.
     """
 
     compared_from: Offset
@@ -78,12 +85,12 @@ class LogComparison:
 
     @property
     def parts_at(self) -> LogDifference | None:
-        """The first difference that is not just the end of the shorter log; None: one log is the other's beginning."""
+        """The first difference before the shorter log ends; None if that log is a prefix of the other log."""
         return next((one for one in self.differences if one.kind == "different"), None)
 
 
 def compare(leader: StoredReplica, replica: StoredReplica) -> LogComparison:
-    """raises: LogDirectoryUnreadable"""
+    """Compare two replicas. Raises LogDirectoryUnreadable."""
     start = max(
         leader.log_start_offset,
         replica.log_start_offset,
@@ -99,7 +106,7 @@ def compare(leader: StoredReplica, replica: StoredReplica) -> LogComparison:
 
 
 def _batches(log: StoredReplica, start: Offset) -> Iterator[StoredBatch]:
-    """Those that hold offsets from `start` on, in order; of damage only what shows its offsets."""
+    """Yield in order the batches with offsets from `start` on, and damaged ones too if their offsets are readable."""
     files = log.files.segments
     reached = start
     for index, file in enumerate(files):
@@ -111,14 +118,17 @@ def _batches(log: StoredReplica, start: Offset) -> Iterator[StoredBatch]:
                     reached = batch.header.last_offset + 1
                     yield batch
         except FileNotFoundError:
-            continue  # Deleted by a broker that runs; the first reading has said so.
+            continue  # A running broker has deleted the file, which the first reading has noted.
 
 
 _Piece = tuple[Offset, Offset, StoredBatch | None, StoredBatch | None]
 
 
 def _pieces(left: Iterator[StoredBatch], right: Iterator[StoredBatch], start: Offset) -> Iterator[_Piece]:
-    """(from, to, batch of the left log, of the right one) wherever the two are not the same; offsets rise."""
+    """Yield (start, end, left batch, right batch) for each range of offsets in which the logs differ, in order.
+
+    A batch is None if its log has no records in the range.
+    """
     one, two, at = next(left, None), next(right, None), start
     while one is not None or two is not None:
         if one is not None and two is not None and _same(one, two):
@@ -150,7 +160,7 @@ def _same(one: StoredBatch, two: StoredBatch) -> bool:
 
 
 class _Differences:
-    """Pieces that follow each other are one difference, as long as the same sides have something there."""
+    """The list of differences. Adjacent pieces are one difference if the same sides have batches in them."""
 
     def __init__(self) -> None:
         self.kept: list[LogDifference] = []
@@ -177,17 +187,17 @@ def _kind(difference: LogDifference) -> tuple[bool, bool]:
 
 # -------------------------------------------------------------------------------------------------------------- samples
 #
-# The first records of a difference, for a screen: short, and with nothing in them that a terminal would obey.
+# The first records of a difference for a screen: shortened, and without control characters.
 
 RECORDS_MAX = 3
 TEXT_MAX = 40
 BATCH_BYTES_MAX = 4 << 20
 INSIDE_BYTES_MAX = 16 << 20
-"""A larger batch is not taken apart, for which it would have to be held in memory."""
+"""Limit for the decompressed records of a batch, since they are held in memory."""
 
 
 class Sample(NamedTuple):
-    """key, value: None when the record has none"""
+    """A record to be shown. `key` and `value` are None if the record has none."""
 
     offset: Offset
     key: str | None
@@ -195,7 +205,7 @@ class Sample(NamedTuple):
 
 
 def samples(difference: LogDifference, side: Side) -> list[Sample]:
-    """The first few records that one side has of a difference."""
+    """Return the first few records that one side has in a difference."""
     found: list[Sample] = []
     for batch in side.batches:
         found += [sample for sample in _records(batch) if difference.start <= sample.offset < difference.end]
@@ -205,7 +215,7 @@ def samples(difference: LogDifference, side: Side) -> list[Sample]:
 
 
 def _records(batch: StoredBatch) -> list[Sample]:
-    """[] for a batch that cannot be taken apart: it is counted all the same."""
+    """Return the records of a batch, or [] if it cannot be parsed. Its records are counted anyway."""
     if batch.header.size_bytes > BATCH_BYTES_MAX or batch.header.is_control:
         return []
     try:
@@ -222,7 +232,7 @@ def _records(batch: StoredBatch) -> list[Sample]:
 
 
 def _text(content: bytes | None) -> str | None:
-    """UTF-8 where it is, other bytes as \\xff; cut off behind so many characters."""
+    """Return a shortened text. Bytes that are not UTF-8 are written as \\xff."""
     if content is None:
         return None
     text = spelt_out(content[: 4 * TEXT_MAX].decode(errors="backslashreplace"))

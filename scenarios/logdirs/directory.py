@@ -1,7 +1,8 @@
-"""One broker's log directory as it lies there: its owner, its checkpoints, and the files of its partitions.
+"""Reads the files in one broker's log directory: its owner, its checkpoints, and the files of its partitions.
 
-The sizes of all segments are noted when it is opened, after the checkpoints were read: what a broker appends later is
-not looked at. Source: Kafka LogManager, MetaPropertiesEnsemble, OffsetCheckpointFile, PartitionMetadataFile
+The sizes of all segments are read after the checkpoints. Data that a broker appends later is ignored.
+
+Source: Kafka LogManager, MetaPropertiesEnsemble, OffsetCheckpointFile, PartitionMetadataFile
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ _FIX = "name each broker's log directory (log.dirs): the one with meta.propertie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
-    """size: bytes when the directory was opened"""
+    """A segment file. `size` is in bytes, as of the opening of the directory."""
 
     path: Path
     base_offset: Offset
     size: int
     index: Path | None
-    """None if it is missing: then a start checks the segment, whatever else it checks."""
+    """The offset index. If it is missing (None), the broker checks the segment on every start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSnapshot:
-    """producers: None when the file is damaged"""
+    """A snapshot of producer states. `producers` is None if the file is damaged."""
 
     offset: Offset
     producers: int | None
@@ -66,9 +67,12 @@ class ProducerSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFiles:
-    """One partition's folder. leader_epochs: of its checkpoint file, None when that is missing or damaged
+    """The folder of one partition.
 
-    topic_id: as Kafka spells it, None likewise     notes: what is odd about it
+    Attributes:
+        topic_id: id in Kafka's spelling, None if partition.metadata is missing or damaged.
+        leader_epochs: entries of the leader-epoch-checkpoint, None if the file is missing or damaged.
+        notes: sentences about anomalies.
     """
 
     path: Path
@@ -81,9 +85,13 @@ class PartitionFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirectory:
-    """node: `node.id` (`broker.id`) of meta.properties, else the folder's name     locked: a broker holds its `.lock`
+    """A log directory of a broker.
 
-    was_clean: the marker of an orderly stop is there     left_out: folders of no partition, such as deleted ones
+    Attributes:
+        node: `node.id` or `broker.id` in meta.properties, otherwise the name of the folder.
+        locked: True if a broker holds the lock on `.lock`.
+        was_clean: True if the marker of a clean shutdown exists.
+        left_out: folders that are not partitions, such as deleted partitions.
     """
 
     path: Path
@@ -102,7 +110,7 @@ class LogDirectory:
 
 
 def open_directory(path: Path) -> LogDirectory:
-    """raises: LogDirectoryUnreadable"""
+    """Read the checkpoints and list the files of a log directory. Raises LogDirectoryUnreadable."""
     notes: list[str] = []
     names = _names_in(path)
     properties = _properties(path / META_PROPERTIES, notes)
@@ -113,7 +121,7 @@ def open_directory(path: Path) -> LogDirectory:
     folders = {name: _partition_named(path / name) for name in names if stat.S_ISDIR(_mode(path / name))}
     known = {partition: path / name for name, partition in folders.items() if partition is not None}
     if not properties and not (known and any(offsets.values())):
-        raise LogDirectoryUnreadable(path, "it is no log directory of a Kafka broker" + _inside(path, names), _FIX)
+        raise LogDirectoryUnreadable(path, "it is not a log directory of a Kafka broker" + _inside(path, names), _FIX)
     node = properties.get("node.id", properties.get("broker.id", ""))
     if not re.fullmatch(r"\d{1,10}", node, re.ASCII):
         node = name_text(path.resolve().name) or "/"
@@ -148,7 +156,7 @@ def _names_in(path: Path) -> list[str]:
 
 
 def _inside(path: Path, names: list[str]) -> str:
-    """A hint for those who name the folder above: `logs` of a run, or a folder of copies."""
+    """Return a hint if the subfolders are log directories, as in a run's folder `logs`, otherwise ""."""
     inside = [name for name in names[:100] if _is_readable(path / name / META_PROPERTIES)]
     return f"; {', '.join(name_text(name) for name in inside[:5])} in it are" if inside else ""
 
@@ -161,7 +169,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def _mode(path: Path) -> int:
-    """What it is, links not followed; 0 when it is gone meanwhile. raises: LogDirectoryUnreadable"""
+    """Return the file mode without following links, or 0 if the file has disappeared. Raises LogDirectoryUnreadable."""
     try:
         with readable(path):
             return path.lstat().st_mode
@@ -170,7 +178,7 @@ def _mode(path: Path) -> int:
 
 
 def _partition_named(path: Path) -> TopicPartition | None:
-    """None for a folder that Kafka would not take for a partition's, such as one on its way to be deleted."""
+    """Return the partition of a folder; None if Kafka does not accept the name, as for deleted partitions."""
     if not path.name.isascii() or len(path.name) > 260:
         return None
     found = partition_of(path)
@@ -190,7 +198,7 @@ def _properties(path: Path, notes: list[str]) -> dict[str, str]:
 
 
 def _offsets(path: Path, notes: list[str]) -> dict[TopicPartition, Offset]:
-    """Of a checkpoint file; {} and a note when it is damaged."""
+    """Return the offsets in a checkpoint file. If the file is damaged, add a note and return {}."""
     if not is_there(path):
         return {}
     try:
@@ -198,7 +206,7 @@ def _offsets(path: Path, notes: list[str]) -> dict[TopicPartition, Offset]:
             entries = read_checkpoint(path, 3)
         found = {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in entries}
         if not all(0 <= offset <= OFFSET_MAX for offset in found.values()):
-            raise CorruptCheckpoint(f"{path.name}: an offset that no log can have")
+            raise CorruptCheckpoint(f"{path.name} has an offset out of range")
     except (CorruptCheckpoint, ValueError) as error:
         notes.append(f"{name_text(str(error))}: the file is damaged, and not used")
         return {}
@@ -231,9 +239,9 @@ def _segments(path: Path, names: list[str], notes: list[str]) -> Iterator[Segmen
             with readable(file):
                 found = file.lstat()
         except FileNotFoundError:
-            continue  # Deleted by a broker that runs.
+            continue  # A running broker has deleted the file.
         if base_offset > OFFSET_MAX or not stat.S_ISREG(found.st_mode):
-            notes.append(f"{name_text(name)} is no segment and is not read")
+            notes.append(f"{name_text(name)} is not a segment and is not read")
             continue
         index = f"{name.removesuffix(LOG_SUFFIX)}.index"
         place = path / index if index in names else None
@@ -288,7 +296,7 @@ def _snapshots(path: Path, names: list[str]) -> Iterator[ProducerSnapshot]:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether another process holds the lock that Kafka takes on a directory; asked for, never taken."""
+    """Return True if another process holds Kafka's lock on the directory. The lock itself is not taken."""
     if sys.platform != "linux" or not is_there(path):
         return False
     import fcntl
@@ -298,7 +306,7 @@ def _is_locked(path: Path) -> bool:
         question = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         (kind,) = struct.unpack_from("h", fcntl.fcntl(fd, fcntl.F_GETLK, question))
     except OSError:
-        return False  # A file system without locks.
+        return False  # The file system has no locks.
     finally:
         os.close(fd)
     return bool(kind != fcntl.F_UNLCK)

@@ -1,11 +1,10 @@
-"""The tables of a reading as Parquet files, for Spark: one each, and one of all batches, written as they are read."""
+"""Writes the tables of a reading as Parquet files for Spark. Batches are written while the logs are read."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ _TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 
 
 class ParquetTables:
-    """A folder that gets all files or none: they have other names until all are written.
+    """A writer of a folder of Parquet files, which have temporary names until all are complete.
 
     with ParquetTables(folder) as written:
         reading = read(..., on_batch=written.add_batch)
@@ -30,7 +29,7 @@ class ParquetTables:
     """
 
     def __init__(self, folder: Path) -> None:
-        """raises: OSError, also from all that writes"""
+        """Create the folder. Raises OSError, as do all methods that write."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._batches = _Table(self._temporary("batches"), BATCHES)
@@ -78,9 +77,7 @@ class ParquetTables:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._batches.close()
         for name in (*COLUMNS, "batches"):
             self._temporary(name).unlink(missing_ok=True)
@@ -106,7 +103,7 @@ class _Table:
         self._rows.clear()
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the file. Further calls do nothing."""
         if self._writer.is_open:
             self._flush()
             self._writer.close()

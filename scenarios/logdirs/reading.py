@@ -1,6 +1,6 @@
-"""The whole reading: every partition of all brokers, its replicas compared with the leader's.
+"""Reads all partitions of all brokers and compares their replicas with the leader's.
 
-reading = read(directories, topics=(), leader=None, rules=PROFILES["kafka-4.1"])
+reading = read(directories, topics=(), leader=None, rules=PROFILES[DEFAULT_PROFILE])
 reading.partitions[0].replicas[0].log_end_offset
 """
 
@@ -21,7 +21,11 @@ from scenarios.logdirs.returning import Return, on_return
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerReading:
-    """A replica beside the leader's. cut_to: its log end on its return     kept: what differs and is not cut"""
+    """A follower's replica, compared with the leader's.
+
+    Attributes:
+        returns: what the replica truncates when its broker returns.
+    """
 
     replica: StoredReplica
     comparison: LogComparison
@@ -33,21 +37,32 @@ class FollowerReading:
 
     @property
     def cut_below_high_watermark(self) -> int:
-        """How many offsets of these its checkpoint says are committed."""
+        """The number of truncated offsets below the high watermark in the replica's checkpoint."""
         high_watermark = self.replica.high_watermark_on_start
         return max(0, min(high_watermark, self.replica.log_end_on_start) - self.returns.log_end_offset)
 
     @property
     def kept_apart(self) -> Offset | None:
-        """The first offset that differs from the leader's and is not cut: nothing will ever mend it."""
+        """The first offset at which the logs differ for good, since the follower does not truncate there; else None."""
         end = self.returns.log_end_offset
         differing = (one for one in self.comparison.differences if one.replica.epochs is not None)
         return next((one.start for one in differing if one.start < end), None)
 
+    @property
+    def diverges(self) -> bool:
+        """True if the two logs contradict each other. A follower that only lacks records does not diverge."""
+        apart = self.comparison.parts_at is not None or self.kept_apart is not None
+        return apart or self.returns.gives_up is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReading:
-    """is_assumed: the leader was not named; it is the replica with the newest epoch, then the longest log, then HW"""
+    """A partition with its replicas.
+
+    Attributes:
+        is_assumed: True if the leader was not given. It is the replica with the newest epoch, then the longest log,
+            then the highest high watermark.
+    """
 
     topic_partition: TopicPartition
     replicas: tuple[StoredReplica, ...]
@@ -63,9 +78,16 @@ class Reading:
     partitions: tuple[PartitionReading, ...]
     notes: tuple[str, ...]
 
+    @property
+    def is_sound(self) -> bool:
+        """True if no replica is damaged and no two logs of a partition diverge."""
+        replicas = (one for partition in self.partitions for one in partition.replicas)
+        followers = (one for partition in self.partitions for one in partition.followers)
+        return not any(one.is_damaged for one in replicas) and not any(one.diverges for one in followers)
+
 
 def open_all(paths: Sequence[Path]) -> list[LogDirectory]:
-    """One or more directories of each broker. raises: LogDirectoryUnreadable"""
+    """Open all directories; a broker may have several. Raises LogDirectoryUnreadable."""
     directories = [open_directory(path) for path in paths]
     seen: dict[tuple[str, TopicPartition], LogDirectory] = {}
     for directory in directories:
@@ -85,9 +107,15 @@ def read(
     rules: Rules,
     on_batch: OnBatch | None = None,
 ) -> Reading:
-    """topics: those to read, none for all     leader: a node; None: see PartitionReading
+    """Read and compare all replicas.
 
-    raises: LogDirectoryUnreadable
+    Args:
+        topics: topics to read, empty for all.
+        leader: node to take as the leader; None to choose one (see PartitionReading).
+        on_batch: called with each batch.
+
+    Raises:
+        LogDirectoryUnreadable: if a directory or a file in it cannot be read.
     """
     every = {name for directory in directories for name in directory.partitions}
     names = sorted(every, key=lambda name: (name.topic in (*INTERNAL_TOPICS, METADATA_TOPIC), name))
@@ -118,7 +146,7 @@ def _partition(
         if name in directory.partitions
     ]
     named = next((replica for replica in replicas if replica.node == leader_node), None)
-    # Of two that have the same, the leader is the first to know what is committed.
+    # If two logs are equal, the leader is the one with the higher high watermark, since it learns of commits first.
     leader = named or max(
         replicas, key=lambda one: (one.latest_epoch, one.log_end_on_start, one.high_watermark_on_start)
     )

@@ -1,4 +1,4 @@
-"""What one broker's log of one partition holds, and what a start would make of it.
+"""Reads one broker's log of one partition, and predicts how a start of the broker would change it.
 
 Source: Kafka LogLoader, LogSegment.recover, UnifiedLog
 """
@@ -19,7 +19,7 @@ from scenarios.logdirs.files import open_to_read, readable
 from scenarios.logdirs.segment_scan import Damage, StoredBatch, scan
 
 DAMAGES_MAX = 100
-"""Kept of each log; all are counted."""
+"""Largest number of damaged places that are kept per log; further ones are only counted."""
 INDEX_ENTRY_BYTES = 8
 
 OnBatch = Callable[["ReplicaPlace", StoredBatch], None]
@@ -27,7 +27,7 @@ OnBatch = Callable[["ReplicaPlace", StoredBatch], None]
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlace:
-    """One replica of one partition."""
+    """The broker and the partition of a replica."""
 
     node: str
     topic_partition: TopicPartition
@@ -35,7 +35,12 @@ class ReplicaPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFacts:
-    """end_offset: one above the last offset in it, its base when it is empty     size: bytes"""
+    """The facts about one segment.
+
+    Attributes:
+        end_offset: one above the last offset, or the base offset if the segment is empty.
+        size: in bytes.
+    """
 
     base_offset: Offset
     end_offset: Offset
@@ -47,35 +52,46 @@ class SegmentFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartForecast:
-    """What a start would do with one log. source: LogLoader.loadSegmentFiles, recoverLog"""
+    """The predicted effect of a broker's start on one log.
+
+    Source: LogLoader.loadSegmentFiles, recoverLog
+    """
 
     checked_from: Offset | None
-    """Base offset of the first segment that is checked; None: it was stopped cleanly."""
+    """Base offset of the first segment that is checked; None after a clean shutdown."""
     without_index: tuple[Offset, ...]
     """Base offsets of segments that are checked because they have no index."""
     end: Offset
-    """Where the log ends afterwards."""
+    """The end of the log after the start of the broker."""
     cuts: tuple[Damage, ...] = ()
     cut_bytes: int = 0
     deleted_segments: int = 0
     lost_records: int = 0
-    """In batches that are whole, as their headers count them; behind zeros or a torn batch nothing can be counted."""
+    """Records in intact batches that would be lost, by the counts in the batches' headers.
+
+    Records behind zeros or a torn batch cannot be counted.
+    """
     unseen: Offset | None = None
-    """First offset of the last segment if the start does not find the records in it."""
+    """First offset of the last segment if the start would not find the records in it, otherwise None."""
     staying: int = 0
-    """Damaged places where it does not look."""
+    """The number of damaged places that the start would not check, and that therefore remain."""
     fails: str | None = None
-    """Why the broker would not start at all."""
+    """The reason why the broker would not start at all, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReplica:
-    """log_end_offset: as the files stand     high_watermark, recovery_point: of the checkpoints, None if not there
+    """A replica in a log directory.
 
-    epochs: of the leader-epoch-checkpoint     epochs_on_start: as a start would have them, with those of the batches
-    latest_batch_epoch: -1 without batches
-    damages: the first of them     damage_count: all     moved: how the files changed while they were read
-    cleaned_to: the log cleaner has compacted what lies below
+    Attributes:
+        high_watermark, recovery_point: offsets in the checkpoints, None if missing.
+        log_end_offset: end of the log in the files as they are.
+        epochs_on_start: leader epochs after a start, from the checkpoint and from batches.
+        latest_batch_epoch: -1 if there are no batches.
+        damages: the first damaged places.
+        damage_count: number of all damaged places.
+        moved: how the files changed while they were read; None if they did not.
+        cleaned_to: offset below which the log cleaner has compacted.
     """
 
     place: ReplicaPlace
@@ -93,14 +109,19 @@ class StoredReplica:
     damages: tuple[Damage, ...]
     damage_count: int
     old_formats: Mapping[str, int]
-    """Messages in formats from before 0.11, by its name; they are not read."""
+    """The number of messages in formats from before Kafka 0.11, by format. These messages are not read."""
     read_from: Offset
-    """One above the last of these."""
+    """One above the last offset of messages in formats from before Kafka 0.11."""
     moved: str | None
 
     @property
+    def is_damaged(self) -> bool:
+        """True if a batch cannot be read, or if a start would truncate the log or fail."""
+        return bool(self.damage_count or self.start.cut_bytes or self.start.fails)
+
+    @property
     def log_end_on_start(self) -> Offset:
-        """After the recovery that a start would make."""
+        """The end of the log after the recovery by a start of the broker."""
         return self.start.end
 
     @property
@@ -125,25 +146,34 @@ class StoredReplica:
 
     @property
     def latest_epoch(self) -> LeaderEpoch:
-        """Of the checkpoint or of a batch, whichever is newer; -1: none is known."""
+        """The latest epoch in the checkpoint or a batch, -1 if there is none."""
         of_file = self.files.leader_epochs or ()
         return max(self.latest_batch_epoch, of_file[-1][0] if of_file else -1)
 
     @property
     def high_watermark_on_start(self) -> Offset:
-        """As a starting broker takes it from its checkpoint. source: UnifiedLog.updateHighWatermark"""
+        """The high watermark that a starting broker takes from its checkpoint.
+
+        Source: UnifiedLog.updateHighWatermark
+        """
         return max(self.log_start_offset, min(self.high_watermark or 0, self.log_end_on_start))
 
 
 def read_replica(
     directory: LogDirectory, topic_partition: TopicPartition, files: PartitionFiles, on_batch: OnBatch | None
 ) -> StoredReplica:
-    """Every batch is looked at once, CRC included. on_batch: called with each, in order"""
+    """Read each batch of a replica once and check its CRC. `on_batch` is called with each batch in order."""
     return _Reading(directory, topic_partition, files, on_batch).run()
 
 
 class _Segment(NamedTuple):
-    """damage: the first in it     stop: that which hides the rest     behind: records from the first on"""
+    """A segment and its damage.
+
+    Attributes:
+        damage: the first damage, None if the segment is intact.
+        stop: the damage behind which nothing can be read, None if everything can be read.
+        behind: number of records from the first damage on.
+    """
 
     file: SegmentFile
     damage: Damage | None
@@ -155,7 +185,10 @@ class _Segment(NamedTuple):
 
 
 def _last_indexed(file: SegmentFile) -> int:
-    """The position of which the last entry of its index speaks; 0 without one. source: OffsetIndex"""
+    """Return the position in the last entry of a segment's offset index, or 0 without an index.
+
+    Source: OffsetIndex
+    """
     if file.index is None:
         return 0
     with suppress(FileNotFoundError), readable(file.index):
@@ -226,7 +259,7 @@ class _Reading:
         )
 
     def _segment(self, file: SegmentFile) -> Iterator[SegmentFacts]:
-        """Its facts, once it has been read; nothing if it is gone."""
+        """Read a segment and yield its facts. Yield nothing if its file has disappeared."""
         is_last = file is self._files.segments[-1]
         batches = records = damages = behind = 0
         torn: Damage | None = None
@@ -237,7 +270,7 @@ class _Reading:
         try:
             for batch, damage, old in scan(file, check=True, next_offset=self._end):
                 if damage is not None and damage.kind == "torn" and is_last:
-                    torn = damage  # Until it is known whether a broker is writing it.
+                    torn = damage  # Keep it until it is known whether a broker is still writing the batch.
                 elif damage is not None:
                     first = first or damage
                     stop = damage if damage.rest else None
@@ -273,7 +306,7 @@ class _Reading:
         )
 
     def _start(self) -> StartForecast:
-        """As LogLoader: first each segment that has no index, then all from the recovery point on."""
+        """Predict a start by LogLoader, which checks segments without index and those from the recovery point on."""
         clean, left = self._directory.was_clean, list(self._segments)
         without_index = [one for one in left if one.file.index is None]
         cut = [one for one in without_index if one.damage is not None]
@@ -289,7 +322,8 @@ class _Reading:
             assert damage is not None, "only damaged ones are cut"
             end = damage.cut_to
         deleted = self._segments[len(left) :]
-        if end < self._log_start and self._segments:  # Files were lost, but not the checkpoint: nothing may be read.
+        # Kafka reads no record then, since files were lost but the checkpoint was not.
+        if end < self._log_start and self._segments:
             end, deleted, cut = self._log_start, self._segments, []
         cuts = [damage for one in cut if one in left and (damage := one.damage) is not None]
         looked_at = [*cut, *deleted]
@@ -312,11 +346,13 @@ class _Reading:
 
     @staticmethod
     def _after_clean_stop(last: _Segment) -> tuple[str | None, _Segment | None]:
-        """Why the broker would not start, and the segment whose records it would not see any more.
+        """Return why the broker would not start, and the segment whose records it would not find; None for neither.
 
-        Nothing is cut after a clean stop: the end of the log is sought from the last entry of the last index on. If
-        there is no whole batch, the log goes on at the segment's first offset, behind the bytes that are there.
-        source: LogSegment.readNextOffset, FileLogInputStream.nextBatch
+        Nothing is truncated after a clean shutdown. The broker looks for the end of the log from the last entry of the
+        last index on. If it finds no complete batch there, the log continues at the first offset of the segment, after
+        the bytes that are in the file.
+
+        Source: LogSegment.readNextOffset, FileLogInputStream.nextBatch
         """
         stop, indexed = last.stop, _last_indexed(last.file)
         if stop is None:
@@ -337,7 +373,7 @@ class _Reading:
             self._on_batch(self._place, batch)
 
     def _is_recovered(self, file: SegmentFile) -> bool:
-        """Whether a start would check this segment, and gets to it."""
+        """Return True if a start would check this segment, and no earlier damage ends the log before it."""
         is_checked = not self._directory.was_clean and file.base_offset >= self._checked_from
         return (is_checked or file.index is None) and self._cut_to is None
 

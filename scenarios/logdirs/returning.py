@@ -1,12 +1,15 @@
-"""What a follower would cut on its return to a given leader: Highwater's own follower decides, by the rules of an era.
+"""Predicts what a returning follower truncates, by running Highwater's follower against a given leader.
 
-Both start first, as after their last stop; then the leader is elected, in a new epoch. No record is sent.
+The rules are those of a given era. Both brokers first start from their files, and then the leader is elected in a new
+epoch. No record is sent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cluster.broker.replicas.followed_partition import log_truncated
 from replica.errors import ErrorCode, KafkaError
 from replica.follower import FollowerState
 from replica.ids import LeaderEpoch, Names, Offset
@@ -18,7 +21,6 @@ from replica.inputs import (
     FollowerAction,
     FollowerAssigned,
     FollowerInput,
-    Halt,
     LeaderOffsetsKnown,
     MarkFailed,
     Truncated,
@@ -29,18 +31,23 @@ from replica.inputs import (
 from replica.log.leader_epochs import LeaderEpochCache
 from replica.rules import Rules
 from replica.truncation import find_divergence, truncation_of
+from replica.wording import listed
 from scenarios.logdirs.replica_log import StoredReplica
+from scenarios.observe.wording import count_of
 
 ROUNDS_MAX = 10_000
-"""Each round cuts to an earlier epoch, and no log has had so many leaders."""
+"""Largest number of rounds of truncation. Each round goes back to an earlier epoch, and no log has so many."""
 LEADER, FOLLOWER = 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return:
-    """log_end_offset: before it fetches the first record     steps: what it does, in sentences
+    """The predicted return of a follower.
 
-    gives_up: why it never fetches, None when it does
+    Attributes:
+        log_end_offset: end of its log before it fetches the first record.
+        steps: sentences about the follower's actions.
+        gives_up: why it never fetches a record, None if it does.
     """
 
     log_end_offset: Offset
@@ -54,7 +61,8 @@ def on_return(leader: StoredReplica, follower: StoredReplica, rules: Rules) -> R
 
 class _Returning:
     def __init__(self, leader: StoredReplica, follower: StoredReplica, rules: Rules) -> None:
-        names = Names({LEADER: f"broker {leader.node}", FOLLOWER: f"broker {follower.node}"})
+        self._names = Names({LEADER: f"broker {leader.node}", FOLLOWER: f"broker {follower.node}"})
+        self._place = (self._names(FOLLOWER), *follower.place.topic_partition)
         self._epoch: LeaderEpoch = max(leader.latest_epoch, follower.latest_epoch) + 1
         self._rules = rules
         self._leader = _Epochs(leader)
@@ -63,13 +71,10 @@ class _Returning:
         self._own = _Epochs(follower)
         self._high_watermarks = leader.high_watermark_on_start, follower.high_watermark_on_start
         self._state = FollowerState(
-            topic_partition=follower.place.topic_partition,
-            broker_id=FOLLOWER,
             fetch_backoff_us=0,
-            names=names,
             rules=rules,
             end_offset_for=self._own.end_offset_for,
-            # Only kafka-2.0 and older ask; a follower that is ahead can have come from such an election alone.
+            # Only kafka-2.0 and older call this. A follower is ahead of the leader only after an unclean election.
             unclean_elections_allowed=lambda: True,
         )
         self._steps: list[str] = []
@@ -110,10 +115,13 @@ class _Returning:
                 before = self._own.end
                 self._own.cut(action)
                 if self._own.end != before or isinstance(action, TruncateFullyAndStartAt):
-                    self._steps.append(action.reason)
+                    leader = self._names(LEADER)
+                    self._steps.append(
+                        log_truncated(self._place, leader, self._state, action, self._own.end).sentence()
+                    )
                 self._step(Truncated(now_us=0, log_end_offset=self._own.end, latest_epoch=self._own.cache.latest_epoch))
             case AskLeaderOffsets():
-                self._steps.append(action.reason)
+                self._steps.append(self._question(action.which))
                 offset = self._leader.end if action.which is Which.LATEST else self._leader.start
                 self._step(
                     LeaderOffsetsKnown(
@@ -124,10 +132,18 @@ class _Returning:
                         offset=offset,
                     )
                 )
-            case MarkFailed() | Halt():
-                self._gives_up = action.reason
+            case MarkFailed():
+                self._gives_up = action.cause.meaning
             case AppendRecords():
                 self._is_fetching = True
+
+    def _question(self, which: Which) -> str:
+        leader, follower = self._names(LEADER), self._names(FOLLOWER)
+        asks = f"{follower} asks {leader} where its log"
+        if which is Which.LATEST:
+            return f"{asks} ends: it answered that {self._state.fetch_offset} is out of range"
+        own_end = f"{follower}'s own log ends at {self._own.end}"
+        return f"{asks} starts: {own_end}, not after {leader}'s at {self._leader.end}"
 
     def _end_of_epoch(self) -> EpochEndAnswered:
         asked = self._state.last_fetched_epoch
@@ -143,7 +159,10 @@ class _Returning:
         )
 
     def _answer(self) -> FetchAnswered:
-        """source: Partition.readRecords"""
+        """Return the leader's answer to a fetch.
+
+        Source: Partition.readRecords
+        """
         offset, leader = self._state.fetch_offset, self._leader
         diverging: tuple[LeaderEpoch, Offset] | None = None
         error = ErrorCode.NONE
@@ -166,7 +185,7 @@ class _Returning:
 
 
 class _Epochs:
-    """A log as the rules of truncation see it: where it starts and ends, and its leader epochs."""
+    """The parts of a log that truncation depends on: its start, its end and its leader epochs."""
 
     def __init__(self, log: StoredReplica) -> None:
         self.start = log.log_start_offset
@@ -185,3 +204,64 @@ class _Epochs:
         else:
             self.end = min(self.end, action.offset)
             self.cache.truncate_from_end(self.end)
+
+
+# ------------------------------------------------------------------------------------------------------------- starting
+#
+# Sentences about the start of a broker: which part of a log it checks, what it truncates, and which records are lost.
+
+
+def starting(log: StoredReplica) -> Iterator[str]:
+    start = log.start
+    yield _checked(log)
+    if start.fails is not None:
+        yield f"the broker does not start: {start.fails}"
+    elif start.unseen is not None:
+        yield f"the index points at the torn batch, so it finds no record in segment {start.unseen}: LEO {start.end}"
+        yield _lost(log)
+    elif not start.cut_bytes:
+        yield f"it cuts nothing: LEO {start.end}"
+    else:
+        later = f", with {count_of(start.deleted_segments, 'whole segment')}" if start.deleted_segments else ""
+        yield f"it cuts {count_of(start.cut_bytes, 'byte')}{later}: LEO {start.end}"
+        yield _lost(log)
+    if start.staying:
+        yield f"it does not look at {count_of(start.staying, 'damaged place')}: that damage stays"
+
+
+def _checked(log: StoredReplica) -> str:
+    start = log.start
+    others = [base for base in start.without_index if start.checked_from is None or base < start.checked_from]
+    missing = listed([str(base) for base in others])
+    because = "which has no index" if len(others) == 1 else "which have no index"
+    if start.checked_from is None:
+        checks = f"checks only segment {missing}, {because}" if missing else "checks nothing"
+        return f"it was stopped cleanly (.kafka_cleanshutdown), so a start {checks}"
+    known = "no recovery point" if log.recovery_point is None else f"recovery point {log.recovery_point}"
+    besides = f", and segment {missing}, {because}" if missing else ""
+    return f"it was not stopped cleanly, {known}: a start checks from segment {start.checked_from} on{besides}"
+
+
+def _lost(log: StoredReplica) -> str:
+    start, end = log.start, log.log_end_offset
+    torn = next((cut for cut in start.cuts if cut.kind == "torn"), None)
+    if start.lost_records or start.end < end:
+        offsets = f"offset {start.end}" if end == start.end + 1 else f"offsets {start.end} to {end - 1}"
+        words = f"{count_of(start.lost_records, 'record')} {'is' if start.lost_records == 1 else 'are'} lost: {offsets}"
+        below = max(0, min(log.high_watermark or 0, end) - start.end)
+        return f"{words}, {below:,} of them below its HW" if below else words
+    if all(cut.kind == "zeros" for cut in start.cuts):
+        return "no record is lost: zeros hold none"
+    committed = log.high_watermark or 0
+    though = f", though its HW is {committed}" if committed > start.end else ""
+    if torn is not None and torn.last_offset is not None:
+        return f"lost is the batch up to offset {torn.last_offset}, which is not whole{though}"
+    return f"what the bytes held cannot be said{though}"
+
+
+def old_formats(log: StoredReplica) -> str | None:
+    """Return a sentence with the message formats from before 0.11 in a log, or None if there are none."""
+    found = [
+        f"message format {name}, not read: {count_of(count, 'message')}" for name, count in log.old_formats.items()
+    ]
+    return "; ".join(found) or None

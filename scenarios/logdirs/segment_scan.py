@@ -1,6 +1,7 @@
-"""The batches of one segment file, one after the other, and what is damaged. A file of any size takes little memory.
+"""Reads the batches of one segment file in order and finds damage. A file of any size takes little memory.
 
-Nothing is decompressed: a header counts its records. Source: Kafka LogSegment.recover, FileLogInputStream
+Nothing is decompressed, because headers have the number of records.
+Source: Kafka LogSegment.recover, FileLogInputStream
 """
 
 from __future__ import annotations
@@ -33,14 +34,17 @@ CHUNK_BYTES = 1 << 20
 HEADER_CHUNK_BYTES = 16 << 10
 INT32_MAX = 2**31 - 1
 OLD_HEADER_BYTES = 17
-"""Of a message from before 0.11: offset, length, CRC, and the magic that says so."""
+"""Bytes of a message from before 0.11 up to its magic: offset, length, CRC and magic."""
 OLD_CRC_START = 16
 OLD_LENGTH_LEAST = 14
-"""source: LegacyRecord.RECORD_OVERHEAD_V0"""
+"""The smallest length of a message from before 0.11.
+
+Source: LegacyRecord.RECORD_OVERHEAD_V0
+"""
 
 
 class StoredBatch(NamedTuple):
-    """Where a batch lies."""
+    """A batch and its position in a segment file."""
 
     file: SegmentFile
     position: int
@@ -48,22 +52,25 @@ class StoredBatch(NamedTuple):
 
 
 class OldMessages(NamedTuple):
-    """A message, or a compressed set of them, in a format from before Kafka 0.11: known by its name, not read."""
+    """A message, or a compressed set of messages, in a format from before Kafka 0.11, whose records are not read."""
 
     file: SegmentFile
     position: int
     size_bytes: int
     last_offset: Offset
     name: str
-    """Such as `v1, gzip`."""
+    """The name of the format, such as `v1, gzip`."""
 
 
 class Damage(NamedTuple):
-    """kind: crc, order (offsets), length, zeros (nothing else to the end of the file), torn (the file ends within the
-    batch) or format (a magic that no Kafka writes)
+    """A damaged place in a segment.
 
-    cut_to: where a recovery would end the log; the next offset at that place     rest: bytes that cannot be read
-    last_offset: of the batch that is damaged, as far as its header is there
+    Attributes:
+        kind: `crc`; `order` of offsets; `length`; `zeros` up to the end of the file; `torn` if the file ends within the
+            batch; `format` for a magic that Kafka never writes.
+        cut_to: offset at which a recovery would end the log, which is the next offset at that place.
+        rest: number of bytes that cannot be read.
+        last_offset: last offset of the damaged batch, None if its header is unreadable.
     """
 
     file: SegmentFile
@@ -76,7 +83,7 @@ class Damage(NamedTuple):
 
 
 class ScanStep(NamedTuple):
-    """A batch, or damage, or a batch or old messages that are damaged but show where the next ones begin."""
+    """One step of a scan: a batch or old messages, damage, or both if the next batch can be found all the same."""
 
     batch: StoredBatch | None
     damage: Damage | None = None
@@ -84,18 +91,21 @@ class ScanStep(NamedTuple):
 
 
 def scan(file: SegmentFile, *, check: bool, next_offset: Offset | None = None) -> Iterator[ScanStep]:
-    """The batches and old messages within `file.size`; nothing comes after damage that hides where the next one begins.
+    """Yield the batches, old messages and damage within `file.size`, up to damage that hides the next batch.
 
-    check: whether the CRCs are computed, else only headers are read
-    next_offset: one above the last offset of the segments before, if that is above this one's base
-    raises: FileNotFoundError, LogDirectoryUnreadable
+    Args:
+        check: compute CRCs; otherwise only headers are read.
+        next_offset: one above the last offset of earlier segments, if that is above this segment's base offset.
+
+    Raises:
+        FileNotFoundError, LogDirectoryUnreadable: if the file cannot be read.
     """
     with suppress(_End):
         yield from _Scan(file, check, next_offset).run()
 
 
 class _End(Exception):
-    """The file was cut while it was read."""
+    """The file was truncated while it was read."""
 
 
 class _Scan:
@@ -130,7 +140,7 @@ class _Scan:
             if left >= OLD_HEADER_BYTES and self._chunk[within + 16] in (
                 0,
                 1,
-            ):  # Before the length of a batch is judged.
+            ):  # This is checked before the length of a batch.
                 length = int.from_bytes(self._chunk[within + 8 : within + 12], signed=True)
                 if length >= OLD_LENGTH_LEAST:
                     return self._old(position, within, length, left)
@@ -160,7 +170,10 @@ class _Scan:
         return ScanStep(batch, Damage(self._file, position, kind, problem, self._next_offset, 0, header.last_offset))
 
     def _old(self, position: int, within: int, length: int, left: int) -> ScanStep:
-        """source: FileLogInputStream, LegacyRecord.ensureValid"""
+        """Return a step for a message in an old format.
+
+        Source: FileLogInputStream, LegacyRecord.ensureValid
+        """
         head = self._chunk[within : within + OLD_HEADER_BYTES + 1]
         magic, codec = head[16], head[17] & CODEC_MASK if len(head) > OLD_HEADER_BYTES else 0
         name = f"v{magic}" + (f", {CODECS[codec]}" if 0 < codec < len(CODECS) else "")
@@ -187,7 +200,6 @@ class _Scan:
         return ScanStep(None, Damage(self._file, position, kind, why, self._next_offset, rest, last_offset))
 
     def _is_zero(self, position: int) -> bool:
-        """Whether nothing else follows."""
         while position < self._file.size:
             piece = self._read(position, min(CHUNK_BYTES, self._file.size - position))
             if any(piece):
@@ -213,7 +225,7 @@ class _Scan:
         return crc == header.crc
 
     def _have(self, position: int, count: int) -> int:
-        """Have the bytes from `position` on at hand; returns their place in the chunk."""
+        """Load `count` bytes from `position` on unless they are in the chunk, and return their index in the chunk."""
         within = position - self._chunk_start
         if within + count > len(self._chunk):
             ahead = CHUNK_BYTES if self._check else HEADER_CHUNK_BYTES

@@ -1,4 +1,4 @@
-"""A reading as tables: the same rows for JSON and Parquet. None is null."""
+"""The tables of a reading, with the same rows in JSON and in Parquet; None is written as null."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scenarios.logdirs.comparison import LogDifference, samples
 from scenarios.logdirs.files import path_text
 from scenarios.logdirs.reading import FollowerReading, PartitionReading, Reading
 from scenarios.logdirs.replica_log import StoredReplica
-from scenarios.logdirs.starting import old_formats, starting
+from scenarios.logdirs.returning import old_formats, starting
 
 Row = dict[str, Any]
 
@@ -100,7 +100,7 @@ COLUMNS: Mapping[str, Mapping[str, type]] = {
     },
     "samples": {**_PAIR, "node": str, "offset": int, "key": str, "value": str},
 }
-"""Every table with its columns; any column may be null."""
+"""The tables and their columns. Any column may be null."""
 
 BATCHES: Mapping[str, type] = {
     **_REPLICA,
@@ -121,7 +121,7 @@ BATCHES: Mapping[str, type] = {
     "is_transactional": bool,
     "is_control": bool,
 }
-"""One row for each batch, in Parquet alone: there may be millions."""
+"""Columns of the table with one row per batch. It exists only in Parquet, as it may have millions of rows."""
 
 
 def tables(reading: Reading) -> dict[str, list[Row]]:

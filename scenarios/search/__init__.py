@@ -1,6 +1,6 @@
 """Many runs: random schedules, the catalogue in another era, and the grid of a sweep.
 
-May import: scenarios.check, scenarios.language, scenarios.language.parse, scenarios.language.write,
-scenarios.observe, scenarios.process, scenarios.run.
+May import: scenarios.check, scenarios.language, scenarios.language.parse, scenarios.language.verbs,
+scenarios.language.write, scenarios.observe, scenarios.process, scenarios.run.
 Open first: search.py.
 """

@@ -1,4 +1,4 @@
-"""A search as plain data: for its page, and for programs."""
+"""A search as plain data, for its page and for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORST_FIRST = list(FindingCause)
 
 
 class Kept(NamedTuple):
-    """The smallest schedule of a finding, and its file. shrunk: to the steps it needs"""
+    """The smallest schedule of a finding, and its file. `shrunk` is True if it was reduced to the steps it needs."""
 
     file: str
     text: str
@@ -33,9 +33,9 @@ def document_of(
     """Return the document of a search.
 
     Args:
-        asked: `era`, `mode`, `safe`, and the seeds in words as `seeds`.
-        seeds: all that were asked for; runs are numbered from 1 in their order.
-        played: number of runs that were played.
+        asked: `era`, `mode`, `safe`, and the seeds as text in `seeds`.
+        seeds: all requested seeds; runs are numbered from 1 in their order.
+        played: number of runs that have taken place.
         kept: the smallest schedules, by the seed of a kind's first run.
     """
     findings = [_finding(kind, seeds.start, kept[kind.first.seed]) for kind in kinds]
@@ -66,7 +66,7 @@ def _finding(kind: FindingKind, first_seed: int, kept: Kept) -> dict[str, Any]:
 
 
 def steps_of(text: str) -> list[tuple[str, str]]:
-    """(when, what) of each step of a schedule's timeline, in order of time."""
+    """Return (time, step) of each step of a schedule's timeline, in order of time."""
     steps = []
     for step in sorted(yaml.safe_load(text)["timeline"], key=_at_ms):
         rest = {key: value for key, value in step.items() if key != "at"}

@@ -21,7 +21,7 @@ from scenarios.run.runner import run_scenario
 
 @dataclass(frozen=True, slots=True)
 class EraJob:
-    """One run: a scenario as the user named it, its variant (None: as written), and the era to play it in."""
+    """One run: a scenario as the user named it, its variant (None for as written), and the era to run it in."""
 
     scenario: str
     variant: str | None
@@ -29,34 +29,39 @@ class EraJob:
 
 
 def moved_to(scenario: Scenario, profile: str) -> Scenario:
-    """The same under the rules of another era; the switches that it flips stay flipped.
+    """Return the scenario with the rules of another era, except for the switches that it sets itself.
 
-    raises: ScenarioInvalid when it needs a feature that the era lacks
+    Raises:
+        ScenarioInvalid: the scenario needs a feature that the era lacks.
     """
     flipped = scenario.rules.unlike(PROFILES[scenario.profile])
-    moved = replace(scenario, profile=profile, rules=PROFILES[profile].changed(flipped))
+    rules = PROFILES[profile].changed(flipped)
+    if rules == scenario.rules:
+        return scenario
+    moved = replace(scenario, profile=profile, rules=rules)
     return load_text(lock.dump(moved), scenario.id).scenario
 
 
 def play_in_era(job: EraJob) -> dict[str, Any]:
-    """The run's summary with `ending` beside it: the outcome of this scenario in this era.
+    """Run a scenario in an era. Return the summary with `ending`, the result of this scenario in this era.
 
-    held, failed: written for the era, and its expectations hold or do not     same, differs: written for another era
-    broken: a promise of the era was broken, which is our bug     not-applicable: cannot be played in this era (`why`)
+    * `held`, `failed`: it was written for the era, and its expectations hold or do not.
+    * `same`, `differs`: it was written for another era, and ends as written or does not.
+    * `broken`: a promise of the era was broken, which is a bug in Highwater.
+    * `not-applicable`: it cannot run in this era (`why`).
     """
     written = load_file(find_scenario(job.scenario))
     scenario = written.scenario if job.variant is None else written.variants[job.variant]
     written_for = scenario.profile
     not_played = {"scenario": scenario.id, "variant": job.variant, "written_for": written_for}
     try:
-        if written_for != job.profile:
-            scenario = moved_to(scenario, job.profile)
-        result = run_scenario(scenario, runs_dir=None)
+        moved = moved_to(scenario, job.profile)
+        result = run_scenario(moved, runs_dir=None)
     except ScenarioInvalid as invalid:
         errors = [found.title for found in invalid.diagnostics if found.severity == "error"]
         return {**not_played, "ending": "not-applicable", "why": errors[0]}
     except NotPossibleNow as error:
         return {**not_played, "ending": "not-applicable", "why": str(error)}
-    endings = ("held", "failed") if written_for == job.profile else ("same", "differs")
+    endings = ("held", "failed") if moved is scenario else ("same", "differs")
     ending = "broken" if result.broke_an_invariant else endings[not result.held]
     return {**result.summary, "written_for": written_for, "ending": ending}

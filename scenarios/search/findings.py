@@ -1,5 +1,7 @@
-"""The findings of a random schedule: every broken invariant, and in a safe one every broken promise to a producer, and
-work that a group leaves undone.
+"""The findings of a random schedule.
+
+These are broken invariants and, in a safe schedule, broken promises to a producer and inputs that a group has not
+processed.
 """
 
 from __future__ import annotations
@@ -10,7 +12,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from replica.ids import TopicPartition
-from replica.trace.events import NodeStarted, NodeStopped, PositionReset, TraceRow
+from replica.trace.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    IsrCommitted,
+    NodeStarted,
+    NodeStopped,
+    PartitionCreated,
+    PositionReset,
+    TopicDeleted,
+    TraceRow,
+)
 from scenarios.check.promises import UNPROMISED
 from scenarios.check.verdict import Anomaly
 from scenarios.language.spec import Scenario
@@ -23,13 +35,13 @@ from scenarios.search.schedules import Schedule
 
 
 class FindingCause(StrEnum):
-    """Why something broke, the worst first."""
+    """The reason why a promise was broken, the most serious first."""
 
     BUG = "bug"
     ERA = "era"
-    """The rules of the era do not promise it, those of a later one do."""
+    """The rules of the era do not promise what was broken, but the rules of a later era do."""
     NO_RELEASE = "no release"
-    """Kafka's newest rules do not promise it either."""
+    """No release of Kafka promises what was broken."""
 
 
 def cause_of(kind: str, *, our_bug: bool) -> FindingCause:
@@ -40,7 +52,12 @@ def cause_of(kind: str, *, our_bug: bool) -> FindingCause:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """kind: the invariant (`S25 min-isr`), the anomaly (`lost`) or `undone`     our_bug: the era promises otherwise"""
+    """Something that broke in a run.
+
+    Attributes:
+        kind: the invariant (`S25 min-isr`), the anomaly (`lost`) or `undone`.
+        our_bug: True if the era promises otherwise.
+    """
 
     kind: str
     sentence: str
@@ -52,23 +69,24 @@ class Finding:
 
     @property
     def is_final(self) -> bool:
-        """A safety invariant broke, which nothing that is still to come can mend."""
+        """Return True if a safety invariant broke, which no later event can change."""
         return re.match(r"S\d", self.kind) is not None
 
 
 def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
-    """Run it and return the findings: none, if all is well.
+    """Run a schedule. Return the run and its findings, if any.
 
-    Old rules let invariants break by design, and records with them: then the era explains the fate of a safe schedule's
-    records. With no such invariant broken, the only explanation is a bug in Highwater.
-    One effect of Kafka's rules is not distinguished yet: a leader that knows nothing of a producer takes any sequence
-    as its first (ProducerAppendInfo.checkSequence), so a new producer's first batches may end up behind later ones.
+    Old rules let invariants break by design, and records are lost or stored twice as a result. In that case the era
+    explains the findings of a safe schedule. Otherwise the only explanation is a bug in Highwater.
+
+    One effect of Kafka's rules is not distinguished yet: a leader that knows nothing of a producer accepts any sequence
+    as its first (ProducerAppendInfo.checkSequence), so a new producer's first batches may end up after later ones.
     """
     scenario = schedule.scenario()
     rest_us = _nothing_more_from_us(scenario)
     result, found = _judged(schedule.safe, scenario, rest_us)
     if rest_us is not None and schedule.safe and any(not one.is_final for one in found):
-        # What an early end may have made of it is no finding: a record that was still to come, say.
+        # An early end may have caused a finding, such as a record that was still to come, so play to the normal end.
         result, found = _judged(schedule.safe, scenario, None)
     return result, found
 
@@ -89,7 +107,7 @@ def _judged(safe: bool, scenario: Scenario, may_rest_from_us: int | None) -> tup
 
 
 def _nothing_more_from_us(scenario: Scenario) -> int | None:
-    """When the last step is done and the last producer has stopped; None if that is not known beforehand."""
+    """Return the time at which all steps are done and all producers have stopped; None if it depends on the run."""
     ends_us = [scenario.sends_until_us(producer) for producer in scenario.producers if producer.arrival is not None]
     for step in scenario.timeline:
         if not isinstance(step.trigger, At):
@@ -99,50 +117,85 @@ def _nothing_more_from_us(scenario: Scenario) -> int | None:
 
 
 def kinds_of(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """Each kind once, sorted."""
+    """Return the kinds of these findings, each once and sorted."""
     return tuple(sorted({finding.kind for finding in findings}))
 
 
 def _unaccounted_for(scenario: Scenario, result: RunResult) -> Iterator[Anomaly]:
-    """Without the duplicates that Kafka stores, too, and what transforms made of them, and without what a consumer has
-    skipped by its auto.offset.reset=latest, as where an operator has deleted the next record."""
+    """Yield the anomalies that Kafka's rules do not explain.
+
+    These are explained:
+
+    * duplicates that Kafka stores as well, and the outputs that transforms make of them;
+    * records that a consumer has skipped by its auto.offset.reset=latest, for example after an operator has deleted the
+      next record, or because it keeps its position when the topic is deleted and created again, as Kafka's consumer
+      does;
+    * records above a high watermark that may stop moving because a broker of the partition is unregistered.
+    """
     duplicated = result.verdict.records["duplicated"]
     stored = stored_again(result.rows, result.ledger, duplicated)
     forgotten = dict.fromkeys(stored)
     for transform in scenario.transforms:
         forgotten.update(dict.fromkeys(outputs_again(result.ledger, duplicated, stored, transform.prefix)))
     for anomaly in result.verdict.anomalies:
-        if anomaly.kind == "invariant" or (anomaly.kind == "poll-skip" and _was_reset(anomaly, result.rows)):
+        if anomaly.kind == "invariant" or (anomaly.kind == "poll-skip" and _is_usual(anomaly, result.rows)):
+            continue
+        if anomaly.kind == "unseen" and _lacks_a_broker(anomaly.partition, result.rows):
             continue
         if anomaly.kind != "duplicated" or any(name not in forgotten for name in anomaly.records):
             yield anomaly
 
 
-def _was_reset(skip: Anomaly, rows: Iterable[TraceRow]) -> bool:
+def _lacks_a_broker(partition: TopicPartition | None, rows: Iterable[TraceRow]) -> bool:
+    """Return True if a broker that was in the ISR is unregistered at the end."""
+    members: dict[str | None, None] = {}
+    unregistered: dict[str | None, None] = {}
+    for row in rows:
+        match row.event:
+            case BrokerUnregistered(broker=broker):
+                unregistered[broker] = None
+            case BrokerRegistered(broker=broker):
+                unregistered.pop(broker, None)
+            case PartitionCreated() | IsrCommitted() as event:
+                if TopicPartition(event.topic, event.partition) == partition:
+                    members.update(dict.fromkeys(event.isr))
+    return not members.keys().isdisjoint(unregistered)
+
+
+def _is_usual(skip: Anomaly, rows: Iterable[TraceRow]) -> bool:
+    """Return True if the consumer's position was reset between the two reads, or if the topic was deleted before."""
     read_before, read_after = skip.seqs
-    return any(
-        isinstance(event := row.event, PositionReset)
-        and event.client == skip.client
-        and TopicPartition(event.topic, event.partition) == skip.partition
-        and event.previous_offset < event.offset
-        for row in rows
-        if read_before < row.seq < read_after
-    )
+    for row in rows:
+        event = row.event
+        if row.seq >= read_after or not isinstance(event, PositionReset | TopicDeleted):
+            continue
+        if skip.partition is None or event.topic != skip.partition.topic:
+            continue
+        if isinstance(event, TopicDeleted):
+            return True
+        is_reset = event.client == skip.client and event.partition == skip.partition.partition
+        if is_reset and row.seq > read_before and event.previous_offset < event.offset:
+            return True
+    return False
 
 
 # --------------------------------------------------------------------------------------------------- inputs left undone
 #
-# Inputs that no member of a group has worked on by the end of a run, though one of them runs and they can be read.
+# Inputs that no member of a group has processed by the end of a run, though a member runs and they can be read.
 #
-# No invariant of Kafka speaks of it, but a group that stands still for good, or that has gone past a record, is wrong
-# wherever nothing disturbs it any more.
+# No invariant of Kafka covers this, but a group that is stuck, or that has skipped a record, is wrong once nothing
+# disturbs it any more.
 
 
 def left_undone(scenario: Scenario, rows: Iterable[TraceRow], ledger: RecordLedger) -> tuple[str, ...]:
-    """Names of acked inputs, in the order of sending, of which there is no output.
+    """Return the names of acknowledged inputs without an output, in the order of sending.
 
-    rows: the whole trace of a run that ended quietly; ledger: of the same run
-    Not judged before KIP-890 (3.6): a transaction may hang there, and readers of committed records wait behind it.
+    Nothing is returned before KIP-890 (3.6), since a transaction may hang there, and read_committed consumers wait for
+    it.
+
+    Args:
+        rows: complete trace of a run that ended without disturbance.
+        ledger: ledger of the same run.
     """
     if scenario.rules.transactions not in ("verified", "v2"):
         return ()

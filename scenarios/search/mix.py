@@ -1,7 +1,8 @@
-"""The mix of a swarm: which cluster, clients and faults the schedules of one batch have in common.
+"""The mix of a batch: the cluster, clients and faults that the schedules of the batch have in common.
 
-Schedules that draw from everything resemble each other: each has a little of every fault. A batch that lacks most of
-them repeats the others, and meets combinations that all together would disturb (swarm testing, Groce et al. 2012).
+Schedules that choose from everything resemble each other: each has a little of every fault. A batch that lacks most
+faults has more of the others, and reaches combinations that other faults would prevent (swarm testing, Groce et al.
+2012).
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ BATCH_SEEDS = 16
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """faults: verbs to draw from, as far as the schedule may have them     acks: to draw from, unless it is safe
+    """The common choices of a batch.
 
-    bursts: faults come close together, around a few instants     links: the network fails between two brokers at a time
-    elections: leaders follow each other while single links hold what they say
-    transactions: producers have them, in an era that knows them, and consumers read what is committed; some schedules
-        have transforms, too
-    operations: operators change replicas, settings, topics and quotas meanwhile
+    Attributes:
+        acks: values to choose from, unless the schedule is safe.
+        faults: verbs to choose from, as far as the schedule may have them.
+        bursts: whether faults are close together, around a few instants.
+        links: whether the network fails between two brokers at a time.
+        elections: whether leaders follow each other while single links hold their messages.
+        transactions: whether producers use transactions, if the era has them, and consumers read committed records.
+            Some schedules then have transforms, too.
+        operations: whether operators change replicas, settings, topics and quotas during the run.
+        errors: whether brokers answer some requests with an error or late.
     """
 
     brokers: int
@@ -42,10 +48,11 @@ class Mix:
     elections: bool
     transactions: bool
     operations: bool
+    errors: bool
 
 
 def mix_of(seed: int, profile: str, *, safe: bool) -> Mix:
-    """The same for all seeds of a batch."""
+    """Return the mix of a seed, which is the same for all seeds of a batch."""
     rng = random.Random(f"{profile}/{'safe' if safe else 'any'}/batch {seed // BATCH_SEEDS}")
     brokers = rng.choice((3, 3, 3, 4, 4, 5, 6, 7))
     replication_factor = rng.randint(2, min(brokers, 5))
@@ -64,4 +71,5 @@ def mix_of(seed: int, profile: str, *, safe: bool) -> Mix:
         elections=rng.random() < 0.3,
         transactions=rng.random() < 0.4 and PROFILES[profile].transactions != "none",
         operations=rng.random() < 0.6,
+        errors=rng.random() < 0.3,
     )

@@ -1,8 +1,8 @@
-"""What operators do in random schedules while faults happen: they change replicas, settings, topics and quotas, delete
-records and groups, and have brokers forgotten.
+"""Actions of operators in random schedules: they change replicas, settings, topics and quotas.
 
-None of it breaks a promise. `t`, the topic of every schedule, may lose and gain replicas, and gain partitions; a second
-one, `u`, is deleted and made again under its clients, for of a topic that was deleted once nothing is judged any more.
+They also delete records and groups, and unregister brokers. None of this breaks a promise. `t`, the topic of every
+schedule, may lose and gain replicas, and gain partitions. A second topic, `u`, is deleted and created again under its
+clients, because a topic that was ever deleted is not judged any more.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from collections.abc import Callable
 from typing import Any
 
 from replica.rules import Rules
-from scenarios.search.client_troubles import GAPS_MS, LASTING_MS, QUORUM_STANDS_MS, SENDING_ENDS_MS, STARTS_MS
+from scenarios.search.troubles import GAPS_MS, LASTING_MS, QUORUM_STANDS_MS, SENDING_ENDS_MS, STARTS_MS
 
 Tree = dict[str, Any]
+FIRST_TRANSACTIONAL_ID = "tx-p1"
+"""The transactional.id of the first producer, if producers use transactions."""
 
 
 def add_operations(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
-    """From a stream of their own, and for clusters that they have changed. returns: steps for the timeline"""
+    """Add operators' actions to a schedule, and return steps for its timeline.
+
+    They have their own random stream, and may change the cluster of `tree`.
+    """
     operator = _Operator(random.Random(f"{tree['seed']}/operators"), tree, rules, safe=safe)
     return operator.steps()
 
@@ -40,11 +45,14 @@ class _Operator:
         if self.rules.membership == "registration":
             kinds += [self._factor, self._factor, self._factor, self._cancel, self._setting_of_brokers]
             kinds += [self._throttle, self._quota, self._add_partitions]
-            # One that registers unknown counts as one that went down in disorder; ELR outlasts a single one of these.
+            # A broker that registers again afterwards counts as stopped in disorder; ELR survives only one such stop.
             if not (self.safe and any("power_off" in step for step in self.tree["timeline"])):
                 kinds.append(self._forget_broker)
         if self.rules.transactions != "none":
             kinds += [self._delete_records, self._delete_records]
+            if not self.safe:  # No promise covers a transaction that an operator ends.
+                kinds += [self._end_transaction, self._end_transaction]
+        kinds += [self._hold_the_next, self._own_fields]
         if self.has_other_topic:
             kinds += [self._other_topic_again, self._other_topic_again]
         if self.rules.elr and not self.safe:
@@ -57,7 +65,7 @@ class _Operator:
     # ------------------------------------------------------------------------------------------------------ replicas
 
     def _factor(self, at_ms: int) -> list[Tree]:
-        """To as many replicas as there may be, in a row: the next may come before the last is complete."""
+        """Return steps that change the number of replicas, perhaps before the previous change is complete."""
         steps, partition = [], self._partition()
         for _ in range(self.rng.choice((1, 1, 2, 3))):
             size = self.rng.randint(min(2, len(self.brokers)) if self.safe else 1, len(self.brokers))
@@ -66,7 +74,7 @@ class _Operator:
         return steps
 
     def _cancel(self, at_ms: int) -> list[Tree]:
-        """Of a reassignment that has just begun."""
+        """Return steps that cancel a reassignment that has just begun."""
         first, *_ = self._factor(at_ms)
         return [first, _step(at_ms + self.rng.choice(GAPS_MS), "cancel_reassign", first["reassign"]["partition"])]
 
@@ -77,12 +85,12 @@ class _Operator:
     # ------------------------------------------------------------------------------------------------------ settings
 
     def _min_isr(self, at_ms: int) -> list[Tree]:
-        """Above the number of replicas, too."""
+        """Return a step that sets min.insync.replicas, perhaps above the number of replicas."""
         number = self.rng.randint(2 if self.safe else 1, len(self.brokers))
         return [_step(at_ms, "set_config", {"topic": "t", "config": {"min.insync.replicas": number}})]
 
     def _topic_setting(self, at_ms: int) -> list[Tree]:
-        """What it keeps for how long, and back to its default."""
+        """Return steps that change how a topic rolls, flushes or deletes its records, and perhaps undo the change."""
         key, values = self.rng.choice((
             ("retention.ms", (1500, 4000)),
             ("retention.bytes", (2000, 8000)),
@@ -96,7 +104,7 @@ class _Operator:
         return steps
 
     def _setting_of_brokers(self, at_ms: int) -> list[Tree]:
-        """Of one, or of all: what topics without settings of their own go by."""
+        """Return a step that changes a broker's default of a topic setting, on one broker or on all."""
         number = self.rng.randint(2 if self.safe else 1, len(self.brokers))
         changes = [{"log.retention.ms": 4000}, {"min.insync.replicas": number}]
         if not self.safe:
@@ -107,7 +115,7 @@ class _Operator:
         return [_step(at_ms, "set_config", {**whose, "config": self.rng.choice(changes)})]
 
     def _levels(self, at_ms: int) -> list[Tree]:
-        """ELR is switched off, and on again."""
+        """Return steps that disable ELR and enable it again."""
         feature = "eligible.leader.replicas.version"
         off = {"features": {feature: 0}, "upgrade_type": "safe_downgrade"}
         on_ms = at_ms + self.rng.choice(LASTING_MS)
@@ -125,17 +133,38 @@ class _Operator:
     # ------------------------------------------------------------------------------------------- records and brokers
 
     def _delete_records(self, at_ms: int) -> list[Tree]:
-        """All that can be read, or some; more than there are is refused."""
+        """Return a step that deletes all readable records, or some; a larger offset than the end is refused."""
         what: Tree = {"partition": self._partition()}
         if self.rng.random() < 0.5:
             what["offset"] = self.rng.choice((1, 5, 20))
         return [_step(at_ms, "delete_records", what)]
 
+    def _end_transaction(self, at_ms: int) -> list[Tree]:
+        """Return steps that end a transaction, by a marker in one partition or by its coordinator."""
+        if self.rng.random() < 0.3:
+            return [_step(at_ms, "fence_producer", FIRST_TRANSACTIONAL_ID)]
+        return [_step(at_ms, "abort_transaction", self._partition())]
+
+    def _hold_the_next(self, at_ms: int) -> list[Tree]:
+        one, other = self.rng.sample(self.brokers, 2)
+        hold = {"from": one, "to": self.rng.choice((other, "clients")), "count": self.rng.choice((1, 1, 2))}
+        hold["part"] = self.rng.choice(("request", "response"))
+        label = f"next-{at_ms}"
+        return [{**_step(at_ms, "hold", hold), "for": f"{self.rng.choice(LASTING_MS)}ms", "as": label}]
+
+    def _own_fields(self, at_ms: int) -> list[Tree]:
+        """Return a step that sends a record with a timestamp and headers."""
+        fields = {"timestamp": self.rng.choice(("-1s", "500ms", 0)), "headers": {"h": "x"}}
+        return [_step(at_ms, "produce", {"from": "p1", "count": 1, "partition": self._number(), **fields})]
+
     def _add_partitions(self, at_ms: int) -> list[Tree]:
         return [_step(at_ms, "create_partitions", {"topic": "t", "count": self.partitions + self.rng.randint(1, 2)})]
 
     def _forget_broker(self, at_ms: int) -> list[Tree]:
-        """One that runs and is killed later, for only a new life registers again; or one that has been stopped."""
+        """Return steps that unregister a broker, which only a new process can register again.
+
+        The broker is either running and killed later, or was stopped before.
+        """
         broker = self.rng.choice(self.brokers)
         forget = _step(at_ms, "unregister_broker", broker)
         if self.rng.random() < 0.5:
@@ -146,7 +175,7 @@ class _Operator:
     # -------------------------------------------------------------------------------------------------------- topics
 
     def _add_other_topic(self) -> None:
-        """`u`, with clients that work as the others do, and no settings of its own but those of a safe topic."""
+        """Add the topic `u` with its own clients. Its min.insync.replicas is set only in a safe schedule."""
         rng, workloads = self.rng, self.tree["workloads"]
         config = {"min.insync.replicas": 2} if self.safe else {}
         self.tree["topics"]["u"] = {
@@ -166,7 +195,10 @@ class _Operator:
         return [_step(at_ms, "delete_topic", "u"), _step(again_ms, "create_topic", "u")]
 
     def _partition(self) -> str:
-        return f"t-{self.rng.randrange(self.partitions)}"
+        return f"t-{self._number()}"
+
+    def _number(self) -> int:
+        return self.rng.randrange(self.partitions)
 
 
 def _step(at_ms: int, verb: str, payload: Any) -> Tree:

@@ -1,4 +1,4 @@
-"""A run of a search as a row: what a worker elsewhere is given, what it answers, and what that was in this process."""
+"""A run of a search as a row: the input and the answer of a worker on another machine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from scenarios.search.search import Found, SeedJob, play_seed, schedule_of, shri
 
 
 class SearchRun(NamedTuple):
-    """text: the schedule, empty for the one that the seed is     kinds: of findings, to be kept while it is shrunk; ()
-    to play it"""
+    """A seed to run, or a schedule to shrink.
+
+    Attributes:
+        text: the schedule; empty for the schedule of the seed.
+        kinds: kinds of findings to preserve while the schedule is shrunk; () to run it.
+    """
 
     seed: int
     profile: str
@@ -35,21 +39,26 @@ class SearchRun(NamedTuple):
 COLUMNS = (
     Column("seed", "int64", False, "number of the run in the search"),
     Column("profile", "string", False, "era of Kafka"),
-    Column("safe", "bool", False, "the schedule promises a clean verdict; without text: only such schedules are drawn"),
-    Column("swarm", "bool", False, "the seed's batch has a mix of its own"),
-    Column("text", "string", False, "the schedule as a scenario file; empty: the one that the seed is"),
+    Column(
+        "safe",
+        "bool",
+        False,
+        "the schedule promises a clean verdict; if `text` is empty: only such schedules are drawn",
+    ),
+    Column("swarm", "bool", False, "the batch of this seed has its own mix"),
+    Column("text", "string", False, "the schedule as a scenario file; empty for the schedule of the seed"),
     Column("kinds", "list<string>", False, "kinds of findings to be kept while it is shrunk; empty: it is played"),
     Column("status", "string", False, "finished; else timeout, crashed or raised, and `error` says why"),
     Column("error", "string", True, "what went wrong, in one sentence"),
     Column("findings", "list<string>", True, "kinds of the findings"),
-    Column("sentences", "list<string>", True, "what each finding is, in one sentence"),
+    Column("sentences", "list<string>", True, "each finding in one sentence"),
     Column("our_bugs", "list<int64>", True, "1 for each finding that the era promises not to happen, else 0"),
     Column("shrunk", "string", True, "the smallest schedule with the same kinds of findings"),
 )
 
 
 def play_run(seed: int, profile: str, safe: bool, swarm: bool, text: str, kinds: tuple[str, ...]) -> dict[str, Any]:
-    """The figures of its row, the same on every machine."""
+    """Run a seed or shrink a schedule. Return the figures for its row, which are the same on every machine."""
     collect_rarely()
     if kinds:
         schedule = SearchRun(seed, profile, safe, swarm, text).schedule
@@ -69,7 +78,10 @@ def run_of(job: SeedJob) -> SearchRun:
 
 
 def found_of(row: Mapping[str, Any]) -> Found:
-    """A run without an end is a finding if it raised an error or its process died; one that took too long is none."""
+    """Return the findings in a row.
+
+    A run that raised or whose process died is a finding; a run that took too long is not.
+    """
     schedule = SearchRun(row["seed"], row["profile"], row["safe"], row["swarm"], row["text"]).schedule
     if row["status"] in ("raised", "crashed"):
         return Found(row["seed"], (Finding(f"stopped: {row['status']}", str(row["error"]), True),), schedule)

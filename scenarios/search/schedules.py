@@ -1,7 +1,7 @@
-"""Random fault schedules: a cluster, clients that keep it busy, faults that overlap, then a heal and a long quiet.
+"""Random fault schedules: a cluster, busy clients, overlapping faults, their repair, and a quiet time.
 
-`random_schedule` draws from a `random.Random`, so that a seed is a schedule. The result is a scenario as a tree: a
-failure is a YAML file that any installation can replay.
+`random_schedule` uses a `random.Random`, so that a seed determines a schedule. The result is a scenario as a tree. Its
+YAML can be replayed by any installation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
 from scenarios.language.write.lock import PlainDumper
 from scenarios.observe.wording import count_of
-from scenarios.search.client_troubles import (
+from scenarios.search.mix import Mix
+from scenarios.search.operations import add_operations
+from scenarios.search.transforming import add_transforms
+from scenarios.search.troubles import (
     CHAOS_BEGINS_MS,
     CHAOS_ENDS_MS,
     DELIVERY_MS,
@@ -35,20 +38,20 @@ from scenarios.search.client_troubles import (
     SESSIONS_MS,
     STARTS_MS,
     TROUBLES_MS,
+    add_errors,
+    add_transactions,
+    leaders_over_links,
+    may_miss_a_rule,
+    old_troubles,
 )
-from scenarios.search.era_troubles import leaders_over_links, may_miss_a_rule, old_troubles
-from scenarios.search.mix import Mix
-from scenarios.search.operations import add_operations
-from scenarios.search.transactional import add_transactions
-from scenarios.search.transforming import add_transforms
 
 Tree = dict[str, Any]
 
 _DOWN = ("kill", "stop", "power_off", "fill_disk")
-"""After these a broker may have to be started; one whose disk is full halts when it writes next."""
+"""Verbs after which a broker may have to be started; one with a full disk halts at its next write."""
 _MENDED_AT_THE_END = ("stop", "kill", "power_off", "pause", "partition", "cut", "latency", "bandwidth", "loss", "hold")
 _UNDONE_BY_FOR = ("slow_disk", "fill_disk", "bump_clock")
-"""Nothing else undoes them."""
+"""Verbs whose effect only ends with their `for`."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Schedule:
 
     @property
     def settings(self) -> str:
-        """`3 brokers, 2 partitions, RF 3, min ISR 2, acks=1 and all`"""
+        """Return the settings as text: `3 brokers, 2 partitions, RF 3, min ISR 2, acks=1 and all`."""
         topic, workloads = self.tree["topics"]["t"], self.tree["workloads"].values()
         partitions = topic["partitions"]
         assigned = None if isinstance(partitions, int) else partitions
@@ -87,14 +90,17 @@ class Schedule:
 def random_schedule(
     rng: random.Random, *, safe: bool | None = None, profile: str = "kafka-3.9", mix: Mix | None = None
 ) -> Schedule:
-    """A schedule for an era; with `safe` true one in which acks=all, min ISR 2 and idempotence promise a clean verdict.
+    """Return a random schedule for an era; a safe one promises a clean verdict.
 
-    mix: its cluster, clients and faults; with `safe` its min ISR is 2 or more
+    A schedule is safe if Kafka promises that nothing goes wrong: every producer waits for all replicas and is
+    idempotent, two replicas have what is acknowledged, no disk loses anything, and there is no unclean leader.
+    Everything else may happen. With ELR and min.insync.replicas=2 the cluster survives one disorderly stop of a broker,
+    so there a safe schedule may have one power failure instead of kills. The duplicates of forgotten_batches.py may
+    occur in spite of a clean verdict.
 
-    Safe means as Kafka means it: every producer waits for all and is idempotent, two replicas hold what is acked, no
-    disk loses anything, no unclean leader. Everything else may happen. An era with ELR outlasts one broker that goes
-    down in disorder when min.insync.replicas is 2: there a safe schedule may have one power failure instead of kills.
-    Clean but for the duplicates of forgotten_batches.py.
+    Args:
+        safe: None to choose at random.
+        mix: cluster, clients and faults to choose from, with a min ISR of at least 2 for a safe schedule; None for all.
     """
     if safe is None:
         safe = rng.random() < 0.4
@@ -102,7 +108,7 @@ def random_schedule(
 
 
 class _Draft:
-    """One schedule in the making."""
+    """A schedule that is being built."""
 
     def __init__(self, rng: random.Random, safe: bool, profile: str, mix: Mix | None) -> None:
         self.rng = rng
@@ -142,6 +148,8 @@ class _Draft:
             rules = PROFILES[self.profile]
             steps = add_transactions(tree, rules, safe=self.safe) + add_transforms(tree, rules, safe=self.safe)
             tree["timeline"] += [*steps, *repairs(steps)]
+        if self.mix is not None and self.mix.errors:
+            tree["timeline"] += add_errors(tree, safe=self.safe)
         return tree
 
     def _tree(self) -> Tree:
@@ -207,8 +215,8 @@ class _Draft:
             "enable.idempotence": idempotent,
             "max.in.flight.requests.per.connection": rng.choice((1, 5)),
             "request.timeout.ms": request_ms,
-            # A batch that expires while it is under way leaves a hole: an idempotent producer goes on in a new epoch,
-            # and may then store what follows twice (KIP-360).
+            # A batch that expires in flight leaves a gap: an idempotent producer continues in a new epoch, and may then
+            # store later records twice (KIP-360).
             "delivery.timeout.ms": 120_000 if self.safe else max(request_ms + 20, rng.choice(DELIVERY_MS)),
             "linger.ms": rng.choice((0, 0, 20)),
         }
@@ -256,7 +264,7 @@ class _Draft:
         }
         if self.one_power_failure:
             verbs |= {"kill": lambda: "c1", "restart": lambda: "c1"}
-            verbs.pop("fill_disk")  # The broker gives up by itself, in disorder.
+            verbs.pop("fill_disk")  # The broker halts by itself, in disorder.
         if PROFILES[self.profile].membership != "registration":
             verbs.pop("reassign")
         if not self.safe:
@@ -285,7 +293,7 @@ class _Draft:
         return self.rng.choice(self.instants_ms) + self.rng.choice((0, *GAPS_MS))
 
     def _new_disk(self, number: int) -> list[Tree]:
-        """A broker goes down for a while, in order or not, and comes back with an empty disk."""
+        """Return steps that stop or kill a broker for a while and give it an empty disk."""
         at_ms, verb = self.rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS), self.rng.choice(("stop", "kill"))
         label = f"{verb}-{number}"
         down: Tree = {"at": f"{at_ms}ms", verb: self._broker_or_leader(), "as": label}
@@ -298,8 +306,8 @@ class _Draft:
         return str(self.rng.choice((*self.brokers, self._leader(), self._leader())))
 
     def _any_target(self) -> str:
-        # A client that starts anew remembers nothing: records of its former life may come behind those of its new one,
-        # and a consumer reads again.
+        # A client that is restarted remembers nothing: records of its former incarnation may follow new records, and
+        # a consumer reads again.
         clients = [] if self.safe else [*self.producers, *self.consumers]
         return str(self.rng.choice((*self.brokers, self._leader(), *clients, "c1")))
 
@@ -362,7 +370,7 @@ class _Draft:
         return {"brokers": self._broker_or_leader(), "by": self.rng.choice(("-60s", "-5s", "5s", "60s"))}
 
     def _reassign(self) -> Tree:
-        """To as many replicas as there are."""
+        """Return a reassignment to random replicas; their number stays the same."""
         return {"partition": self._partition(), "to": self.rng.sample(self.brokers, self.replication_factor)}
 
     def _set_config(self) -> Tree:
@@ -376,7 +384,7 @@ class _Draft:
         return {"consumer": self.rng.choice(self.consumers), "partition": self._partition(), "to": where}
 
     def _the_end(self, faults: list[Tree]) -> list[Tree]:
-        """Ends all faults. A running node refuses to start; a node that is still shutting down is started later."""
+        """Return the steps that end all faults. Starts are repeated, since a node refuses while it shuts down."""
         return [*MENDED, *repairs(faults)]
 
 
@@ -392,7 +400,7 @@ def repairs(faults: list[Tree]) -> list[Tree]:
 
 
 def _add_controllers(tree: Tree) -> None:
-    """Three controllers instead of one, and faults of their own, from a stream of their own."""
+    """Use three controllers instead of one, and add faults for them, from their own random stream."""
     rng = random.Random(f"{tree['seed']}/controllers")
     names = ["c1", "c2", "c3"]
     tree["cluster"]["controllers"] = names
@@ -413,7 +421,7 @@ def _add_controllers(tree: Tree) -> None:
         if rng.random() < 0.8:
             step["for"] = f"{rng.choice(LASTING_MS[1:])}ms"
         faults.append(step)
-    for step in tree["timeline"]:  # the topics have to exist first, and that takes an election
+    for step in tree["timeline"]:  # The topics must exist first, which takes an election.
         at_ms = int(step["at"].removesuffix("ms"))
         if at_ms < QUORUM_STANDS_MS:
             step["at"] = f"{at_ms + QUORUM_STANDS_MS}ms"
@@ -421,7 +429,7 @@ def _add_controllers(tree: Tree) -> None:
 
 
 def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
-    """In half of an old era's schedules, from a stream of their own."""
+    """Add groups of faults against old rules, from their own random stream, with a probability of one half."""
     rng = random.Random(f"{tree['seed']}/troubles")
     if rng.random() < 0.5:
         begin_ms, end_ms = TROUBLES_MS
@@ -430,7 +438,7 @@ def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
 
 
 def _add_elections(tree: Tree) -> None:
-    """From a stream of their own. They break no promise, so a safe schedule may have them."""
+    """Add elections, from their own random stream. They break no promise, so a safe schedule may have them."""
     rng = random.Random(f"{tree['seed']}/elections")
     begin_ms, end_ms = TROUBLES_MS
     steps = leaders_over_links(rng, tree, PROFILES[tree["profile"]], begin_ms=begin_ms, end_ms=end_ms)

@@ -1,4 +1,4 @@
-"""Random schedules, seed by seed: the findings of each, and the smallest timeline that still shows the same."""
+"""Runs random schedules, one for each seed, and finds the smallest timeline that still shows the same findings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from scenarios.search.findings import Finding, FindingCause, cause_of, judge, ki
 from scenarios.search.mix import mix_of
 from scenarios.search.schedules import Schedule, random_schedule
 
-_MENDED_BY_ALL = {
-    "heal": ("partition", "cut", "latency", "bandwidth", "loss"),
-    "release": ("hold",),
-}
+_MENDED_BY_ALL = {"heal": ("partition", "cut", "latency", "bandwidth", "loss"), "release": ("hold",)}
 _MENDED_BY_LABEL = ("start", "resume")
 
 
 class SeedJob(NamedTuple):
-    """One seed in an era. safe: only schedules in which acks=all, min ISR 2 and idempotence promise a clean verdict
+    """One seed in an era.
 
-    swarm: with the mix of its batch
+    Attributes:
+        safe: True to choose only schedules that promise a clean verdict.
+        swarm: True to use the mix of the seed's batch.
     """
 
     seed: int
@@ -34,7 +33,7 @@ class SeedJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The findings of one seed: () when all is well. A run that stopped is a finding as well, and our bug."""
+    """The findings of one seed, () if there are none. A run that an exception stopped counts as a bug."""
 
     seed: int
     findings: tuple[Finding, ...]
@@ -46,7 +45,7 @@ class Found:
 
     @property
     def text(self) -> str:
-        """The schedule as a scenario file."""
+        """Return the schedule as a scenario file."""
         return self.schedule.text
 
     @property
@@ -59,7 +58,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class FindingKind:
-    """One kind of finding; broken promises of the era are kinds apart. first: where it is first, or smallest"""
+    """A kind of finding, with or without `our_bug`. `first` shows it first, or with the smallest schedule."""
 
     kind: str
     our_bug: bool
@@ -78,7 +77,7 @@ class FindingKind:
 
 
 def by_kind(found: list[Found]) -> list[FindingKind]:
-    """The first of each, in the order in which they are found."""
+    """Return the kinds of findings, in the order in which they were first found."""
     first: dict[tuple[str, bool], tuple[Found, str]] = {}
     seeds: dict[tuple[str, bool], dict[int, None]] = {}
     for one in found:
@@ -106,15 +105,15 @@ def _findings(schedule: Schedule) -> tuple[Finding, ...]:
     try:
         return judge(schedule)[1]
     except Exception as error:  # Any exception that stops a run belongs to its schedule, and must not end the search.
-        if lack_behind(error) is not None:  # This one belongs to the machine.
+        if lack_behind(error) is not None:  # This failure belongs to the machine.
             raise
         return (Finding(f"stopped by {type(error).__name__}", str(error)[:500], True),)
 
 
 def shrink(schedule: Schedule, kinds: tuple[str, ...]) -> Iterator[Schedule]:
-    """Ever smaller schedules that show findings of the same `kinds`, each with less than the one before.
+    """Yield smaller and smaller schedules that show findings of the same `kinds`.
 
-    Steps are left out one after the other until no single one can be. A step that ends a fault stays with the fault.
+    Steps are removed one by one until no single step can be removed. A step that ends a fault stays with the fault.
     """
     smallest, tried = schedule, 0
     number = 0
@@ -130,7 +129,7 @@ def shrink(schedule: Schedule, kinds: tuple[str, ...]) -> Iterator[Schedule]:
 
 
 def without_step(schedule: Schedule, number: int) -> Schedule:
-    """Without one step, without those that speak of it by its label, and without those that then mend nothing."""
+    """Return the schedule without one step, steps that use its label, and repairs without a fault."""
     tree = copy.deepcopy(schedule.tree)
     gone = tree["timeline"].pop(number)
     label = f"@{gone.get('as')}"
@@ -140,7 +139,7 @@ def without_step(schedule: Schedule, number: int) -> Schedule:
 
 
 def _may_go(steps: list[dict[str, Any]], number: int) -> bool:
-    """Whether a step ends no fault, or a later one ends the same fault."""
+    """Return True if a step may be removed: it ends no fault, or a later step ends the same fault."""
     step = steps[number]
     mending = next((verb for verb in (*_MENDED_BY_ALL, *_MENDED_BY_LABEL) if verb in step), None)
     if mending is None:
@@ -149,7 +148,7 @@ def _may_go(steps: list[dict[str, Any]], number: int) -> bool:
 
 
 def _mends_nothing(step: dict[str, Any], steps: list[dict[str, Any]]) -> bool:
-    """`heal: all` without a fault of the network, `release: all` without a hold."""
+    """Return True for `heal: all` without a network fault, and `release: all` without a hold."""
     return any(
         step.get(mending) == "all" and not any(fault in other for other in steps for fault in faults)
         for mending, faults in _MENDED_BY_ALL.items()

@@ -1,7 +1,7 @@
-"""The runs of a sweep: the grid of settings that `--vary` spans, and a run as a function of (scenario, settings, seed).
+"""The runs of a sweep: the grid of settings of `--vary`, and a run as a function of (scenario, settings, seed).
 
-A setting is a `path=value` as in `highwater run --set`. Nothing here knows Spark: its job is handed
-`SweepScenario.play`. The runner is imported with this module, so that a worker has it before it forks.
+A setting is a `path=value` as in `highwater run --set`. This module does not know Spark; the Spark job gets
+`SweepScenario.play`. The runner is imported at the top, so that a worker has it before it forks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -19,6 +19,8 @@ import scenarios.observe.trace_writer  # noqa: F401  The runner loads it with it
 from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
+from scenarios.language.verbs.network import AddLatency, Loss
+from scenarios.observe.availability import time_of_any
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.wording import replay_command
 from scenarios.process.own_python import collect_rarely
@@ -26,39 +28,45 @@ from scenarios.run.cluster_under_test import NotPossibleNow
 from scenarios.run.runner import run_scenario
 
 Settings = tuple[str, ...]
-"""One `path=value` for each path that varies, in the order of the command line."""
+"""One `path=value` for each varied path, in the order of the command line."""
 
 LATENCY_DIGITS = 3
-"""Significant digits of the latencies in a row: a sweep keeps how many acks took how long, not each ack."""
+"""Significant digits of the latencies in a row, which has only the number of acknowledgements by latency."""
 
 
 class VaryUnreadable(ValueError):
-    """A `--vary` that is not `path=value,value,...`; the text says why."""
+    """Raised if an option `--vary` is not `path=value,value,...`. The text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One `--vary`: a path and the values it takes, each as it is written."""
+    """One option `--vary`: a path and its values, each as it is written."""
 
     path: str
     values: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> Axis:
-        """`path=value,value,...`; a value with commas stands in quotes or brackets. raises: VaryUnreadable"""
+        """Parse `path=value,value,...`. A value with commas needs quotes or brackets.
+
+        Raises:
+            VaryUnreadable: the text is not of this form, or has a value twice.
+        """
         path, equals, rest = text.partition("=")
         path = path.strip()
         if not equals or not path or not rest.strip():
-            raise VaryUnreadable(f"`{text}` is not path=value,value,... such as workloads.p1.config.acks=0,1,all")
+            raise VaryUnreadable(
+                f"`{text}` does not have the form path=value,value,... such as workloads.p1.config.acks=0,1,all"
+            )
         values = _flow_items(rest, text)
         for value in values:
             if values.count(value) > 1:
-                raise VaryUnreadable(f"`{text}` holds the value `{value}` twice")
+                raise VaryUnreadable(f"`{text}` has the value `{value}` twice")
         return cls(path, values)
 
 
 def _flow_items(rest: str, text: str) -> tuple[str, ...]:
-    """The items of a YAML flow sequence without its brackets, each as it is written."""
+    """Return the items of a YAML flow sequence without its brackets, each as it is written."""
     flow = f"[{rest}]"
     try:
         node = yaml.compose(flow, Loader=yaml.SafeLoader)
@@ -67,20 +75,24 @@ def _flow_items(rest: str, text: str) -> tuple[str, ...]:
     if not isinstance(node, yaml.SequenceNode) or node.end_mark.index != len(flow) or not node.value:
         raise VaryUnreadable(f"the values of `{text}` cannot be read: separate them by commas")
     items = tuple(flow[item.start_mark.index : item.end_mark.index].strip() for item in node.value)
-    # A comma too many stands for an empty value, which YAML drops at the end of a list.
+    # A comma too many means an empty value, which YAML drops at the end of a list.
     if "" in items or rest.rstrip().endswith(","):
-        raise VaryUnreadable(f"`{text}` has an empty value: one comma too many?")
+        raise VaryUnreadable(f"`{text}` has an empty value: remove the extra comma")
     return items
 
 
 def labels(axes: Sequence[Axis]) -> list[str]:
-    """The name of each axis where room is short: Kafka's key, or the whole path where two would read alike."""
+    """Return a short name of each axis: Kafka's key, or the whole path if two keys would be equal."""
     short = [axis.path.rpartition("config.")[2] if "config." in axis.path else axis.path for axis in axes]
     return [axis.path if short.count(label) > 1 else label for axis, label in zip(axes, short, strict=True)]
 
 
 def grid(axes: Sequence[Axis]) -> list[Settings]:
-    """Every combination, the last axis fastest; one empty setting without axes. raises: VaryUnreadable"""
+    """Return every combination of values, the last axis fastest; a single empty combination without axes.
+
+    Raises:
+        VaryUnreadable: a path is varied twice.
+    """
     paths = [axis.path for axis in axes]
     for path in paths:
         if paths.count(path) > 1:
@@ -91,9 +103,13 @@ def grid(axes: Sequence[Axis]) -> list[Settings]:
 
 @dataclass(frozen=True, slots=True)
 class SweepScenario:
-    """The scenario of a sweep, small enough to travel to every worker.
+    """The scenario of a sweep, small enough to be sent to every worker.
 
-    named: as the user named it     text: its file     overrides: `--set`, in force in every run
+    Attributes:
+        named: the scenario as the user named it.
+        text: content of its file.
+        overrides: settings of `--set`, in every run.
+        config_files: name and text of each file that it names.
     """
 
     named: str
@@ -101,20 +117,26 @@ class SweepScenario:
     text: str
     variant: str | None
     overrides: Settings
+    config_files: tuple[tuple[str, str], ...] = ()
 
     def resolved(self, settings: Settings = ()) -> Scenario:
-        """With the seed that the file gives. raises: ScenarioInvalid"""
+        """Return the scenario with these settings and the file's seed.
+
+        Raises:
+            ScenarioInvalid: a setting or the file has errors.
+        """
         only = self.variant or "base"
         try:
-            loaded = load_text(self.text, self.file, (*self.overrides, *settings), only)
+            files = dict(self.config_files)
+            loaded = load_text(self.text, self.file, (*self.overrides, *settings), only, files)
         except ScenarioInvalid as invalid:
             raise _as_varied(invalid, settings) from None
         return loaded.scenario if only == "base" else loaded.variants[only]
 
     def play(self, settings: Settings, seed: int) -> dict[str, Any]:
-        """One run; the figures of a row of the sweep, the same on every machine and at every time.
+        """Run the scenario once. Return the figures for its row, which are the same on every machine.
 
-        Errors in the settings are in the row. raises: only on a bug in Highwater
+        An error in the settings becomes part of the row. Any exception is a bug in Highwater.
         """
         collect_rarely()
         try:
@@ -128,7 +150,7 @@ class SweepScenario:
         return figures(result.summary, result.ledger)
 
     def replay_command(self, settings: Settings, seed: int) -> str:
-        """The command that plays the same run, byte for byte."""
+        """Return the command that repeats a run, byte for byte."""
         return replay_command(self.named, self.variant, seed, (*self.overrides, *settings))
 
 
@@ -140,9 +162,12 @@ def _resolved(scenario: SweepScenario, settings: Settings) -> Scenario:
 def invalid_values(
     scenario: SweepScenario, axes: Sequence[Axis], settings: Sequence[Settings]
 ) -> tuple[ScenarioInvalid | None, int]:
-    """(why some value is wrong in every combination, how many combinations are invalid).
+    """Find values that are invalid in every combination.
 
-    A value that is valid in some combination is no mistake: combinations that refuse it become rows that say so.
+    A value that is valid in some combination is no mistake. Combinations that refuse it become rows with an error.
+
+    Returns:
+        The error of the first such value, None if there is none, and the number of combinations that are refused.
     """
     refused = dict(_refused(scenario, settings))
     for axis in axes:
@@ -157,7 +182,7 @@ def invalid_values(
 
 
 def _as_varied(invalid: ScenarioInvalid, settings: Settings) -> ScenarioInvalid:
-    """The errors in `settings` come from a `--vary`, as the user has written it, not from a `--set`."""
+    """Let errors in `settings` name the `--vary` that the user has written, instead of a `--set`."""
 
     def told(found: Diagnostic) -> Diagnostic:
         place = found.place
@@ -177,11 +202,66 @@ def _refused(scenario: SweepScenario, settings: Sequence[Settings]) -> Iterator[
             yield one, invalid
 
 
+def has_chance(scenario: Scenario) -> bool:
+    """Return True if the file leaves something to chance, beyond the pauses before retries, which always vary."""
+    network, cluster = scenario.network, scenario.cluster
+    delays = [network.latency, *(link.latency for link in network.links)]
+    payloads = [step.payload for step in scenario.timeline]
+    delays += [payload.add for payload in payloads if isinstance(payload, AddLatency)]
+    return (
+        any(delay is not None and delay.kind != "constant" for delay in delays)
+        or any(link.loss_ppm for link in network.links)
+        or any(isinstance(payload, Loss) for payload in payloads)
+        or "random" in (cluster.phases, cluster.heartbeats)
+        or any(workload.arrival is not None and workload.arrival.poisson for workload in scenario.producers)
+        # Elections of controllers draw their timeouts, producers the partition of a record.
+        or len(cluster.controllers) > 1
+        or any(topic.partitions > 1 for topic in scenario.topics.values())
+    )
+
+
+# ------------------------------------------------------------------------------------------- what a setting decides
+
+
+def without_difference(axes: Sequence[Axis], rows: Sequence[Mapping[str, Any]]) -> dict[str, Literal["any", "acks"]]:
+    """Return the paths whose values made no difference to the figures of the runs.
+
+    Args:
+        rows: the figures of each combination of values, in the order of `grid`, of the same seeds.
+
+    Returns:
+        By path: `any` if no figure differs, `acks` if only the latencies of acknowledgements differ.
+    """
+    found: dict[str, Literal["any", "acks"]] = {}
+    for place, axis in enumerate(axes):
+        groups: dict[Settings, list[Mapping[str, Any]]] = {}
+        for row in rows:
+            settings = tuple(row["settings"])
+            groups.setdefault(settings[:place] + settings[place + 1 :], []).append(row)
+        if len(axis.values) > 1 and all(map(_are_alike, groups.values())):
+            acks_too = all(_are_alike(group, with_acks=True) for group in groups.values())
+            found[axis.path] = "any" if acks_too else "acks"
+    return found
+
+
+def _are_alike(rows: Sequence[Mapping[str, Any]], *, with_acks: bool = False) -> bool:
+    figures = [
+        {
+            name: value
+            for name, value in row.items()
+            if name not in ("setting", "settings") and not name.endswith("_replay")
+            if with_acks or not name.startswith("ack_")
+        }
+        for row in rows
+    ]
+    return all(one == figures[0] for one in figures) and all(row["finished"] for row in rows)
+
+
 # ------------------------------------------------------------------------------------------------- figures of a run
 
 
 def figures(summary: Mapping[str, Any], ledger: RecordLedger) -> dict[str, Any]:
-    """The part of a run that a sweep keeps: counts of records by fate, times, and the digest of its trace."""
+    """Return the figures of a run that a sweep keeps: counts of records by fate, times, and the digest of its trace."""
     records = summary["records"]
     windows = [until - since for found in summary["unavailable"].values() for since, until in found]
     latencies = sorted(ack_latencies(ledger).items())
@@ -194,7 +274,7 @@ def figures(summary: Mapping[str, Any], ledger: RecordLedger) -> dict[str, Any]:
         "verdict": summary["verdict"],
         "sent": records["sent"],
         **{fate: len(records[fate]) for fate in _FATES},
-        "unavailable_us": sum(windows),
+        "unavailable_us": time_of_any(summary["unavailable"]),
         "longest_unavailable_us": max(windows, default=0),
         "ack_latency_us": [latency_us for latency_us, _ in latencies],
         "ack_latency_acks": [acks for _, acks in latencies],
@@ -208,7 +288,7 @@ _FATES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated
 
 
 def ack_latencies(ledger: RecordLedger) -> Counter[int]:
-    """Acks by the microseconds from send to ack, rounded to LATENCY_DIGITS significant digits; acks=0 has none."""
+    """Return the number of acks by latency in microseconds, rounded to LATENCY_DIGITS digits; none with acks=0."""
     return Counter(_rounded(entry.acked_us - entry.sent_us) for entry in ledger if entry.acked_us is not None)
 
 

@@ -1,8 +1,8 @@
-"""Consume-transform-produce in random schedules: members of a group that write one record for each they read, a reader
-of what is committed, and faults of their own.
+"""Consume-transform-produce in random schedules: a group whose members write one record for each that they read.
 
-Groups are of each kind that the era has: eager, cooperative, of the consumer protocol, or on the way from one to the
-other; members may be static. Where nothing is promised some have no transactions.
+There is also a read_committed reader, and there are separate faults. Groups are of each kind that the era has: eager,
+cooperative, of the consumer protocol, or migrating. Members may be static. In a schedule that is not safe, some groups
+use no transactions.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import random
 from typing import Any
 
 from cluster.broker.apis.offered import offered_under
-from cluster.client.producer.transaction_level import FIRST_WITH_GROUP_METADATA
+from cluster.client.producer.transactions import FIRST_WITH_GROUP_METADATA
 from cluster.protocol.versions import TXN_OFFSET_COMMIT
 from replica.ids import OFFSETS_TOPIC
 from replica.rules import Rules
-from scenarios.search.client_troubles import CHAOS_ENDS_MS, QUORUM_STANDS_MS, REQUEST_MS, STARTS_MS, hold_of, lasting
+from scenarios.search.troubles import CHAOS_ENDS_MS, QUORUM_STANDS_MS, REQUEST_MS, STARTS_MS, hold_of, lasting
 
 Tree = dict[str, Any]
 
@@ -25,21 +25,21 @@ GROUP = "transforms"
 COORDINATOR = f"leader({OFFSETS_TOPIC}-0)"
 RACKS = ("A", "B", "C")
 DEPLOYED_MS = STARTS_MS[1] + 1500
-"""Each member is restarted from then on, when most brokers are there again."""
+"""Time from which on the members are restarted one by one, when most brokers are running again."""
 SESSION_MS = 6000
-"""Of members of either protocol"""
+"""Session timeout of members of either protocol."""
 HEARTBEAT_MS = 2000
-"""Of members of KIP-848's protocol"""
+"""Heartbeat interval of members of KIP-848's protocol."""
 HELD_OF_CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat")
 HELD_OF_CONSUMER = ("ConsumerGroupHeartbeat",)
 
 
 def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
-    """To some schedules, from a stream of its own. returns: steps for the timeline
+    """Add a transforming application to some schedules, from its own random stream, and return steps for the timeline.
 
-    A safe one promises that each input has its effect once, whichever member dies. Before KIP-447 a group does not
-    fence its members: two of them may do the same work once each, so a safe one of those eras has one. In the end
-    the application is deployed anew, member by member: some have ended, for a timeout has fenced their producer.
+    A safe schedule promises that each input has its effect once, whichever member dies. Before KIP-447 a group does not
+    fence its members, so two of them may do the same work; a safe schedule of those eras has one member. At the end
+    every member is restarted, one by one, since some have ended after a timeout fenced their producer.
     """
     rng = random.Random(f"{tree['seed']}/transforms")
     if rng.random() >= 0.4:
@@ -74,25 +74,37 @@ def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
     held = _held(group, application)
     troubles = [_trouble(rng, names, held, number, may_kill=may_kill) for number in range(rng.randint(0, 4))]
     if not safe and rules.group_rebalance != "eager" and rng.random() < 0.4:
-        troubles += _deletion(rng, names)
+        troubles += _operation(rng, names)
     return troubles + [{"at": f"{DEPLOYED_MS + 1000 * number}ms", "restart": name} for number, name in enumerate(names)]
 
 
-def _deletion(rng: random.Random, names: list[str]) -> list[Tree]:
-    """An operator deletes the group, or what it has committed, in some schedules while its members are away."""
+def _operation(rng: random.Random, names: list[str]) -> list[Tree]:
+    """Return steps that delete the group or delete or reset its offsets, in some schedules while no member runs."""
     at_ms = rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS)
-    what = rng.choice(({"delete_group": GROUP}, {"delete_offsets": {"group": GROUP, "topic": "t"}}))
+    of_topic = {"group": GROUP, "topic": "t"}
+    resets = (
+        {"to": "earliest"},
+        {"to": "latest"},
+        {"to": rng.choice((0, 7, 100))},
+        {"shift": rng.choice((-10, -1, 5))},
+    )
+    what = rng.choice((
+        {"delete_group": GROUP},
+        {"delete_offsets": of_topic},
+        {"reset_offsets": of_topic | rng.choice(resets)},
+        {"reset_offsets": of_topic | rng.choice(resets)},
+    ))  # fmt: skip
     away = [lasting(rng, "stop", name, at_ms=at_ms - 500, label=f"away-{name}") for name in names]
     return [*(away if rng.random() < 0.7 else ()), {"at": f"{at_ms}ms", **what}]
 
 
 def fences_by_group(rules: Rules) -> bool:
-    """Whether the offsets of a transaction name the member, so that its group fences it (KIP-447)."""
+    """Return True if the offsets of a transaction name the member, so that its group fences it (KIP-447)."""
     return offered_under(rules)[TXN_OFFSET_COMMIT][1] >= FIRST_WITH_GROUP_METADATA
 
 
 def _protocols(rng: random.Random, rules: Rules, members: int) -> list[dict[str, Any]]:
-    """What each member says of its group's protocol. In a `rolling` group one half is not yet what the other is."""
+    """Return each member's settings of the group protocol. Half of a migrating group has the old settings."""
     eager = {"session.timeout.ms": SESSION_MS, "partition.assignment.strategy": "range"}
     cooperative = eager | {"partition.assignment.strategy": "cooperative-sticky"}
     either = eager | {"partition.assignment.strategy": ["cooperative-sticky", "range"]}
@@ -109,7 +121,7 @@ def _protocols(rng: random.Random, rules: Rules, members: int) -> list[dict[str,
 
 
 def _application(rng: random.Random, rules: Rules, safe: bool) -> Tree:
-    """What the members have in common."""
+    """Return the common settings of the members."""
     config: Tree = {
         "group.id": GROUP,
         "auto.offset.reset": "earliest",
@@ -131,7 +143,7 @@ def _application(rng: random.Random, rules: Rules, safe: bool) -> Tree:
 
 
 def _transform(rng: random.Random, name: str, application: Tree, protocol: dict[str, Any], *, is_static: bool) -> Tree:
-    """One member. Some come late, when the others are there."""
+    """Return the workload of one member. Some members start late."""
     latest_ms = CHAOS_ENDS_MS if rng.random() < 0.3 else 3000
     found = copy.deepcopy(application) | {"start": f"{rng.randint(500, latest_ms)}ms"}
     found["config"] |= protocol
@@ -143,7 +155,7 @@ def _transform(rng: random.Random, name: str, application: Tree, protocol: dict[
 
 
 def _held(protocols: list[dict[str, Any]], application: Tree) -> tuple[str, ...]:
-    """APIs of which a hold makes a difference to such an application."""
+    """Return the APIs for which a hold affects such an application."""
     held = ["OffsetFetch"]
     is_transactional = "transaction.timeout.ms" in application["config"]
     held += ["TxnOffsetCommit", "AddOffsetsToTxn"] if is_transactional else ["OffsetCommit"]
@@ -155,7 +167,7 @@ def _held(protocols: list[dict[str, Any]], application: Tree) -> tuple[str, ...]
 
 
 def _trouble(rng: random.Random, names: list[str], held: tuple[str, ...], number: int, *, may_kill: bool) -> Tree:
-    """A member, the coordinator, a rack or what they say to each other. A stop of a broker is in order."""
+    """Return a fault of a member, the coordinator, a rack or their messages. A broker is only stopped in order."""
     at_ms = rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS)
     who = rng.choice((*names, *names, COORDINATOR, f"rack({rng.choice(RACKS)})"))
     is_member = who in names

@@ -1,6 +1,7 @@
-"""A live cluster for real clients, and the operator's orders to it.
+"""A live cluster for real clients, and the control commands for it.
 
-May import: scenarios.language, scenarios.language.parse, scenarios.language.values, scenarios.language.verbs,
-scenarios.observe, scenarios.process, scenarios.run, scenarios.terminal, scenarios.view.
+May import: scenarios.check, scenarios.language, scenarios.language.parse, scenarios.language.values,
+scenarios.language.verbs, scenarios.metrics, scenarios.observe, scenarios.process, scenarios.run,
+scenarios.terminal, scenarios.view.
 Open first: serving.py.
 """

@@ -1,7 +1,7 @@
-"""How other commands of the same user find a running cluster: a socket in a private directory, and files about it.
+"""How commands such as `highwater fault` find a running cluster of the same user and send it requests.
 
-The socket is AF_UNIX and never TCP: file permissions decide which users may open it. A cluster is found through the
-folder its run is kept in, or, without one, in a private directory of this user.
+A cluster listens on an AF_UNIX socket in a private directory, so that file permissions decide which users may open it.
+A state file describes the cluster. There is one beside the socket and one in the folder in which the run is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ANSWER_WITHIN_S = 30.0
 
 
 class NoCluster(Exception):
-    """No cluster can be asked; the text says why, `fix` what to do."""
+    """No cluster can be asked, or its answer is unusable. The text says why; `fix` is a remedy."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -34,7 +34,14 @@ class NoCluster(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A running cluster. socket, record, trace: paths     started: Unix time, seconds"""
+    """The state file of a running cluster.
+
+    Attributes:
+        socket: path of the socket for requests.
+        record: path of the folder in which the run is kept.
+        trace: path of the trace's folder.
+        started: Unix time in seconds.
+    """
 
     pid: int
     socket: str
@@ -45,7 +52,7 @@ class Serving:
 
 
 def own_directory() -> Path:
-    """$XDG_RUNTIME_DIR/highwater, else one in the temporary directory that carries the user's number."""
+    """Return $XDG_RUNTIME_DIR/highwater, or a directory named after the user's id in the temporary directory."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and Path(runtime).is_dir():
         return Path(runtime) / "highwater"
@@ -53,10 +60,12 @@ def own_directory() -> Path:
 
 
 def _make_private(directory: Path) -> None:
-    """raises: OSError if it belongs to another user, or others may enter it"""
+    """Create a directory for this user only. Raises OSError if it belongs to another user or is open to others."""
     directory.mkdir(mode=0o700, exist_ok=True)
     if not _is_private(directory):
-        raise PermissionError(f"{directory} is not a directory of this user's alone")
+        raise PermissionError(
+            f"{directory} must belong to this user, and no other user may have access to it (mode 0700)"
+        )
 
 
 def _is_private(directory: Path) -> bool:
@@ -71,7 +80,7 @@ def _is_private(directory: Path) -> bool:
 
 @contextmanager
 def announced(record: Path, trace_dir: Path, bootstrap: str, started: int) -> Iterator[socket.socket]:
-    """A listening socket that can be found while the block runs. raises: OSError"""
+    """Provide a listening socket that other commands can find while the block runs. Raises OSError."""
     directory = own_directory()
     _make_private(directory)
     _sweep(directory)
@@ -91,7 +100,7 @@ def announced(record: Path, trace_dir: Path, bootstrap: str, started: int) -> It
         listener.close()
         path.unlink(missing_ok=True)
         for file in files:
-            if _read(file) == serving:  # Another cluster may have been announced in the same folder since.
+            if _read(file) == serving:  # Another cluster may have written the file since.
                 file.unlink(missing_ok=True)
 
 
@@ -102,16 +111,16 @@ def _write(file: Path, serving: Serving) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             json.dump(asdict(serving), stream)
         temporary.replace(file)
-    except OSError:  # The disk is full, say.
+    except OSError:  # For example, the disk is full.
         temporary.unlink()
         raise
 
 
 def _sweep(directory: Path) -> None:
-    """Removes the leftovers of clusters that were killed."""
+    """Remove the files of clusters that were killed."""
     for file in directory.glob("*.json"):
         serving = _read(file)
-        if serving is None or not _answers(serving):
+        if serving is None or not _is_running(serving):
             file.unlink(missing_ok=True)
             file.with_suffix(".sock").unlink(missing_ok=True)
 
@@ -120,19 +129,23 @@ def _sweep(directory: Path) -> None:
 
 
 def find_cluster(record: Path | None, default: Path) -> Serving:
-    """The cluster whose run is kept in `record`; without one, in `default`, else the only one of this user.
+    """Return the cluster that keeps its run in `record`.
 
-    raises: NoCluster
+    If `record` is None, return the one that keeps its run in `default`, otherwise the only running cluster of this
+    user.
+
+    Raises:
+        NoCluster: if no cluster matches, or several are running.
     """
     serving = _read((record or default) / STATE_FILE)
-    if serving is not None and _answers(serving):
+    if serving is not None and _is_running(serving):
         return serving
     start = "start one with `highwater serve`"
     if record is not None:
-        raise NoCluster(f"no cluster is running that keeps its run in {record}", start)
+        raise NoCluster(f"no running cluster records to {record}", start)
     directory = own_directory()
     files = sorted(directory.glob("*.json")) if _is_private(directory) else []
-    running = [serving for file in files if (serving := _read(file)) is not None and _answers(serving)]
+    running = [serving for file in files if (serving := _read(file)) is not None and _is_running(serving)]
     if not running:
         raise NoCluster("no cluster is running", start)
     if len(running) > 1:
@@ -142,7 +155,7 @@ def find_cluster(record: Path | None, default: Path) -> Serving:
 
 
 def _read(file: Path) -> Serving | None:
-    """None unless it is a small file of this user, of the right shape."""
+    """Return the content of a state file, or None if it is not a valid state file of this user."""
     try:
         with file.open("rb") as stream:
             if os.fstat(stream.fileno()).st_uid != os.getuid():
@@ -156,7 +169,7 @@ def _read(file: Path) -> Serving | None:
 
 
 def _connect(serving: Serving) -> socket.socket:
-    """raises: OSError"""
+    """Connect to a cluster's socket. Raises OSError."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if os.lstat(serving.socket).st_uid != os.getuid():
@@ -169,18 +182,23 @@ def _connect(serving: Serving) -> socket.socket:
     return sock
 
 
-def _answers(serving: Serving) -> bool:
-    with suppress(OSError), _connect(serving):
+def _is_running(serving: Serving) -> bool:
+    """Return False if no process listens on the cluster's socket. A cluster that is too busy to accept is running."""
+    try:
+        _connect(serving).close()
+    except (ConnectionRefusedError, FileNotFoundError, PermissionError):
+        return False
+    except OSError:  # For example, more connections wait than the socket's backlog allows.
         return True
-    return False
+    return True
 
 
 def ask(serving: Serving, request: dict[str, Any]) -> dict[str, Any]:
-    """One request, one answer. raises: NoCluster"""
+    """Send a request to a cluster and return its answer. Raises NoCluster if there is no valid answer."""
     data = json.dumps(request).encode()
     if len(data) > REQUEST_BYTES_MAX:
         raise NoCluster(
-            f"the request has {len(data):,} bytes; {REQUEST_BYTES_MAX:,} are allowed", "give a shorter step"
+            f"the request has {len(data):,} bytes; at most {REQUEST_BYTES_MAX:,} are allowed", "give a shorter step"
         )
     answer = bytearray()
     try:
@@ -193,8 +211,10 @@ def ask(serving: Serving, request: dict[str, Any]) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         why = "it does not answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
         raise NoCluster(
-            f"the cluster of process {serving.pid} could not be asked: {why}", "see what its `highwater serve` says"
+            f"the request to the cluster of process {serving.pid} failed: {why}", "read the output of `highwater serve`"
         ) from error
     if not isinstance(found, dict):
-        raise NoCluster(f"process {serving.pid} has given no answer", "is it another version of highwater?")
+        raise NoCluster(
+            f"process {serving.pid} sent an invalid answer", "check that it is the same version of highwater"
+        )
     return found

@@ -1,13 +1,17 @@
-"""The operator's end of a live cluster: one request per connection of a private socket, answered between two steps.
+"""The server of a live cluster for `highwater fault` and similar commands.
 
-request: {"words": [...], "for": ..., "as": ...}, {"yaml": step}, {"end": name} or {"list": true}, as JSON. All is
-judged by the language's own rules, and each action goes through the run's timeline, as the steps of a file do.
+Each connection to its private socket carries one JSON request: {"words": [...], "for": ..., "as": ...},
+{"yaml": step}, {"end": name}, {"list": true}, {"condition": text} or {"topic": "NAME:PARTITIONS:RF"}. Steps are parsed
+by the rules of the scenario language and performed by the run's timeline, like the steps of a scenario file.
 """
 
 from __future__ import annotations
 
 import json
+import operator
+import re
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -16,6 +20,8 @@ import trio
 import yaml
 
 from cluster.live.time import LiveTime
+from replica.ids import TopicPartition
+from scenarios.check.event_watch import state_failures
 from scenarios.language.diagnostics import (
     Diagnostic,
     Place,
@@ -26,39 +32,55 @@ from scenarios.language.diagnostics import (
     as_dict,
     format_text,
 )
-from scenarios.language.parse.fault_shorthand import step_of
 from scenarios.language.parse.steps import read_labels, read_timeline
+from scenarios.language.selectors import SelectorError, parse_partition
+from scenarios.language.spec import TopicSpec
 from scenarios.language.steps import Step
+from scenarios.language.values import yaml_source
+from scenarios.language.values.condition_reading import read_state
 from scenarios.language.values.reading import Reader
 from scenarios.language.values.scope import Scope
-from scenarios.language.values.yaml_source import Mapping, Scalar, Sequence, parse
+from scenarios.language.values.yaml_source import Scalar, Sequence, parse
 from scenarios.language.verbs.command_words import ShorthandError
+from scenarios.language.verbs.every import step_of
 from scenarios.language.verbs.process import Kill, Pause, PowerOff, Stop
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import ScenarioRun
 from scenarios.run.timeline import InForce
 from scenarios.serve.control_place import REQUEST_BYTES_MAX
+from scenarios.serve.serving import TopicWish
 
 ASK_WITHIN_S = 5.0
 DONE_WITHIN_S = 20.0
 TAKEN_WITHIN_S = 60.0
-"""The state of 10,000 partitions has 4 MB, and a cluster that is busy sends it in its spare time."""
+"""Seconds that a client has to read its answer.
+
+The state of 10,000 partitions is 4 MB, and is sent while the cluster is busy.
+"""
 AT_ONCE_MAX = 16
 WORDS_MAX = 200
 Answer = dict[str, Any]
 
 
 class BadRequest(ValueError):
-    """A request that `highwater fault` would not send."""
+    """A malformed request, which `highwater fault` never sends."""
 
 
 class ControlServer:
-    """Answers until it is cancelled."""
+    """The server of a live run's control socket, which answers requests until it is cancelled."""
 
-    def __init__(self, run: ScenarioRun, time: LiveTime) -> None:
+    def __init__(
+        self, run: ScenarioRun, time: LiveTime, gone: dict[TopicPartition, dict[str, tuple[int, int]]]
+    ) -> None:
+        """Serve the requests for one run.
+
+        Args:
+            gone: acked records of each partition that the cluster has lost. The caller updates it.
+        """
+        self._gone = gone
         self._run = run
         self._time = time
-        self._next_index = len(run.scenario.timeline)  # Steps are numbered on from those of the file.
+        self._next_index = len(run.scenario.timeline)  # The steps of operators are numbered after those of the file.
         self._limit = trio.CapacityLimiter(AT_ONCE_MAX)
 
     async def serve(self, listener: socket.socket) -> None:
@@ -80,12 +102,12 @@ class ControlServer:
                     if answer is not None:
                         await stream.send_all(json.dumps(answer).encode())
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # The caller is gone; the trace shows whether its request was carried out.
+            pass  # The caller has disconnected. The trace shows whether its request was carried out.
         finally:
             self._limit.release_on_behalf_of(turn)
 
     async def _answer(self, stream: trio.SocketStream) -> Answer | None:
-        """None if the caller only looked whether the server is there."""
+        """Read a request and return the answer, or None if the client closed the connection without a request."""
         data = bytearray()
         with trio.move_on_after(ASK_WITHIN_S) as patience:
             async for chunk in stream:
@@ -107,7 +129,7 @@ class ControlServer:
             return {**_failed("step", text), "diagnostics": [as_dict(one) for one in invalid.diagnostics]}
 
     async def _do(self, data: bytes | bytearray) -> Answer:
-        """raises: BadRequest, ShorthandError, ScenarioInvalid"""
+        """Carry out a request and return the answer. Raises BadRequest, ShorthandError or ScenarioInvalid."""
         try:
             request = json.loads(data)
         except (ValueError, RecursionError):
@@ -118,25 +140,45 @@ class ControlServer:
         match request:
             case {"list": True}:
                 self._time.enter()
-                return {"ok": True, "state": cluster_state(run)}
+                gone = {str(partition): len(records) for partition, records in sorted(self._gone.items())}
+                return {"ok": True, "state": {**cluster_state(run), "acked_records_gone": gone}}
             case {"end": str(name)}:
                 return await self._told(lambda tell: run.timeline.submit_end(name, tell))
             case {"yaml": str(text)}:
                 return await self._step(text)
+            case {"condition": str(text)}:
+                self._time.enter()
+                return {"ok": True, **_condition(text, run)}
+            case {"topic": str(text)}:
+                return await self._create_topic(text)
             case {"words": list(words), "for": lasts, "as": label} if _are_texts(words, lasts, label):
                 nodes = [*run.cluster.machines, *run.cluster.fabric.outsiders]
                 return await self._step(_as_yaml(step_of(words, nodes, lasts, label)))
             case _:
-                raise BadRequest("neither a step nor a question")
+                raise BadRequest("the request is neither a step nor a question")
+
+    async def _create_topic(self, text: str) -> Answer:
+        """Create the topic that a request describes. Raises BadRequest."""
+        run = self._run
+        try:
+            wish = TopicWish.parse(text, len(run.scenario.cluster.brokers))
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+        topic = TopicSpec(
+            name=wish.name, partitions=wish.partitions, assignment=None, replication_factor=wish.replication_factor
+        )
+        return await self._told(lambda tell: run.timeline.submit_topic(topic, tell))
 
     async def _step(self, text: str) -> Answer:
-        step = read_operator_step(text, self._run, self._next_index)
+        step, warnings = read_operator_step(text, self._run, self._next_index)
         self._next_index += 1
         answer = await self._told(lambda tell: self._run.timeline.submit(step, tell))
+        if warnings:
+            answer["warnings"] = [one.title for one in warnings]
         return {**answer, "fault": step.name, "step": text}
 
     async def _told(self, submit: Any) -> Answer:
-        """Hand it to the timeline, which acts between two steps of the cluster, and wait for its answer."""
+        """Submit an action to the timeline, and return the answer when the action was performed or has failed."""
         said: list[tuple[str, bool]] = []
         done = trio.Event()
 
@@ -172,28 +214,34 @@ def _failed(kind: str, text: str) -> Answer:
 
 # --------------------------------------------------------------------------------------------------- steps of operators
 #
-# A step that an operator gives to a running cluster, read by the language's own rules against what is there now.
+# Steps of `highwater fault` are parsed by the rules of the scenario language, with the current names of the cluster.
 
 NAME = "the step"
 
 
-def read_operator_step(text: str, run: ScenarioRun, index: int) -> Step:
-    """One step as YAML; without `at` and `when` it means now. index: its place among all steps of the run
+def read_operator_step(text: str, run: ScenarioRun, index: int) -> tuple[Step, tuple[Diagnostic, ...]]:
+    """Parse a step from the control socket, in YAML, and return it with its warnings.
 
-    raises: ScenarioInvalid
+    A step without `at` and `when` is performed immediately.
+
+    Args:
+        index: number of the step among all steps of the run.
+
+    Raises:
+        ScenarioInvalid: if the step has errors.
     """
     problems, step = Problems(), None
     with suppress(TooManyProblems):
         step = _read(text, run, index, problems)
     if step is None or problems.any_error:
         raise ScenarioInvalid(NAME, problems.sorted())
-    return step
+    return step, problems.sorted()
 
 
 def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step | None:
     source = SourceText.of(NAME, text)
     node = parse(text, source, problems)
-    if not isinstance(node, Mapping):
+    if not isinstance(node, yaml_source.Mapping):
         if not problems.found:
             title = "a step is a mapping such as {kill: b1}"
             problems.add(Diagnostic(code="E111", title=title, place=Place(source, 0, 0)))
@@ -201,11 +249,11 @@ def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step |
     scope = _scope_of(run, Reader(problems))
     if "at" not in node.entries and "when" not in node.entries:
         now = Scalar(node.place, "0s")
-        node = Mapping(node.place, {"at": (Scalar(node.place, "at"), now), **node.entries})
-    # Its place in the list is its number: the steps before it are over.
+        node = yaml_source.Mapping(node.place, {"at": (Scalar(node.place, "at"), now), **node.entries})
+    # Parse the step as a separate timeline, because all earlier steps have already been performed.
     line = Sequence(node.place, [node])
     read_labels(scope, line, "timeline")
-    for label, verb in _names_of_the_past(run).items():  # A fault that has ended leaves its name to another one.
+    for label, verb in _names_of_the_past(run).items():  # A new fault may have the name of an ended one.
         scope.labels.setdefault(label, verb)
     steps = read_timeline(scope, line, "timeline")
     if not steps:
@@ -223,12 +271,16 @@ def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step |
 
 
 def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
-    """The names of the cluster as it is: topics may have come since it began. Names of faults in force are taken."""
+    """Return the names to which a step may refer, with topics that were created since the start of the cluster.
+
+    The names of faults in force are taken, so a new step cannot have them.
+    """
     scenario, view = run.scenario, run.view
     cluster = scenario.cluster
     scope = Scope(reader, brokers=list(cluster.brokers), controllers=list(cluster.controllers))
     scope.log_dirs.update({name: cluster.log_dirs(name) for name in cluster.brokers})
-    scope.racks.extend(dict.fromkeys(cluster.racks.values()))
+    for name, rack in cluster.racks.items():
+        scope.racks.setdefault(rack, []).append(name)
     scope.outsiders.extend(run.cluster.fabric.outsiders)
     for partition in sorted(view.partitions):
         scope.topics[partition.topic] = max(scope.topics.get(partition.topic, 0), partition.partition + 1)
@@ -241,19 +293,86 @@ def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
     return scope
 
 
+# ----------------------------------------------------------------------------------------------------------- conditions
+#
+# A condition is `isr(orders-0) == 3`, or a state in the form of `when`: {orders-0: {isr: [b1, b2]}}.
+
+CONDITION = re.compile(r"(leader|epoch|isr|elr|hw|leo)\(([^()]+)\)\s*(==|!=|>=|<=|>|<)\s*(\S.*)")
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq, "!=": operator.ne, ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+
+
+def _condition(text: str, run: ScenarioRun) -> dict[str, Any]:
+    """Evaluate a condition; return its truth and the current state. Raises BadRequest or ScenarioInvalid."""
+    short = CONDITION.fullmatch(text.strip())
+    if short is not None:
+        return _comparison(run.view, *short.groups())
+    if not text.lstrip().startswith("{"):
+        raise BadRequest(
+            f"`{text}` is not a condition: write isr(orders-0) == 3 (or leader, epoch, elr, hw, leo), or a state as "
+            "`when` takes it, such as {b1: {running: true}}"
+        )
+    problems = Problems()
+    source = SourceText.of("the condition", text)
+    node = parse(text, source, problems)
+    if node is not None and not problems.any_error:
+        test = read_state(_scope_of(run, Reader(problems)), node, "when", "the condition")
+    if node is None or problems.any_error:
+        raise ScenarioInvalid("the condition", problems.sorted())
+    missing = state_failures(test, run.view, run.captured)
+    return {"holds": not missing, "found": "; ".join(missing)}
+
+
+def _comparison(view: ClusterView, field: str, name: str, sign: str, wanted: str) -> dict[str, Any]:
+    """Compare a field of a partition with the wanted value. Raises BadRequest."""
+    try:
+        partition = parse_partition(name.strip())
+    except SelectorError as error:
+        raise BadRequest(str(error)) from None
+    state = view.partitions.get(partition)
+    if state is None:
+        return {"holds": False, "found": f"there is no {partition}"}
+    leader = state.replicas.get(state.leader) if state.leader else None
+    values: dict[str, Any] = {
+        "leader": state.leader or "none",
+        "epoch": state.leader_epoch,
+        "isr": state.isr,
+        "elr": state.elr,
+        "hw": leader.high_watermark if leader else -1,
+        "leo": leader.log_end_offset if leader else -1,
+    }
+    found = values[field]
+    shown = "{" + ", ".join(found) + "}" if isinstance(found, tuple) else str(found)
+    said = {"found": f"{field} of {partition} is {shown}"}
+    if re.fullmatch(r"\d{1,18}", wanted) and field != "leader":
+        number = len(found) if isinstance(found, tuple) else found
+        return {**said, "holds": COMPARE[sign](number, int(wanted))}
+    if sign not in ("==", "!=") or field not in ("leader", "isr", "elr"):
+        raise BadRequest(
+            f"{field} is compared with a number" + (", or by == and !=" if field in ("isr", "elr") else "")
+        )
+    names = {one.strip() for one in wanted.strip("{}[]").split(",")} - {"", "none"}
+    there = {*found} if isinstance(found, tuple) else {found} - {"none"}
+    return {**said, "holds": (there == names) is (sign == "==")}
+
+
 def _names_of_the_past(run: ScenarioRun) -> dict[str, str]:
-    """The steps to which `"@name"` may refer although they are over."""
+    """Return the labels of all steps, even finished ones, whose nodes `"@name"` selects, each with the step's verb."""
     verbs = {step.label: step.verb for step in run.scenario.timeline if step.label is not None}
     return {name: verbs.get(name, "") for name in run.captured}
 
 
 # ------------------------------------------------------------------------------------------------- state of the cluster
 #
-# The state of a running cluster at this instant, as `fault list` shows it: nodes, partitions, faults in force.
+# The state of a running cluster for `fault list`: nodes, partitions, and faults in force.
 
 
 def cluster_state(run: ScenarioRun) -> dict[str, Any]:
-    """Plain values for JSON; offsets are exclusive ends, times in seconds of the run."""
+    """Return the state of a cluster as JSON values.
+
+    Offsets are exclusive ends; times are in seconds since the run's start.
+    """
     view, time = run.view, run.cluster.time
     return {
         "profile": run.scenario.profile,
@@ -275,7 +394,9 @@ def _node(view: ClusterView, name: str) -> dict[str, Any]:
         "state": "paused" if node.running and node.paused else "running" if node.running else "down",
         "fenced": node.fenced if is_broker else None,
         "active_controller": name == view.controller if name in view.controllers else None,
-        "leads": [str(partition) for partition, state in sorted(view.partitions.items()) if state.leader == name],
+        "leads": [
+            str(partition) for partition, state in sorted(view.partitions.items()) if state.acting_leader == name
+        ],
     }
 
 
@@ -309,14 +430,14 @@ def _fault(fault: InForce) -> dict[str, Any]:
         "fault": step.name,
         "verb": step.verb,
         "targets": list(fault.done.targets),
-        "what": fault.done.sentence,
+        "what": fault.what,
         "since_s": round(fault.began_us / 1e6, 3),
         "until_s": None if ends_us is None else round(ends_us / 1e6, 3),
     }
 
 
 def still_holds(run: ScenarioRun, fault: InForce) -> bool:
-    """A `start` or `resume` ends the faults of a process, though it is a separate step."""
+    """Return True if a fault is still in force. A separate `start` or `resume` step ends the faults of a process."""
     view, machines = run.view, run.cluster.machines
     match fault.step.payload:
         case Kill() | Stop() | PowerOff():

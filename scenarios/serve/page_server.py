@@ -1,86 +1,183 @@
-"""The page of a running cluster, on loopback: `highwater serve --view`.
+"""An HTTP server for the pages of a running cluster (`highwater serve --view`) and of `highwater play`.
 
-Only what has the token is answered, and only GET of the page and of its feed (server-sent events). The token is in the
-address, so another user of the machine cannot read along; a page of another site is kept out by Host, Origin and
-Sec-Fetch-Site. Nothing here changes the cluster.
+It answers only requests with its secret token: GET of the page and of its feed (server-sent events), and POST of the
+page's commands, if there are any. The token is part of the URL, so other users of the machine cannot read the page.
+Host, Origin and Sec-Fetch-Site are checked to refuse pages of other sites. `play --bind` listens on the network and
+also has a second token for viewers, which allows GET of a separate page and of the feed, but no POST.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hmac
 import json
 import secrets
 import socket
-from dataclasses import dataclass
+import struct
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any, Protocol
 
 import h11
 import trio
 
-from scenarios.view.live_tape import LiveTape, PageProgress
-
 HEAD_BYTES_MAX = 8_192
 HEAD_WITHIN_S = 5.0
 TAKEN_WITHIN_S = 10.0
-"""A page that does not take its part of the feed in this time is dropped; it may ask again."""
+"""Seconds in which a page must read a part of the feed. A slower page is disconnected, and may connect again."""
 PAUSE_S = 0.25
 READERS_MAX = 16
 STRANGERS_MAX = 64
-"""Of more connections that have asked nothing yet, the oldest is closed."""
+"""Largest number of open connections without a valid request. A further connection closes the oldest one."""
 CHUNK_BYTES = 65_536
+BODY_BYTES_MAX = 512 << 10
+
+Post = Callable[[bytes], Awaitable[object]]
+"""A function that gets the body of a POST request and returns the answer, which is sent as JSON."""
+
+
+class Feed(Protocol):
+    """A stream of events for pages. Each page has its own position in the stream."""
+
+    def begin(self) -> Any:
+        """Return the position of a page that has received nothing."""
+
+    def part(self, progress: Any) -> dict[str, Any]:
+        """Return the next part that the page has not received, and advance `progress` past it."""
+
+    def has_more(self, progress: Any) -> bool:
+        """Return True if the next part is not empty."""
+
 
 HTML = "text/html; charset=utf-8"
+WATCH = "watch"
+"""The result of `Door.judge` for the page of viewers."""
 FEED = "text/event-stream"
+JSON = "application/json"
 HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Whom to answer. port: the one that the page is served on"""
+    """The address of a page, and the checks that decide which requests are answered.
+
+    Attributes:
+        port: port on which the page is served.
+        posts: handlers of POST requests, by name.
+        names: hosts under which the page is reachable; those before 127.0.0.1 also from other machines.
+        watch_token: token of viewers; None if there are none.
+    """
 
     token: str
     port: int
+    posts: Mapping[str, Post] = field(default_factory=dict)
+    names: tuple[str, ...] = (HOST, "localhost")
+    watch_token: str | None = None
 
     @property
     def address(self) -> str:
-        return f"http://{HOST}:{self.port}/{self.token}/"
+        return self.addresses_with(self.token)[0]
+
+    def addresses_with(self, token: str) -> list[str]:
+        """Return the URLs with a token that other machines can reach, or the first one if there is none."""
+        reachable = list(takewhile(HOST.__ne__, self.names)) or self.names[:1]
+        return [f"http://{name}:{self.port}/{token}/" for name in reachable]
 
     def judge(self, request: h11.Request) -> tuple[int, str]:
-        """(200, content type of what is asked for), else (status, reason)."""
-        if request.method != b"GET":
+        """Return (200, content type or name of a POST) for a request to be answered, otherwise (status, reason)."""
+        is_post = request.method == b"POST" and bool(self.posts)
+        if request.method != b"GET" and not is_post:
             return 405, "only GET"
-        if any(name in (b"content-length", b"transfer-encoding") for name, _ in request.headers):
+        if not is_post and any(name in (b"content-length", b"transfer-encoding") for name, _ in request.headers):
             return 400, "a request here has no body"
-        hosts = [f"{name}:{self.port}".encode() for name in (HOST, "localhost")]
+        hosts = [f"{name}:{self.port}".encode() for name in self.names]
         if [value for name, value in request.headers if name == b"host"] not in ([host] for host in hosts):
             return 421, "not the host of this page"
         given = {name: value for name, value in request.headers if name in (b"origin", b"sec-fetch-site")}
-        if given.get(b"origin", b"http://" + hosts[0]) not in [b"http://" + host for host in hosts]:
+        # Browsers send the origin with every POST.
+        if given.get(b"origin", b"" if is_post else b"http://" + hosts[0]) not in [b"http://" + host for host in hosts]:
             return 403, "another origin"
         if given.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
             return 403, "another site"
         token, _, rest = request.target[1:].partition(b"/")
-        if not hmac.compare_digest(token, self.token.encode()) or rest not in (b"", b"events"):
+        known = [name.encode() for name in self.posts] if is_post else (b"", b"events")
+        may_watch = self.watch_token is not None and hmac.compare_digest(token, self.watch_token.encode())
+        if not (hmac.compare_digest(token, self.token.encode()) or may_watch) or rest not in known:
             return 404, "nothing here"
-        return 200, FEED if rest else HTML
+        if is_post:
+            return (403, "this address is for watching") if may_watch else (200, rest.decode())
+        return 200, FEED if rest else WATCH if may_watch else HTML
 
 
-def open_door() -> tuple[Door, socket.socket]:
-    """A port that is free, and a token that no other process knows."""
+def open_door(posts: Mapping[str, Post] | None = None) -> tuple[Door, socket.socket]:
+    """Listen on a free port of the loopback interface, and create a new secret token for it."""
     listener = socket.create_server((HOST, 0))
     listener.setblocking(False)
-    return Door(secrets.token_urlsafe(24), listener.getsockname()[1]), listener
+    return Door(secrets.token_urlsafe(24), listener.getsockname()[1], posts or {}), listener
+
+
+def open_shared_door(host: str, port: int, posts: Mapping[str, Post]) -> tuple[Door, socket.socket]:
+    """Listen on the network, with a second token for viewers.
+
+    Args:
+        host: name or IPv4 address to listen on; 0.0.0.0 for all interfaces.
+        port: port to listen on; 0 for a free one.
+
+    Raises:
+        OSError: if the address cannot be used.
+    """
+    listener = socket.create_server((host, port))
+    listener.setblocking(False)
+    own = [listener.getsockname()[0]]
+    if own == ["0.0.0.0"]:  # noqa: S104
+        own = [*_reachable_addresses(), HOST, "localhost", socket.gethostname()]
+    names = tuple(dict.fromkeys(own if host in ("", "0.0.0.0") else (host, *own)))  # noqa: S104
+    tokens = (secrets.token_urlsafe(24), secrets.token_urlsafe(24))
+    return Door(tokens[0], listener.getsockname()[1], posts, names, tokens[1]), listener
+
+
+_SIOCGIFADDR = 0x8915
+
+
+def _reachable_addresses() -> list[str]:
+    """Return the IPv4 addresses of this machine that other machines can reach."""
+    found: list[str] = []
+    for _, name in socket.if_nameindex() if sys.platform == "linux" else ():  # The request's number is that of Linux.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):  # It may have no address.
+            answer = fcntl.ioctl(asked, _SIOCGIFADDR, struct.pack("256s", name.encode()))
+            found.append(socket.inet_ntoa(answer[20:24]))
+    with suppress(OSError):
+        found += [str(entry[4][0]) for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)]
+    return [address for address in dict.fromkeys(found) if not address.startswith("127.")]
 
 
 class PageServer:
-    """Answers until it is cancelled."""
+    """The HTTP server of a live run's pages, which answers requests until it is cancelled.
 
-    def __init__(self, door: Door, page: str, policy: str, tape: LiveTape) -> None:
+    Args:
+        feed: events for the pages; None if there are none.
+        watch_page: page for viewers.
+        readers_max: maximum number of connections that are served at the same time.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        page: str,
+        policy: str,
+        feed: Feed | None,
+        watch_page: str = "",
+        readers_max: int = READERS_MAX,
+    ) -> None:
         self._door = door
-        self._page = page.encode()
-        self._tape = tape
-        self._limit = trio.CapacityLimiter(READERS_MAX)
+        self._pages = {HTML: page.encode(), WATCH: watch_page.encode()}
+        self._feed = feed
+        self._limit = trio.CapacityLimiter(readers_max)
         self._strangers: dict[trio.CancelScope, None] = {}
-        """Connections that have not shown the token, the oldest first."""
+        """Connections that have not sent the token yet, the oldest first."""
         self._headers = [
             ("Content-Security-Policy", f"{policy}; frame-ancestors 'none'"),
             ("Cache-Control", "no-store"),
@@ -96,13 +193,16 @@ class PageServer:
             while True:
                 try:
                     stream = await listener.accept()
-                except OSError:  # No file descriptor is left for it: the cluster needs them more than a page.
+                except OSError:  # No file descriptor is left. The cluster needs them more than a page does.
                     await trio.sleep(PAUSE_S)
                     continue
                 nursery.start_soon(self._connection, stream)
 
     async def _connection(self, stream: trio.abc.Stream) -> None:
-        """A request with the token waits for a turn; other connections keep none waiting."""
+        """Answer one request.
+
+        Requests with the token wait for a free slot; connections without it cannot block them.
+        """
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         try:
             async with stream:
@@ -113,6 +213,11 @@ class PageServer:
                     try:
                         with trio.fail_after(HEAD_WITHIN_S):
                             status, what = await self._request(http, stream)
+                            body = await self._body(http, stream) if what in self._door.posts else b""
+                        if body is None:
+                            status, what = 413, "too long"
+                        if what == FEED and self._feed is None:
+                            status, what = 404, "nothing here"
                         if status != 200:
                             await self._answer(http, stream, status, f"{what}\n".encode(), "text/plain")
                             return
@@ -121,12 +226,15 @@ class PageServer:
                 if scope.cancelled_caught:
                     return
                 async with self._limit:
-                    if what == FEED:
-                        await self._feed(http, stream)
+                    if what == FEED and self._feed is not None:
+                        await self._tell(http, stream, self._feed)
+                    elif body is not None and what in self._door.posts:
+                        answer = json.dumps(await self._door.posts[what](body), separators=(",", ":"))
+                        await self._answer(http, stream, 200, answer.encode(), JSON)
                     else:
-                        await self._answer(http, stream, 200, self._page, HTML)
-        except (OSError, trio.BrokenResourceError, trio.TooSlowError, h11.LocalProtocolError):
-            pass  # The page is gone, or too slow: the cluster does not wait.
+                        await self._answer(http, stream, 200, self._pages[what], HTML)
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError, h11.LocalProtocolError, h11.RemoteProtocolError):
+            pass  # The page has closed the connection or is too slow. The cluster does not wait for it.
 
     async def _answer(self, http: h11.Connection, stream: trio.abc.Stream, status: int, body: bytes, kind: str) -> None:
         await _send(http, stream, self._head(status, kind, ("Content-Length", str(len(body)))))
@@ -140,20 +248,37 @@ class PageServer:
         except h11.RemoteProtocolError as error:
             return error.error_status_hint, "not a request"
         if not isinstance(event, h11.Request):
-            raise trio.BrokenResourceError("closed without a request")
+            raise trio.BrokenResourceError("the peer closed the connection without a request")
         return self._door.judge(event)
+
+    async def _body(self, http: h11.Connection, stream: trio.abc.Stream) -> bytes | None:
+        """Return the body of a request, or None if it is too long."""
+        body = bytearray()
+        while not isinstance(event := http.next_event(), h11.EndOfMessage):
+            if event is h11.NEED_DATA:
+                http.receive_data(bytes(await stream.receive_some(CHUNK_BYTES)))
+            elif isinstance(event, h11.Data):
+                body += event.data
+                if len(body) > BODY_BYTES_MAX:
+                    return None
+            else:
+                raise trio.BrokenResourceError("the peer closed the connection within a request")
+        return bytes(body)
 
     def _head(self, status: int, kind: str, *more: tuple[str, str]) -> h11.Response:
         return h11.Response(status_code=status, headers=[("Content-Type", kind), *more, *self._headers])
 
-    async def _feed(self, http: h11.Connection, stream: trio.abc.Stream) -> None:
-        """Without an end. A part without events moves the page's clock, and finds out that a page has gone."""
+    async def _tell(self, http: h11.Connection, stream: trio.abc.Stream, feed: Feed) -> None:
+        """Send the feed until the page closes the connection.
+
+        Empty parts are sent too: they set the page's clock, and reveal that a page has disconnected.
+        """
         await _send(http, stream, self._head(200, FEED))
-        progress = PageProgress()
+        progress = feed.begin()
         while True:
-            part = json.dumps(self._tape.part(progress), separators=(",", ":"), ensure_ascii=True)
+            part = json.dumps(feed.part(progress), separators=(",", ":"), ensure_ascii=True)
             await _send(http, stream, h11.Data(data=f"data: {part}\n\n".encode()))
-            await trio.sleep(0 if self._tape.has_more(progress) else PAUSE_S)
+            await trio.sleep(0 if feed.has_more(progress) else PAUSE_S)
 
 
 async def _send(http: h11.Connection, stream: trio.abc.Stream, event: h11.Response | h11.Data) -> None:

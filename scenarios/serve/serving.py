@@ -1,7 +1,8 @@
-"""A live cluster for any client: `highwater serve` without the command line."""
+"""Runs a live cluster that any Kafka client can use; `highwater serve` adds only the command line."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -18,32 +19,35 @@ import yaml
 
 from cluster.network.world import Fabric
 from cluster.security import ListenerSecurity
-from replica.ids import INTERNAL_TOPICS
+from replica.rules import DEFAULT_PROFILE
 from replica.trace.events import TraceLog
 from replica.wording import duration
 from scenarios.language.expect import Expect
 from scenarios.language.parse.cluster import why_no_topic
 from scenarios.language.parse.loading import load_text
-from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
+from scenarios.language.spec import Scenario, ScenarioFile
 from scenarios.language.steps import At, Step
-from scenarios.observe.story import ungrouped
+from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import count_of
 from scenarios.process.own_python import collect_in_short_pauses
 from scenarios.run.followed_trace import cut_parts_while_followed
-from scenarios.run.runner import RunResult, ScenarioRun, keep_unjudged, run_scenario
+from scenarios.run.runner import Listener, RunResult, ScenarioRun, keep_unjudged, run_scenario
 from scenarios.run.worlds import live, processes
-from scenarios.serve.listeners import AUTHORITY
-from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
+from scenarios.serve.access import AUTHORITY
 from scenarios.serve.topic_news import TopicNews
-from scenarios.serve.trace_watches import DeletionWatch, JudgingProgress, LossWatch
+from scenarios.serve.trace_watches import PAUSE_S, DeletionWatch, JudgingProgress, LineWriter, LossWatch, SayLine
 from scenarios.terminal.progress import ProgressLine
 from scenarios.view.live_tape import LiveTape
 
 if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric
     from cluster.live.time import LiveTime
+    from scenarios.metrics.exposition import MetricsServer
+    from scenarios.metrics.live import LiveMetrics
     from scenarios.serve.page_server import Door
 
+PARENT_S = 0.2
+"""Seconds between checks that the parent process is still alive."""
 FOREVER_US = 365 * 86_400 * 1_000_000
 
 STOP_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
@@ -56,7 +60,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class TopicWish:
-    """`orders:3:3`"""
+    """A topic to create, written as NAME:PARTITIONS:REPLICATION_FACTOR."""
 
     name: str
     partitions: int
@@ -64,7 +68,10 @@ class TopicWish:
 
     @classmethod
     def parse(cls, text: str, brokers: int) -> TopicWish:
-        """name[:partitions[:replication factor]]; 1 and as many as there are brokers, at most 3. raises: ValueError"""
+        """Parse NAME[:PARTITIONS[:REPLICATION_FACTOR]].
+
+        The default is one partition, with a replica on each broker but no more than three. Raises ValueError.
+        """
         name, *numbers = text.split(":")
         if not name or len(numbers) > 2:
             raise ValueError(f"`{text}` is not NAME:PARTITIONS:REPLICATION_FACTOR, for example orders:3:3")
@@ -75,8 +82,8 @@ class TopicWish:
         partitions, factor = (*map(int, numbers), *(1, min(3, brokers))[len(numbers) :])
         if factor > brokers:
             raise ValueError(
-                f"`{text}` wants {factor} replicas, and there {'is' if brokers == 1 else 'are'} {brokers} "
-                f"{'broker' if brokers == 1 else 'brokers'}: ask for more with --brokers {factor}"
+                f"`{text}` needs {factor} replicas, but there {'is' if brokers == 1 else 'are'} only {brokers} "
+                f"{'broker' if brokers == 1 else 'brokers'}: start more with --brokers {factor}"
             )
         return cls(name, partitions, factor)
 
@@ -84,22 +91,24 @@ class TopicWish:
 def cluster_of(
     brokers: int, topics: Sequence[TopicWish], profile: str | None, overrides: Sequence[str]
 ) -> ScenarioFile:
-    """The scenario of a cluster to which nothing happens by itself. raises: ScenarioInvalid"""
+    """Return the scenario of a cluster without steps and workloads. Raises ScenarioInvalid."""
     document: dict[str, Any] = {
         "schema": 1,
         "id": "serve",
         "title": f"A live cluster of {count_of(brokers, 'broker')}",
         "seed": 1,
         "duration": "60m",
-        "profile": profile or PROFILE,
+        "profile": profile or DEFAULT_PROFILE,
         "cluster": {
             "controllers": ["c1"],
             "brokers": {f"b{number}": {} for number in range(1, brokers + 1)},
-            # As Kafka's own server.properties: small clusters can have groups, and the first member need not wait.
+            # As in Kafka's server.properties: small clusters can have groups, and a group's first member need not wait.
             "config": {
                 "offsets.topic.replication.factor": min(3, brokers),
                 "transaction.state.log.replication.factor": min(3, brokers),
                 "transaction.state.log.min.isr": min(2, brokers),
+                "share.coordinator.state.topic.replication.factor": min(3, brokers),
+                "share.coordinator.state.topic.min.isr": min(2, brokers),
                 "group.initial.rebalance.delay.ms": 0,
             },
         },
@@ -113,57 +122,68 @@ def cluster_of(
     return load_text(yaml.safe_dump(document, sort_keys=False), "the cluster to serve", overrides)
 
 
-class Server:
-    """One cluster, from its first port to the end of its run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """The options with which a cluster is served.
 
-    port: of the first broker, the others follow     host: the address to listen on
-    reads_along: make events of the records that clients send, receive and read
-    in_processes: a separate process for every broker and controller
-    shows_page: on loopback, the page of the cluster as it runs
-    lasts_s: ends by itself so long after it is ready; None: does not
-    security: what the brokers ask of clients
-    say_if_heard: goes on where the terminal is gone
+    Attributes:
+        host: address on which brokers listen.
+        port: port of the first broker; later brokers count up. 0 for any free ports.
+        reads_along: emit events for the records that clients send, receive and read.
+        in_processes: run every broker and controller in a separate process.
+        shows_page: serve a page of the running cluster on the loopback interface.
+        lasts_s: seconds after which a cluster that is ready stops; None if it runs until it is stopped.
+        security: authentication and encryption that brokers require of clients.
+        parent: process id of the parent; the cluster stops when the parent ends. None: it outlives its parent.
+        metrics: server of the cluster's metrics, None for no metrics.
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        *,
-        host: str,
-        port: int,
-        reads_along: bool,
-        in_processes: bool,
-        shows_page: bool,
-        lasts_s: float | None,
-        security: ListenerSecurity,
-        say: Say,
-        say_if_heard: Say,
-        say_line: SayLine,
-    ) -> None:
-        # A file's expectations concern its own clients alone; here others take part.
+    host: str
+    port: int
+    reads_along: bool
+    in_processes: bool
+    shows_page: bool
+    lasts_s: float | None
+    security: ListenerSecurity
+    parent: int | None = None
+    metrics: MetricsServer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """Functions that write to the user's terminal. `say_if_heard` ignores the error if the terminal was closed."""
+
+    say: Say
+    say_if_heard: Say
+    say_line: SayLine
+
+
+class Server:
+    """One live cluster, from its start to the verdict."""
+
+    def __init__(self, scenario: Scenario, options: ServeOptions, voice: Voice) -> None:
+        # The expectations of a scenario file are about its own clients, but here other clients take part.
         self.scenario = replace(scenario, duration_us=FOREVER_US, expect=Expect())
-        self._host = host
-        self._ports = {name: port + place for place, name in enumerate(scenario.cluster.brokers)}
-        self._say = say
-        self._say_if_heard = say_if_heard
-        self._teller = LineWriter(say_line)
-        self._reads_along = reads_along
-        self._in_processes = in_processes
-        self._lasts_s = lasts_s
+        self._options = options
+        self._voice = voice
+        self._teller = LineWriter(voice.say_line)
         self._deletions = DeletionWatch()
         self._judging = JudgingProgress()
         self._progress = ExitStack()
         self._topics = TopicNews(name for topic in scenario.topics.values() for name in topic.topic_partitions)
-        self._security = security
-        self._tape = LiveTape() if shows_page else None
+        self._losses = LossWatch(self._teller.tell)
+        self._tape = LiveTape(self._losses.gone) if options.shows_page else None
+        self._metrics: LiveMetrics | None = None
         self._page_place: tuple[Door, socket.socket] | None = None
         self._time: LiveTime | None = None
         self._was_asked_to_stop = False
 
     def run(self, runs_dir: Path) -> RunResult:
-        """Until SIGINT, SIGTERM or SIGHUP, or the end of its time.
+        """Run the cluster until SIGINT, SIGTERM or SIGHUP, or until its time is over.
 
-        raises: PortTaken, OSError, NotPossibleNow, KeyboardInterrupt
+        Raises:
+            PortTaken, OSError, NotPossibleNow: if the cluster cannot run.
+            KeyboardInterrupt: after a second signal, or when the parent process has ended.
         """
         before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
         try:
@@ -183,13 +203,7 @@ class Server:
             self.scenario,
             runs_dir=runs_dir,
             world=self._world,
-            watchers=[
-                LossWatch(self._teller.tell),
-                self._deletions,
-                self._topics,
-                self._judging,
-                *([self._tape] if self._tape else []),
-            ],
+            watchers=self._watchers,
             companions=[
                 self._read_along,
                 self._stop_when_asked,
@@ -199,17 +213,35 @@ class Server:
                 self._tell,
                 self._be_followed,
                 self._show_page,
+                self._expose_metrics,
+                self._end_with_parent,
             ],
             on_interrupt=self._keep_unjudged,
         )
 
+    def _watchers(self, view: ClusterView) -> Sequence[Listener]:
+        watchers: list[Listener] = [self._losses, self._deletions, self._topics, self._judging]
+        if self._tape is not None:
+            watchers.append(self._tape)
+        if self._options.metrics is not None:
+            from scenarios.metrics.live import LiveMetrics
+
+            self._metrics = LiveMetrics(view, self._losses.gone)
+            watchers.append(self._metrics)
+        return watchers
+
     def _world(self, scenario: Scenario, trace_log: TraceLog, log_root: Path) -> Fabric:
-        where: dict[str, Any] = {"bind_host": self._host, "ports": self._ports, "security": self._security}
-        if self._in_processes:
-            fabric: TcpFabric = processes(scenario, trace_log, log_root, reads_along=self._reads_along, **where)
+        from cluster.live.fabric import ServerDoors
+
+        options = self._options
+        first = options.port
+        ports = {name: first + place if first else 0 for place, name in enumerate(scenario.cluster.brokers)}
+        doors = ServerDoors(bind_host=options.host, ports=ports, security=options.security)
+        if options.in_processes:
+            fabric: TcpFabric = processes(scenario, trace_log, log_root, doors, reads_along=options.reads_along)
         else:
-            fabric = live(scenario, trace_log, log_root, **where)
-        fabric.time.measures_requests = self._reads_along
+            fabric = live(scenario, trace_log, log_root, doors)
+        fabric.time.measures_requests = self._options.reads_along
         self._time = fabric.time
         return fabric
 
@@ -226,7 +258,7 @@ class Server:
             names = (broker.cache.topic_name(topic) for broker in cluster.brokers().values())
             return next((name for name in names if name is not None), None)
 
-        if self._reads_along:
+        if self._options.reads_along:
             taken = run.ledger.records
             fabric.tap = self._deletions.tap = ClientTap(
                 run.trace, run.mirror.sent, run.mirror.names_in, lambda name: taken.place(name) >= 0, topic_name
@@ -235,37 +267,41 @@ class Server:
             run.find_places = lambda partition, base_offset, crc: None
 
     async def _stop_when_asked(self, run: ScenarioRun) -> None:
-        """By the first signal, or by the end of its time. The next one interrupts the judging: behind this block SIGINT
-        and SIGTERM are the command's again, and SIGHUP, which comes twice when a terminal is closed, does nothing.
+        """Stop the run at the first signal or when its time is over.
+
+        The next SIGINT or SIGTERM interrupts the judging, because this block then no longer handles these signals.
+        SIGHUP is ignored, because it comes twice when a terminal is closed.
         """
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         said = OVER
         with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
             async with trio.open_nursery() as nursery:
-                if self._lasts_s is not None:
-                    nursery.start_soon(_end_in_time, run, self._lasts_s, nursery.cancel_scope)
+                if self._options.lasts_s is not None:
+                    nursery.start_soon(_end_in_time, run, self._options.lasts_s, nursery.cancel_scope)
                 async for _ in signals:
                     said = STOPPING
                     nursery.cancel_scope.cancel()
             assert self._time is not None
             self._was_asked_to_stop = True
-            self._say_if_heard(f"\n  {said}")
+            self._voice.say_if_heard(f"\n  {said}")
             self._judging.begin(run.view, self._progress.enter_context(ProgressLine("judging the run")))
             run.writer.write_parts()
-            self._time.enter()  # It has lasted until now, not until the latest step of an idle cluster.
+            # End the run now, and not at the last event, which may be long ago if the cluster is idle.
+            self._time.enter()
             self._time.stop()
             run.ended_early()
 
     def _keep_unjudged(self, run: ScenarioRun, work_dir: Path) -> None:
-        if not self._was_asked_to_stop or not work_dir.exists():  # It has not begun, or it is kept as a whole.
+        # There is nothing to keep if the cluster has not started, or if its whole run is kept already.
+        if not self._was_asked_to_stop or not work_dir.exists():
             return
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         self._progress.close()
-        self._say_if_heard(f"  {GIVEN_UP} {keep_unjudged(run, work_dir, self._record)}")
+        self._voice.say_if_heard(f"  {GIVEN_UP} {keep_unjudged(run, work_dir, self._record)}")
 
     async def _obey(self, run: ScenarioRun) -> None:
-        """`highwater fault` speaks to this."""
+        """Serve the requests of `highwater fault`."""
         from scenarios.serve.control_place import announced
         from scenarios.serve.control_server import ControlServer
 
@@ -273,32 +309,28 @@ class Server:
         bootstrap = ",".join(f"{host}:{port}" for host, port in run.cluster.bootstrap)
         try:
             with announced(self._record, run.writer.trace_dir, bootstrap, int(time.time())) as listener:
-                await ControlServer(run, self._time).serve(listener)
+                await ControlServer(run, self._time, self._losses.gone).serve(listener)
         except OSError as error:
-            self._say(f"  `highwater fault` cannot reach this cluster: {error}")
+            self._voice.say(f"  `highwater fault` cannot reach this cluster: {error}")
 
     async def _say_when_ready(self, run: ScenarioRun) -> None:
         await run.is_ready.wait()
         await _ports_open(run)
         collect_in_short_pauses()
         address = self._page_place[0].address if self._page_place else None
-        for line in ready_lines(run, address, self._lasts_s):
-            self._say(line)
+        for line in ready_lines(run, address, self._options.metrics, self._options.lasts_s):
+            self._voice.say(line)
 
     async def _tell_the_story(self, run: ScenarioRun) -> None:
-        """Key events as they come."""
+        """Print key events when they happen."""
+        self._losses.mirror = run.mirror
         await run.is_ready.wait()
         assert self._time is not None
         story = run.story
         told = len(story.lines)
         while True:
-            lines = []
-            if told < len(story.lines):
-                names_partitions = sum(name.topic not in INTERNAL_TOPICS for name in run.view.partitions) > 1
-                for group in ungrouped(story, told):
-                    lines.append(group.first._replace(text=group.text(names_partitions=names_partitions)))
-                told = len(story.lines)
-            for line in self._topics.among(lines, self._time.clock_us()):
+            new, told = story.lines[told:], len(story.lines)
+            for line in self._topics.among(new, self._time.clock_us()):
                 self._teller.tell(line)
             await trio.sleep(PAUSE_S)
 
@@ -306,7 +338,7 @@ class Server:
         await self._teller.run()
 
     async def _be_followed(self, run: ScenarioRun) -> None:
-        """`highwater report --follow` reads the trace as it grows."""
+        """Write the trace in parts, so that `highwater report --follow` can read it while it grows."""
         await cut_parts_while_followed(run.writer)
 
     async def _show_page(self, run: ScenarioRun) -> None:
@@ -321,6 +353,23 @@ class Server:
         listening = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
         await PageServer(door, page, policy_of(page), self._tape).serve(listening)
 
+    async def _expose_metrics(self, run: ScenarioRun) -> None:
+        if self._options.metrics is not None and self._metrics is not None:
+            assert self._time is not None
+            self._options.metrics.expose(self._metrics, self._time.clock_us)
+
+    async def _end_with_parent(self, run: ScenarioRun) -> None:
+        """Stop the run when the parent process ends, as Ctrl-C before the start does, so that nothing is kept.
+
+        Other means fail: other children of the parent may inherit a pipe and keep it open, and PR_SET_PDEATHSIG is sent
+        at the end of the thread that started this process, not of its process.
+        """
+        parent = self._options.parent
+        if parent is not None:
+            while os.getppid() == parent:
+                await trio.sleep(PARENT_S)
+            raise KeyboardInterrupt
+
 
 async def _end_in_time(run: ScenarioRun, lasts_s: float, waiting: trio.CancelScope) -> None:
     await run.is_ready.wait()
@@ -329,7 +378,7 @@ async def _end_in_time(run: ScenarioRun, lasts_s: float, waiting: trio.CancelSco
 
 
 async def _ports_open(run: ScenarioRun) -> None:
-    """Wait until every broker that runs takes connections: it opens its port a moment after it was unfenced."""
+    """Wait until every running broker accepts connections, which it does shortly after it is unfenced."""
     for name, (host, port) in zip(run.scenario.cluster.brokers, run.cluster.bootstrap, strict=True):
         while run.cluster.running(name):
             try:
@@ -339,8 +388,10 @@ async def _ports_open(run: ScenarioRun) -> None:
                 await trio.sleep(PAUSE_S)
 
 
-def ready_lines(run: ScenarioRun, page_address: str | None, lasts_s: float | None) -> list[str]:
-    """The addresses of the cluster and of its page, and how to try it."""
+def ready_lines(
+    run: ScenarioRun, page_address: str | None, metrics: MetricsServer | None, lasts_s: float | None
+) -> list[str]:
+    """Return the lines that show the addresses of the cluster, its page and its metrics, and commands to try."""
     cluster, scenario = run.cluster, run.scenario
     bootstrap = _addresses(cluster.bootstrap)
     took = f"{cluster.time.now_us / 1_000_000:.2f} s"
@@ -386,12 +437,14 @@ def ready_lines(run: ScenarioRun, page_address: str | None, lasts_s: float | Non
     ]
     if page_address is not None:
         lines.append(f"  see it:    {page_address}")
+    if metrics is not None:
+        lines.append(f"  metrics:   {metrics.address}")
     ends = "Ctrl-C stops" if lasts_s is None else f"The end of {duration(round(lasts_s * 1e6))} or Ctrl-C stops"
     return [*lines, "", f"  {ends} the cluster and keeps the run.", ""]
 
 
 def own_plan(scenario: Scenario) -> list[str]:
-    """What the scenario does by itself, beside the clients that connect."""
+    """Return a line about the scenario's own steps and workloads; an empty list if it has none."""
     parts = []
     if steps := scenario.timeline:
         timed = [step for step in steps if isinstance(step.trigger, At)]
@@ -408,7 +461,7 @@ def own_plan(scenario: Scenario) -> list[str]:
 
 
 def _over_us(step: Step) -> int:
-    """When a step of a certain time was done for the last time, and undone."""
+    """Return the time at which a step with `at` is over, including repetitions and duration."""
     assert isinstance(step.trigger, At)
     return step.trigger.at_us + (step.every_us or 0) * (step.times - 1) + (step.for_us or 0)
 
@@ -418,12 +471,12 @@ def _addresses(found: Iterable[tuple[str, int]]) -> str:
 
 
 def client_settings(security: ListenerSecurity) -> list[str]:
-    """What a client has to set, in librdkafka's words; nothing, where anyone may come."""
+    """Return the settings that a client needs, with librdkafka's names; an empty list if it needs none."""
     if security.protocol == "PLAINTEXT":
         return []
     settings = [f"security.protocol={security.protocol}"]
     if security.is_on:
-        # PLAIN and SCRAM-SHA-512 do as well.
+        # The mechanisms PLAIN and SCRAM-SHA-512 work too.
         user = next(iter(security.passwords))
         settings += ["sasl.mechanism=SCRAM-SHA-256", f"sasl.username={user}", "sasl.password=..."]
     authority = None if security.tls is None else security.tls.certificate.with_name(AUTHORITY)

@@ -1,5 +1,6 @@
-"""Topics of a live cluster, as lines for its terminal: those that clients make and delete, and that of the transaction
-coordinators while it cannot be written.
+"""Messages about topics on the terminal of a live cluster.
+
+They report topics that clients create and delete, and failed writes to the topic of the transaction coordinators.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
 
 WITHOUT_COORDINATOR_MAX = 100
-"""So many transactional ids have a line of their own while what their coordinator decides cannot be kept."""
+"""Largest number of transactional ids that get their own message while their coordinator cannot write its decisions."""
 
 Change = Literal["made", "grown", "deleted"]
 
@@ -33,35 +34,41 @@ _GONE_WITH = {
 
 @dataclass(slots=True)
 class _Burst:
-    """Topics that have changed in the same way: one line. deletion: of the first topic, in the controller's words"""
+    """Topics that have changed in the same way, shown as one line.
+
+    Attributes:
+        deletion: the controller's sentence about the deletion of the first topic; "" for created topics.
+    """
 
     at_us: int
     change: Change
     deletion: str
     topics: dict[str, list[trace.PartitionCreated]] = field(default_factory=dict)
-    """With their new partitions."""
+    """New partitions by topic."""
 
 
 class TopicNews(Listener):
-    """Listener. The first topic is a line at once; those of the second that follows are one line together. The changes
-    of one topic keep their order: one that is made, deleted and made again has three lines.
+    """Listener that turns changes of topics into lines.
 
-    announced: partitions that are no news when they are made: the banner has them
+    The first change gets a line immediately; further changes in the next second share a line. The changes of one topic
+    keep
+    their order: a topic that is created, deleted and created again has three lines.
+
+    Args:
+        announced: partitions that the banner shows, so that their creation needs no line.
     """
 
     def __init__(self, announced: Iterable[TopicPartition]) -> None:
         self._announced = dict.fromkeys(announced)
         self._bursts: list[_Burst] = []
         self._latest: dict[str, int] = {}
-        """By topic the place of its latest burst."""
-        self._deletions: dict[StoryLine, None] = {}
-        """Lines of the story that are here, too."""
+        """The index of each topic's latest burst."""
         self._waits_until_us = 0
         self._refusals: list[StoryLine] = []
         self._unwritten: tuple[int, str] | None = None
-        """The latest refusal of a write to the coordinators' topic: its number and its reason."""
+        """Sequence number and sentence of the latest refused write to the transaction coordinators' topic."""
         self._without_coordinator: dict[str, None] = {}
-        """Transactional ids that have had their line, until their coordinator writes again."""
+        """The transactional ids for which the message was shown, until their coordinator writes again."""
 
     @on(trace.PartitionCreated)
     def _created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
@@ -78,9 +85,8 @@ class TopicNews(Listener):
 
     @on(trace.TopicDeleted)
     def _deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
-        """Of the internal ones, too: their groups or transactions go with them."""
+        """Handle the deletion of a topic. Internal topics count too, as groups or transactions go with them."""
         self._changed(event.topic, _Burst(row.at_us, "deleted", event.sentence()))
-        self._deletions[StoryLine(row.at_us, "note", event.sentence())] = None
 
     @on(trace.ProduceRefused)
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
@@ -93,26 +99,21 @@ class TopicNews(Listener):
 
     @on(trace.TransactionRefused)
     def _transaction_refused(self, row: TraceRow, event: trace.TransactionRefused) -> None:
-        """A client asks again until it gives up, so the first refusal is a line."""
+        """Show the first refusal of a transaction. The client retries until it gives up; later ones are not shown."""
         name, known = event.transactional_id, self._without_coordinator
         seq, why = self._unwritten or (-1, "")
         if seq in row.causes and name not in known and len(known) < WITHOUT_COORDINATOR_MAX:
             known[name] = None
-            text = f"{event.node} refuses {event.api} of transactional.id {name} with {event.error} ({why})"
-            self._refusals.append(StoryLine(row.at_us, "refused", text))
+            self._refusals.append(StoryLine(row.at_us, "refused", f"{event.sentence()}; {why}"))
 
     def among(self, story: Iterable[StoryLine], now_us: int) -> list[StoryLine]:
-        """The next lines of the story and those of topics, by time. What waits is due with any other line."""
-        others = [line for line in story if not self._is_told(line)]
+        """Return new lines of the story and of topics, sorted by time.
+
+        Waiting lines are shown early if any other line is shown.
+        """
+        others = [line for line in story if not isinstance(line.event, trace.TopicDeleted)]
         own = self._take(now_us) if others or now_us >= self._waits_until_us else []
         return sorted([*own, *others], key=attrgetter("at_us"))
-
-    def _is_told(self, line: StoryLine) -> bool:
-        """Asked once of each."""
-        if line not in self._deletions:
-            return False
-        del self._deletions[line]
-        return True
 
     def _take(self, now_us: int) -> list[StoryLine]:
         if not self._bursts and not self._refusals:
@@ -125,7 +126,7 @@ class TopicNews(Listener):
         return lines
 
     def _changed(self, topic: str, found: _Burst) -> None:
-        """Put the topic into the first burst of this change behind its latest one; if there is none, into `found`."""
+        """Add the topic to the first burst of this change after its latest burst, or to `found` if there is none."""
         place = self._latest.get(topic, -1) + 1
         while place < len(self._bursts) and self._bursts[place].change != found.change:
             place += 1
@@ -169,6 +170,6 @@ def _names(topics: Iterable[str]) -> str:
 
 
 def _shortened(topic: str) -> str:
-    """With its number, so that ranges stay ranges."""
+    """Shorten the name of a topic but keep the number at its end, so that topics can still be listed as ranges."""
     prefix, _ = split_record_name(topic)
     return shortened(prefix) + shortened(topic[len(prefix) :])

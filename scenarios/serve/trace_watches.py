@@ -1,10 +1,13 @@
-"""Listeners of a live cluster: what of its trace concerns its clients at once."""
+"""Listeners of a live cluster that report lost records, deleted topics and the progress of judging immediately."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
+
+import trio
 
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
@@ -13,23 +16,28 @@ from replica.trace.listening import Listener, on
 from replica.trace.ranges import format_record_names
 from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
-from scenarios.serve.telling import SayLine
 from scenarios.terminal.safe_output import OutputFailed
 
 if TYPE_CHECKING:
     from cluster.live.client_tap import ClientTap
+    from scenarios.observe.mirror import LogMirror
     from scenarios.observe.view import ClusterView
     from scenarios.terminal.progress import ProgressLine
 
 ACKED_KEPT = 10_000
-"""So many of a partition's latest acked records are looked for on a new leader while the cluster runs; the verdict at
-the end looks at all of them."""
+"""Number of a partition's latest acked records that are compared with the log of a new leader during the run.
+
+The verdict at the end compares all records.
+"""
+NO_EPOCH = -1
+EPOCHS_KEPT = 100
+"""Number of the latest leader epochs that are kept per partition."""
 _READING_SHARE = 0.7
-"""of the time that judging takes"""
+"""Share of the time for judging that is spent on reading the final logs."""
 
 
 class DeletionWatch(Listener):
-    """Listener: removes deleted topics from the tap."""
+    """Listener that removes deleted topics from the recorder of client traffic."""
 
     def __init__(self) -> None:
         self.tap: ClientTap | None = None
@@ -41,7 +49,7 @@ class DeletionWatch(Listener):
 
 
 class JudgingProgress(Listener):
-    """Listener: how much of what is on the disks has been read, once the cluster has stopped."""
+    """Listener that shows the share of the final logs that has been read."""
 
     def __init__(self) -> None:
         self._line: ProgressLine | None = None
@@ -56,7 +64,7 @@ class JudgingProgress(Listener):
 
     @on(trace.LogEntriesFound)
     def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
-        self._found += event.count
+        self._found += len(event.records)
         self._show(min(self._found / max(self._all, 1), 1), f"{self._found} records of the logs read")
 
     @on(trace.RunFinished)
@@ -65,53 +73,152 @@ class JudgingProgress(Listener):
 
     def _show(self, fraction: float, what: str) -> None:
         if self._line is not None:
-            with suppress(OSError, OutputFailed):  # The terminal may be gone.
+            with suppress(OSError, OutputFailed):  # The terminal may be closed.
                 self._line.show(_READING_SHARE * fraction, what)
 
 
 class LossWatch(Listener):
-    """Listener: says at once when a new leader does not have records that were acked.
+    """Listener that reports and counts the acked records that a new leader lacks.
 
-    A topic that is recreated under the name of a deleted one is unrelated to records acked before, and to records acked
-    by a broker that has not heard of the deletion.
+    A record is gone in three cases: the new leader's log ends before it, that log has no records of its epoch, or its
+    broker acked it although another broker leads since a lower offset. It is no longer gone if a later leader has it,
+    as after an unclean election of the broker that acked it, or if it is acked again after a retry.
+
+    A topic created under the name of a deleted one is unrelated to records that were acked before the deletion, and to
+    records that were acked by a broker that has not learned of the deletion.
     """
 
     def __init__(self, say_line: SayLine) -> None:
+        self.gone: dict[TopicPartition, dict[str, tuple[int, int]]] = {}
+        """Offset and leader epoch of each acked record that is gone, by partition and name."""
+        self.mirror: LogMirror | None = None
+        """Provides the epochs in each log. Without it only the ends of logs are compared."""
         self._say_line = say_line
-        self._acked: dict[TopicPartition, deque[tuple[int, str]]] = {}
-        self._leaders: dict[TopicPartition, dict[str, None]] = {}
-        """Brokers that have led the partition."""
+        self._acked: dict[TopicPartition, deque[tuple[int, str, int]]] = {}
+        """Offset, name and leader epoch of each acked record."""
+        self._starts: dict[TopicPartition, list[tuple[int, int]]] = {}
+        """The leader epochs of each partition, with their start offsets."""
+        self._leaders: dict[TopicPartition, dict[str, int]] = {}
+        """The brokers that have led the partition, each with the latest epoch in which it led."""
         self._former: dict[tuple[TopicPartition, str], None] = {}
-        """Brokers that have led one of that name, and not yet the one of today."""
+        """Brokers that have led a deleted partition of this name and not yet the current partition."""
 
     @on(trace.RecordAcked)
     def _record_acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         partition = TopicPartition(event.topic, event.partition)
-        if (partition, event.peer) not in self._former:
-            self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT)).append((event.offset, event.record))
+        if (partition, event.peer) in self._former:
+            return
+        epoch = self._leaders.get(partition, {}).get(event.peer, NO_EPOCH)
+        starts = self._starts.get(partition, ())
+        if epoch != NO_EPOCH and any(later > epoch and start <= event.offset for later, start in starts):
+            self.gone.setdefault(partition, {})[event.record] = event.offset, epoch
+            text = f"{event.peer} acked {event.record} of {partition}, which it leads no longer: it is gone"
+            self._say_line(StoryLine(row.at_us, "lost", text))
+            return
+        self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT)).append((event.offset, event.record, epoch))
+        if event.record in self.gone.get(partition, ()):
+            self._take_back(partition, [event.record])
+            text = f"{event.peer} acked {event.record} of {partition} again: it is not gone"
+            self._say_line(StoryLine(row.at_us, "note", text))
 
     @on(trace.TopicDeleted)
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         for partition in [name for name in self._leaders if name.topic == event.topic]:
-            self._acked.pop(partition, None)
+            for known in (self._acked, self._starts, self.gone):
+                known.pop(partition, None)
             self._former.update(((partition, node), None) for node in self._leaders.pop(partition))
 
     @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
-        """It has heard of the deletion."""
+        """Forget that the broker has led a deleted partition, because it has learned of the deletion."""
         self._former.pop((TopicPartition(event.topic, event.partition), event.node), None)
 
     @on(trace.LeadershipBegan)
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        partition = TopicPartition(event.topic, event.partition)
-        self._leaders.setdefault(partition, {})[event.node] = None
+        partition, end = TopicPartition(event.topic, event.partition), event.log_end_offset
+        self._leaders.setdefault(partition, {})[event.node] = event.leader_epoch
+        self._starts[partition] = [*self._starts.get(partition, ())[-EPOCHS_KEPT:], (event.leader_epoch, end)]
         self._former.pop((partition, event.node), None)
-        acked = self._acked.get(partition, deque())
-        missing = [record for offset, record in acked if offset >= event.log_end_offset]
+        log = None if self.mirror is None else self.mirror.logs.get(partition, {}).get(event.node)
+        has = NO_EPOCH if log is None else log.last_epoch
+        self._find_again(row, event, partition)
+        kept, missing = deque[tuple[int, str, int]](maxlen=ACKED_KEPT), dict[str, tuple[int, int]]()
+        for offset, record, epoch in self._acked.get(partition, ()):
+            if offset >= end or epoch > has >= 0:
+                missing[record] = offset, epoch
+            else:
+                kept.append((offset, record, epoch))
         if missing:
-            self._acked[partition] = deque(
-                ((offset, record) for offset, record in acked if offset < event.log_end_offset), maxlen=ACKED_KEPT
-            )
-            what = f"{count_of(len(missing), 'acked record')} of {partition}"
-            text = f"the new leader {event.node} does not have {what}: {format_record_names(missing)}"
+            self._acked[partition] = kept
+            self.gone.setdefault(partition, {}).update(missing)
+            text = f"the new leader {event.node} does not have {_named(list(missing), partition)}"
             self._say_line(StoryLine(row.at_us, "lost", text))
+
+    def _find_again(self, row: TraceRow, event: trace.LeadershipBegan, partition: TopicPartition) -> None:
+        """Report the records that are no longer gone because the log of the new leader has them."""
+        log = None if self.mirror is None else self.mirror.logs.get(partition, {}).get(event.node)
+        if self.mirror is None or log is None:
+            return
+        found = []
+        for record, (offset, epoch) in self.gone.get(partition, {}).items():
+            batch = log.at(offset)
+            if batch is not None and record in self.mirror.sent.records(partition, batch.base_offset, batch.crc):
+                found.append(record)
+                self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT)).append((offset, record, epoch))
+        if found:
+            self._take_back(partition, found)
+            text = f"the new leader {event.node} has {_named(found, partition)}, which are not gone"
+            self._say_line(StoryLine(row.at_us, "note", text))
+
+    def _take_back(self, partition: TopicPartition, records: Sequence[str]) -> None:
+        gone = self.gone[partition]
+        for record in records:
+            del gone[record]
+        if not gone:
+            del self.gone[partition]
+
+
+def _named(records: Sequence[str], partition: TopicPartition) -> str:
+    return f"{count_of(len(records), 'acked record')} of {partition}: {format_record_names(records)}"
+
+
+# ------------------------------------------------------------------------------------------------- lines for the viewer
+#
+# Lines for the user's terminal. The cluster does not wait for a terminal that is not read.
+
+WAITING_MAX = 500
+"""Number of lines that may wait to be written. If there are more, the oldest are dropped."""
+PAUSE_S = 0.05
+
+SayLine = Callable[[StoryLine], None]
+
+
+class LineWriter:
+    """A thread that writes lines, because writing to a stopped terminal or a pipe without a reader blocks."""
+
+    def __init__(self, say_line: SayLine) -> None:
+        self._say_line = say_line
+        self._waiting: deque[StoryLine] = deque(maxlen=WAITING_MAX)
+        self._left_out = 0
+
+    def tell(self, line: StoryLine) -> None:
+        self._left_out += len(self._waiting) == WAITING_MAX
+        self._waiting.append(line)
+
+    async def run(self) -> None:
+        """Write the waiting lines at regular intervals. Few lines wait, since key events are rare in most runs."""
+        while True:
+            await trio.sleep(PAUSE_S)
+            if self._waiting:
+                lines, left_out = list(self._waiting), self._left_out
+                self._waiting.clear()
+                self._left_out = 0
+                await trio.to_thread.run_sync(self._say, lines, left_out, abandon_on_cancel=True)
+
+    def _say(self, lines: list[StoryLine], left_out: int) -> None:
+        if left_out:
+            self._say_line(
+                StoryLine(lines[0].at_us, "note", f"left out: {count_of(left_out, 'line')} that no reader took")
+            )
+        for line in lines:
+            self._say_line(line)

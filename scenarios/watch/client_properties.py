@@ -1,7 +1,7 @@
-"""How to reach and to convince a cluster: the keys of a `client.properties` file that Kafka's own tools read, too.
+"""The settings to connect to a cluster: the keys of a `client.properties` file that Kafka's own tools use.
 
-security.protocol, sasl.mechanism (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), sasl.jaas.config, and of TLS the trust store
-and the key store as PEM. Other keys are for other clients, and are not read.
+Supported are security.protocol, sasl.mechanism (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), sasl.jaas.config, and for TLS the
+trust store and the key store as PEM. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TO_PEM = "keytool -importkeystore -srckeystore STORE -destkeystore s.p12; opens
 
 
 class SettingsInvalid(ValueError):
-    """A file of settings that cannot be used. `fix`: what to do. Neither ever holds a password."""
+    """A file of settings cannot be used. `fix` is a remedy. Neither text contains a password."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """protocol: security.protocol. tls, sasl: None where the protocol has none"""
+    """The security settings. `protocol` is security.protocol; `tls` and `sasl` are None if the protocol lacks them."""
 
     protocol: str = "PLAINTEXT"
     tls: ssl.SSLContext | None = field(default=None, repr=False)
@@ -45,21 +45,26 @@ class Security:
 
 
 def read_security(file: Path) -> Security:
-    """raises: SettingsInvalid"""
+    """Return the security settings of a file. Raises SettingsInvalid."""
     try:
         found = javaproperties.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsInvalid(f"{file} cannot be read: {error.strerror}", "name a file of settings") from error
+        raise SettingsInvalid(
+            f"{file} cannot be read: {error.strerror}", "give the path of a client properties file"
+        ) from error
     except ValueError as error:
-        raise SettingsInvalid(f"{file} is not a file of properties", "write one KEY=VALUE a line") from error
+        raise SettingsInvalid(  # without the error's text, which may have a password
+            f"{file} is not UTF-8 or has an invalid \\u escape",
+            "write each backslash twice, and save the file as UTF-8",
+        ) from error
     return security_of(found)
 
 
 def security_of(found: Mapping[str, str]) -> Security:
-    """raises: SettingsInvalid"""
+    """Return the security settings of properties. Raises SettingsInvalid."""
     protocol = found.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
-        raise SettingsInvalid("security.protocol has a value that is not known", f"one of {', '.join(PROTOCOLS)}")
+        raise SettingsInvalid("security.protocol has an unknown value", f"choose one of {', '.join(PROTOCOLS)}")
     tls = _tls(found) if protocol.endswith("SSL") else None
     return Security(protocol, tls, _sasl(found) if protocol.startswith("SASL") else None)
 
@@ -77,8 +82,8 @@ def _sasl(found: Mapping[str, str]) -> SaslSettings:
     options = {key: _unquoted(value) for key, value in _JAAS.findall(found.get("sasl.jaas.config", ""))}
     if not options.get("username") or "password" not in options:
         raise SettingsInvalid(
-            "sasl.jaas.config names no username and password",
-            'sasl.jaas.config=...LoginModule required username="NAME" password="PASSWORD";',
+            "sasl.jaas.config has no username and password",
+            'write sasl.jaas.config=...LoginModule required username="NAME" password="PASSWORD";',
         )
     return SaslSettings(mechanism, options["username"], options["password"])
 
@@ -98,7 +103,7 @@ def _tls(found: Mapping[str, str]) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=trusted, cadata=inline)
     except (ssl.SSLError, OSError, ValueError) as error:
         why = f"the trust store cannot be read ({_why(error)})"
-        raise SettingsInvalid(why, "a PEM file of certificates") from error
+        raise SettingsInvalid(why, "give a PEM file of certificates") from error
     if found.get("ssl.endpoint.identification.algorithm", "https").strip() == "":
         context.check_hostname = False
     own = found.get("ssl.keystore.location")
@@ -110,7 +115,7 @@ def _tls(found: Mapping[str, str]) -> ssl.SSLContext:
         except (ssl.SSLError, OSError, ValueError) as error:
             raise SettingsInvalid(
                 f"the key store cannot be read ({_why(error)})",
-                "a PEM file with the key and its certificates, and ssl.key.password if the key has one",
+                "give a PEM file with the key and its certificates, and ssl.key.password if it has a password",
             ) from error
     return context
 
@@ -120,7 +125,7 @@ def _must_be_pem(found: Mapping[str, str], store: str) -> None:
     location = found.get(f"ssl.{store}.location")
     if location is not None and kind != "PEM":
         raise SettingsInvalid(
-            f"the {store} is {kind if kind.isalnum() else 'of another type'}, and only PEM is read",
+            f"the {store} is {kind if kind.isalnum() else 'of another type'}, but only PEM can be read",
             f"{_TO_PEM} > s.pem, then ssl.{store}.type=PEM",
         )
 

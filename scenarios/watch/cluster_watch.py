@@ -1,8 +1,8 @@
-"""The watched cluster: answers in, trace events out, and of two equal answers nothing.
+"""The watched cluster: turns answers of brokers into trace events. Unchanged answers yield none.
 
-`ClusterWatch` is pure. What it knows is sampled: an event stands where an answer first showed a change, which happened
-at some time since the answer before. It states the events that a cluster of Highwater's states about itself, in the
-same tables, with brokers called `b<ID>`.
+`ClusterWatch` is pure. Its knowledge is sampled: the time of an event is that of the first answer that showed a change,
+which happened at some time since the previous answer. The events are those of Highwater's own clusters, in the same
+tables, with brokers named `b<ID>`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from replica.trace import events as trace
 from replica.trace.events import TraceEvent, TraceLog
 from replica.wording import duration
 from scenarios.observe.wording import count_of
-from scenarios.watch import decisions, statements
-from scenarios.watch.answers import ClusterAnswer, ListedBroker, PartitionAnswer, ReplicaAnswer
-from scenarios.watch.decisions import CONTROLLER
-from scenarios.watch.ends import LeaderEnds
+from scenarios.watch import statements
 from scenarios.watch.holds import Holds
-from scenarios.watch.watched import WatchedBroker, WatchedPartition, WatchedReplica, broker_name, names_of
+from scenarios.watch.questions import ClusterAnswer, ListedBroker, PartitionAnswer, ReplicaAnswer
+from scenarios.watch.statements import CONTROLLER
+from scenarios.watch.watched import LeaderEnds, WatchedBroker, WatchedPartition, WatchedReplica, broker_name, names_of
 
 SILENT, HOLDS_BACK = "no_answer", "holds_high_watermark"
-"""Verbs of what a broker does in the trace, as those of faults: it does not answer; a high watermark waits for it."""
+"""Verbs of two faults in the trace: a broker does not answer; a broker holds back a high watermark."""
 HOLD_TOLD_FROM_US = 1_000_000
 
 
 class ClusterWatch:
-    """brokers, partitions: as last known, by id and by name; holds: of high watermarks
+    """A watched cluster.
 
-    cluster_id: None if it is not known
+    Attributes:
+        brokers, partitions: as last known, by id and by name.
+        holds: held high watermarks.
+        cluster_id: None if unknown.
     """
 
     def __init__(self, recorder: TraceLog) -> None:
@@ -43,11 +45,11 @@ class ClusterWatch:
         self._trace = recorder
         self._min_isr: dict[str, int] = {}
         self._holding: dict[BrokerId, int] = {}
-        """Since when brokers hold back high watermarks, as far as the trace says it."""
+        """Brokers that hold back high watermarks according to the trace, each with the time since which it does."""
 
     @property
     def title(self) -> str:
-        """`Cluster 5L6g3nShT-eMCtK--X86sw: 3 brokers, 12 partitions`"""
+        """The cluster as text: `Cluster 5L6g3nShT-eMCtK--X86sw: 3 brokers, 12 partitions`."""
         away = sum(not known.listed for known in self.brokers.values())
         brokers = count_of(len(self.brokers), "broker") + (f" ({away} not listed)" if away else "")
         sizes = f"{brokers}, {count_of(len(self.partitions), 'partition')}"
@@ -56,7 +58,7 @@ class ClusterWatch:
     # ------------------------------------------------------------------------------------------------------ brokers
 
     def brokers_answered(self, now_us: int, asked: str, addresses: Sequence[ListedBroker]) -> None:
-        """asked: the broker that listed them"""
+        """Process a list of brokers; `asked` is the name of the broker that returned it."""
         self._enter(now_us)
         listed_now = {address.broker_id: address for address in addresses}
         for broker_id, address in listed_now.items():
@@ -71,11 +73,14 @@ class ClusterWatch:
                 self._emit(trace.BrokerFenced(node=CONTROLLER, broker=name, cause=FencingCause.NOT_LISTED))
 
     def may_describe(self, broker_id: BrokerId, listed: Sequence[ListedBroker] | None = None) -> bool:
-        """Whether what a broker says of the cluster counts. Not if the others list it no more: it may be cut off from
-        the controllers, and then it states what was so before. Nor if it does not list itself: it is fenced, or has
-        just started (with ZooKeeper it lists no broker then). Where no other one answers, any will do.
+        """Return True if a broker's description of the cluster counts.
 
-        listed: its answer, None before it is asked
+        It does not count if the other brokers no longer list this broker: it may be cut off from the controllers, and
+        then its state is old. Nor does it count if the broker does not list itself: it is fenced, or has just started
+        (with ZooKeeper it lists no broker then). If no other broker answers, any description counts.
+
+        Args:
+            listed: the broker's own list, None before it is asked.
         """
         known = self.brokers.get(broker_id)
         is_in = known is not None and known.listed
@@ -96,7 +101,7 @@ class ClusterWatch:
         return self.brokers.setdefault(broker_id, WatchedBroker(broker_id))
 
     def answered(self, now_us: int, broker_id: BrokerId) -> None:
-        """Any answer of a broker."""
+        """Record that a broker has answered, which ends the fault of a silent broker in the trace."""
         known = self._broker(broker_id)
         known.answered_us = now_us
         if known.silent_since_us is not None:
@@ -106,18 +111,17 @@ class ClusterWatch:
             known.silent_since_us, known.silence = None, ""
 
     def silent(self, now_us: int, broker_id: BrokerId, since_us: int, why: str) -> None:
-        """A broker has not answered since then."""
+        """Record that a broker has not answered since `since_us`."""
         known = self._broker(broker_id)
         known.silence = why
         if known.silent_since_us is None:
             self._enter(now_us)
             known.silent_since_us = since_us
             name = broker_name(broker_id)
-            self._began(f"silent-{name}", SILENT, name, f"{name} does not answer since {since_us / 1e6:.1f} s ({why})")
+            self._began(f"silent-{name}", SILENT, name, f"{name} has not answered since {since_us / 1e6:.1f} s ({why})")
 
     def look(self, now_us: int) -> None:
-        """Whether brokers have begun to hold back high watermarks, or have ended: one event of a broker, not one of
-        each partition."""
+        """Emit an event for each broker that has begun or ceased to hold back high watermarks of any partition."""
         self._enter(now_us)
         holding: dict[BrokerId, list[TopicPartition]] = {}
         for name, hold in self.holds.now.items():
@@ -133,13 +137,13 @@ class ClusterWatch:
                 since_us = self._holding[broker_id] = min(self.holds.now[name].from_us for name in names)
                 broker, first, others = broker_name(broker_id), names[0], len(names) - 1
                 where = f"{first} at {self.holds.now[first].high_watermark}" + (f" and {others} more" if others else "")
-                reason = f"{broker} holds back the high watermark of {where} since {since_us / 1e6:.1f} s"
+                reason = f"{broker} has held back the high watermark of {where} since {since_us / 1e6:.1f} s"
                 self._began(f"held-by-{broker}", HOLDS_BACK, broker, reason)
 
     # ---------------------------------------------------------------------------------------------------- partitions
 
     def cluster_answered(self, now_us: int, answer: ClusterAnswer) -> None:
-        """All partitions, as one broker knows them."""
+        """Process all partitions, as one broker describes them."""
         self._enter(now_us)
         self.left_out = answer.left_out
         there = {one.name: one for one in answer.partitions}
@@ -152,11 +156,11 @@ class ClusterWatch:
                 self._changed(known, one)
 
     def min_isr_of(self, topic: str) -> int | None:
-        """None: not known"""
+        """Return a topic's min.insync.replicas, None if it is unknown."""
         return self._min_isr.get(topic)
 
     def min_isrs_answered(self, now_us: int, found: Mapping[str, int]) -> None:
-        """min.insync.replicas of topics."""
+        """Process the answer with min.insync.replicas of topics."""
         self._enter(now_us)
         changed = {topic: value for topic, value in found.items() if self._min_isr.get(topic) != value}
         self._min_isr.update(changed)
@@ -178,7 +182,7 @@ class ClusterWatch:
             )
 
     def _forget(self, there: Mapping[TopicPartition, PartitionAnswer]) -> None:
-        """Topics that are gone, or that are others by the same name."""
+        """Forget topics that no longer exist, or that were created again with the same name."""
         gone: dict[str, None] = {}
         for name, known in self.partitions.items():
             one = there.get(name)
@@ -194,32 +198,32 @@ class ClusterWatch:
     def _created(self, one: PartitionAnswer) -> None:
         known = self.partitions[one.name] = WatchedPartition(one.name, one, max(one.leader_epoch, 0))
         known.configured_min_isr = self._min_isr.get(one.name.topic)
-        for event in decisions.created(known):
+        for event in statements.created(known):
             self._emit(event)
 
     def _changed(self, known: WatchedPartition, one: PartitionAnswer) -> None:
         before = known.answer
         if 0 <= one.leader_epoch < known.leader_epoch:
-            return  # A broker that has not heard yet.
+            return  # A broker with old metadata has answered.
         known.answer = one
         known.partition_epoch += 1
         if one.replicas != before.replicas:
-            self._emit(decisions.reassigned(known, before))
+            self._emit(statements.reassigned(known, before))
         if one.leader != before.leader or one.leader_epoch > known.leader_epoch:
-            # Before Metadata 7 brokers do not tell the epoch: then changes are counted.
+            # Before Metadata version 7 brokers do not return the epoch, so changes are counted.
             known.leader_epoch = one.leader_epoch if one.leader_epoch >= 0 else known.leader_epoch + 1
             self.holds.ended(known.name)
             known.ends = LeaderEnds()
-            self._emit(decisions.elected(known, before))
+            self._emit(statements.elected(known, before))
         elif sorted(one.isr) != sorted(before.isr):
-            self._emit(decisions.isr_changed(known, before))
+            self._emit(statements.isr_changed(known, before))
         if one.elr is not None and sorted(one.elr) != sorted(before.elr or ()):
-            self._emit(decisions.elr_changed(known, before.elr or ()))
+            self._emit(statements.elr_changed(known, before.elr or ()))
 
     # ------------------------------------------------------------------------------------------------------ replicas
 
     def replicas_answered(self, now_us: int, broker_id: BrokerId, answers: Iterable[ReplicaAnswer]) -> None:
-        """Replicas of one broker, as it states them itself."""
+        """Process a broker's answer about its own replicas."""
         self.answered(now_us, broker_id)
         self._enter(now_us)
         for answer in answers:
@@ -237,7 +241,7 @@ class ClusterWatch:
         if high_watermark is None:
             high_watermark = UNKNOWN_OFFSET if replica.high_watermark is None else replica.high_watermark
         else:
-            # It was asked for the end first, and both can have risen since; it never has less than its high watermark.
+            # The end was requested first, and both may have risen since; a log always reaches up to its high watermark.
             end = max(end, high_watermark)
         before_end, before_hw = replica.log_end_offset, replica.high_watermark
         replica.log_end_offset, replica.high_watermark, replica.answered_us = end, high_watermark, now_us
@@ -276,7 +280,7 @@ class ClusterWatch:
         leading = known.leading
         if leading is None or leading.log_end_offset is None or leading.high_watermark is None:
             return
-        # Its answer may be newer than the leader's.
+        # The follower's answer may be newer than the leader's.
         state = (end, max(end, leading.log_end_offset))
         if state != replica.stated:
             replica.stated = state
@@ -285,13 +289,17 @@ class ClusterWatch:
     # ----------------------------------------------------------------------------------------------------- the trace
 
     def begin(self, how: str, profile: str) -> None:
-        """The first events of the trace. how: the cluster is watched; its title is not known yet"""
+        """Emit the first events of the trace.
+
+        Args:
+            how: title of the run that says that a cluster is watched, since the cluster's own title is unknown yet.
+        """
         self._emit(trace.RunStarted(scenario="watch", variant=None, seed=0, profile=profile, title=how))
         self._emit(trace.NodeStarted(node=CONTROLLER, role="controller"))
         self._emit(trace.ControllerActivated(node=CONTROLLER, controller_epoch=0))
 
     def finish(self, now_us: int) -> None:
-        """The last events of the trace: every replica that has stated itself, as it was last seen."""
+        """Emit the last events of the trace: the last known state of every replica that has answered."""
         self._enter(now_us)
         for known in self.partitions.values():
             for broker_id, replica in known.replicas.items():
@@ -310,18 +318,18 @@ class ClusterWatch:
         self._trace.at_us = now_us
 
     def _emit(self, event: TraceEvent) -> None:
-        """What was seen says nothing about what led to it."""
+        """Emit an event without causes, since these cannot be observed."""
         self._trace.cause = None
         self._trace.emit(event)
 
 
 # -------------------------------------------------------------------------------------------------------------- outcome
 #
-# The end of a watch in plain values: who held back high watermarks, and for how long.
+# The result of a watch as plain values: which brokers held back high watermarks, and for how long.
 
 
 def outcome_of(watch: ClusterWatch, bootstrap: str, now_us: int) -> dict[str, Any]:
-    """`watched` in summary.json; times in microseconds since the watch began"""
+    """Return the value of `watched` in summary.json, with times in microseconds since the watch began."""
     return {
         "cluster_id": watch.cluster_id,
         "bootstrap": bootstrap,

@@ -1,7 +1,7 @@
-"""Who holds back high watermarks, and for how long, as far as samples show it.
+"""Which brokers hold back high watermarks, and for how long, as far as samples show it.
 
-A high watermark is held from one sample of the leader to the next one if records stood above it in the first and it
-has not moved by the second. Its holders are the members of the ISR whose logs do not reach beyond it.
+A high watermark is held back from one sample of the leader to the next if records were above it in the first sample and
+it has not moved by the second. Its holders are the members of the ISR whose logs do not reach beyond it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from dataclasses import dataclass, field
 from replica.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 
 HELD_FROM_US = 500_000
-"""A shorter wait for the followers' next fetches is normal replication (replica.fetch.wait.max.ms is 500 ms)."""
+"""Shortest hold that counts. Waits for followers' next fetches are normal (replica.fetch.wait.max.ms is 500 ms)."""
 LONGEST_KEPT = 20
 
 
 @dataclass(slots=True)
 class HeldWatermark:
-    """One stand of one high watermark. waiting: records above it, the most that were seen
+    """A high watermark that does not move although there are records above it.
 
-    held_us: by holder, how long it was in the ISR without them     under_min_isr_us: the ISR was too small
+    Attributes:
+        waiting: largest number of records seen above it.
+        held_us: time that each holder was in the ISR without these records.
+        under_min_isr_us: how long the ISR was too small.
     """
 
     name: TopicPartition
@@ -39,14 +42,14 @@ class HeldWatermark:
 
     @property
     def holders(self) -> tuple[BrokerId, ...]:
-        """Those that held it longest."""
+        """The brokers that held back the high watermark longest."""
         longest = max(self.held_us.values(), default=0)
         return tuple(sorted(holder for holder, us in self.held_us.items() if us == longest))
 
 
 @dataclass(slots=True)
 class Holder:
-    """One broker: in how much time it held at least one high watermark, and how many in all."""
+    """The times in which a broker held back at least one high watermark, and the partitions."""
 
     us: int = 0
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
@@ -54,7 +57,7 @@ class Holder:
 
 
 class Holds:
-    """now: by partition, those that go on; a moved high watermark ends its hold"""
+    """The held high watermarks: in `now` the current ones by partition. A hold ends when its high watermark moves."""
 
     def __init__(self) -> None:
         self.now: dict[TopicPartition, HeldWatermark] = {}
@@ -73,7 +76,7 @@ class Holds:
         *,
         under_min_isr: bool,
     ) -> None:
-        """What the leader says now."""
+        """Process a sample of a partition's leader."""
         hold = self.now.get(name)
         if hold is not None and (hold.high_watermark, hold.leader_epoch) != (high_watermark, leader_epoch):
             self.ended(name)
@@ -94,7 +97,7 @@ class Holds:
         hold.until_us, hold.waiting = now_us, max(hold.waiting, waiting)
 
     def ended(self, name: TopicPartition) -> None:
-        """The high watermark moved, or its leader's term ended."""
+        """End a hold, because the high watermark moved or its leader's term ended."""
         hold = self.now.pop(name, None)
         if hold is not None and hold.length_us >= HELD_FROM_US:
             self._count += 1
@@ -103,13 +106,13 @@ class Holds:
                 heapq.heappop(self._ended)
 
     def longest(self) -> list[HeldWatermark]:
-        """The longest first, those that go on as well; at most LONGEST_KEPT."""
+        """Return the longest holds, current ones included, the longest first; at most LONGEST_KEPT."""
         all_of_them = [hold for _, _, hold in self._ended]
         all_of_them += (hold for hold in self.now.values() if hold.length_us >= HELD_FROM_US)
         return heapq.nsmallest(LONGEST_KEPT, all_of_them, key=lambda hold: (-hold.length_us, hold.from_us, hold.name))
 
     def _count_holders(self, hold: HeldWatermark, now_us: int, holders: Sequence[BrokerId]) -> None:
-        """Time in which a broker holds many partitions is counted once."""
+        """Add the time since the previous sample to each holder; with several partitions it counts only once."""
         for broker_id in holders:
             holder = self.by_broker.setdefault(broker_id, Holder())
             begin = hold.from_us if hold.name not in holder.partitions else hold.until_us

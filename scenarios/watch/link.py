@@ -1,4 +1,4 @@
-"""One connection to one broker, with TLS and SASL where the settings say so; one request in flight, at a pace."""
+"""One connection to one broker, with TLS and SASL if configured, and one request in flight at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scenarios.watch.client_properties import MECHANISMS, SaslSettings, Security
 from scenarios.watch.questions import NotSpoken, Speaks, WireQuestion
 
 REQUESTS_PER_SECOND = 10
-"""To one broker, at most."""
+"""Maximum rate of requests to one broker."""
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 10.0
 FRAME_BYTES_MAX = 64 << 20
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class LinkFailed(Exception):
-    """A broker that cannot be asked. `fix`: what the user can do, for a cluster that was never reached."""
+    """A broker cannot be asked. `fix` is a remedy for a cluster that was never reached."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class LinkFailed(Exception):
 
 
 class RequestPace:
-    """Leaves time between the requests to one broker."""
+    """The minimum time between the requests to one broker."""
 
     def __init__(self, per_second: int = REQUESTS_PER_SECOND) -> None:
         self._between_s = 1 / per_second
@@ -50,12 +50,15 @@ class RequestPace:
 
 
 class BrokerLink:
-    """Ready to be asked. asked_since: when the request in flight was sent, None while there is none"""
+    """An open connection to a broker.
 
-    def __init__(self, place: str, stream: trio.abc.Stream, pace: RequestPace) -> None:
+    `asked_since` is the monotonic time in seconds at which the request in flight was sent, None if there is none.
+    """
+
+    def __init__(self, broker: str, stream: trio.abc.Stream, pace: RequestPace) -> None:
         self.speaks = Speaks({})
         self.asked_since: float | None = None
-        self._place = place
+        self._broker = broker
         self._stream = stream
         self._pace = pace
         self._frames = FrameReader(FRAME_BYTES_MAX)
@@ -64,10 +67,10 @@ class BrokerLink:
 
     @classmethod
     async def open(cls, host: str, port: int, security: Security, pace: RequestPace) -> BrokerLink:
-        """raises: LinkFailed"""
-        place = f"{shown(host)}:{port}"
-        stream = await _connected(host, port, place, security.tls)
-        link = cls(place, stream, pace)
+        """Open a connection. Raises LinkFailed."""
+        broker = f"{shown(host)}:{port}"
+        stream = await _connected(host, port, broker, security.tls)
+        link = cls(broker, stream, pace)
         try:
             link.speaks = Speaks(await link.ask(questions.versions()))
             if security.sasl is not None:
@@ -81,7 +84,7 @@ class BrokerLink:
         await trio.aclose_forcefully(self._stream)
 
     async def ask(self, question: WireQuestion[T]) -> T:
-        """raises: LinkFailed; the link is of no more use then"""
+        """Send a request and return the answer. Raises LinkFailed, after which the link is unusable."""
         await self._pace.wait()
         self._correlation_id += 1
         self.asked_since = time.monotonic()
@@ -90,11 +93,12 @@ class BrokerLink:
                 await self._stream.send_all(question.frame(self._correlation_id))
                 frame = await self._frame(question.name)
             if response_correlation_id(frame) != self._correlation_id:
-                raise PeerViolation("it answers another request than the one it was sent")
+                raise PeerViolation("the correlation id of its response is not that of the request")
             answer = question.read(frame)
         except trio.TooSlowError:
             raise LinkFailed(
-                f"{self._place} does not answer {question.name} ({ANSWER_TIMEOUT_S:g} s)", "look whether it is running"
+                f"{self._broker} did not answer {question.name} within {ANSWER_TIMEOUT_S:g} s",
+                "check that it is running",
             ) from None
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise self._broken(question.name, error) from error
@@ -110,10 +114,10 @@ class BrokerLink:
             if not chunk:
                 raise self._closed(name)
             if not self._answered and bytes(chunk[:2]) == b"\x15\x03":
-                raise LinkFailed(f"{self._place} speaks TLS", f"security.protocol=SSL or SASL_SSL: {SETTINGS}")
+                raise LinkFailed(f"{self._broker} expects TLS", f"set security.protocol=SSL or SASL_SSL: {SETTINGS}")
             frames = self._frames.feed(chunk)
             if len(frames) > 1:
-                raise PeerViolation("it sends more answers than it was asked for")
+                raise PeerViolation("it sent a response without a request")
             if frames:
                 return frames[0]
 
@@ -124,9 +128,9 @@ class BrokerLink:
         assert settings is not None
         error, offered = await self.ask(questions.sasl_handshake(settings.mechanism))
         if error is not ErrorCode.NONE:
-            known = ", ".join(one for one in MECHANISMS if one in offered) or "none of those known here"
+            known = ", ".join(one for one in MECHANISMS if one in offered) or "no mechanism that Highwater knows"
             raise LinkFailed(
-                f"{self._place} does not take sasl.mechanism={settings.mechanism}", f"it offers {known}: set it there"
+                f"{self._broker} does not support sasl.mechanism={settings.mechanism}", f"it supports {known}: set that"
             )
         messages = exchange(settings)
         message = next(messages)
@@ -136,7 +140,7 @@ class BrokerLink:
                 if error is not ErrorCode.NONE:
                     text = f" ({shown(_without(why, settings.password))})" if why else ""
                     raise LinkFailed(
-                        f"{self._place} does not let in user {shown(settings.username)}{text}",
+                        f"{self._broker} refused the user {shown(settings.username)}{text}",
                         "check username, password and sasl.mechanism in the --command-config file",
                     )
                 message = messages.send(answer)
@@ -144,7 +148,7 @@ class BrokerLink:
             return
         except ServerNotProven as error_of_theirs:
             raise LinkFailed(
-                f"{self._place} cannot prove that it knows the user: {error_of_theirs}",
+                f"{self._broker} did not prove that it has the user's SCRAM credentials: {error_of_theirs}",
                 "check the address, the user and sasl.mechanism",
             ) from error_of_theirs
 
@@ -152,20 +156,20 @@ class BrokerLink:
 
     def _closed(self, name: str) -> LinkFailed:
         if self._answered:
-            return LinkFailed(f"{self._place} closed the connection at {name}", f"does it want SASL? {SETTINGS}")
+            return LinkFailed(f"{self._broker} closed the connection at {name}", f"does it want SASL? {SETTINGS}")
         return LinkFailed(
-            f"{self._place} closed the connection without an answer: it wants TLS, or is not a Kafka broker", SETTINGS
+            f"{self._broker} closed the connection without an answer: it wants TLS, or is not a Kafka broker", SETTINGS
         )
 
     def _broken(self, name: str, error: Exception) -> LinkFailed:
         if isinstance(error.__cause__, ssl.SSLError):
-            return _tls_failed(self._place, error.__cause__)
+            return _tls_failed(self._broker, error.__cause__)
         return self._closed(name)
 
     def _not_kafka(self, violation: PeerViolation) -> LinkFailed:
         what = "speaks Kafka's protocol wrongly" if self._answered else "does not speak Kafka's protocol"
         return LinkFailed(
-            f"{self._place} {what}: {shown(str(violation))}", "name a broker's listener for clients, as HOST:PORT"
+            f"{self._broker} {what}: {shown(str(violation))}", "name a broker's listener for clients, as HOST:PORT"
         )
 
 
@@ -173,8 +177,8 @@ def _without(text: str, password: str) -> str:
     return text.replace(password, "***") if password else text
 
 
-async def _connected(host: str, port: int, place: str, tls: ssl.SSLContext | None) -> trio.abc.Stream:
-    """raises: LinkFailed"""
+async def _connected(host: str, port: int, broker: str, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+    """Return a connected stream. Raises LinkFailed."""
     try:
         with trio.fail_after(CONNECT_TIMEOUT_S):
             stream = await trio.open_tcp_stream(host, port)
@@ -188,14 +192,16 @@ async def _connected(host: str, port: int, place: str, tls: ssl.SSLContext | Non
                 raise
             return secured
     except trio.TooSlowError:
-        raise LinkFailed(f"{place} cannot be reached ({CONNECT_TIMEOUT_S:g} s)", "check address and firewall") from None
+        raise LinkFailed(
+            f"{broker} could not be reached within {CONNECT_TIMEOUT_S:g} s", "check the address and the firewall"
+        ) from None
     except trio.BrokenResourceError as error:
         if isinstance(error.__cause__, ssl.SSLError):
-            raise _tls_failed(place, error.__cause__) from error
-        raise LinkFailed(f"{place} ended the TLS handshake", "check security.protocol") from error
+            raise _tls_failed(broker, error.__cause__) from error
+        raise LinkFailed(f"{broker} ended the TLS handshake", "check security.protocol") from error
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else _first_words(error)
-        raise LinkFailed(f"{place} cannot be reached: {why}", "check the address, and that the broker runs") from error
+        raise LinkFailed(f"{broker} cannot be reached: {why}", "check the address, and that the broker runs") from error
 
 
 def _first_words(error: Exception) -> str:
@@ -206,16 +212,16 @@ def _first_words(error: Exception) -> str:
     return spelt_out(found.rpartition(": ")[2])[:100]
 
 
-def _tls_failed(place: str, error: ssl.SSLError) -> LinkFailed:
+def _tls_failed(broker: str, error: ssl.SSLError) -> LinkFailed:
     if isinstance(error, ssl.SSLCertVerificationError):
         return LinkFailed(
-            f"the certificate of {place} is not trusted: {spelt_out(error.verify_message)}",
+            f"the certificate of {broker} is not trusted: {spelt_out(error.verify_message)}",
             "ssl.truststore.type=PEM and ssl.truststore.location=FILE with the authority that signed it",
         )
     reason = (error.reason or "TLS").replace("_", " ").lower()
     if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING"):
-        return LinkFailed(f"{place} speaks no TLS ({reason})", "security.protocol=PLAINTEXT or SASL_PLAINTEXT")
-    return LinkFailed(f"TLS with {place} fails: {reason}", "check ssl.keystore.location and what the broker asks for")
+        return LinkFailed(f"{broker} does not use TLS ({reason})", "security.protocol=PLAINTEXT or SASL_PLAINTEXT")
+    return LinkFailed(f"TLS with {broker} fails: {reason}", "check ssl.keystore.location and what the broker asks for")
 
 
 __all__ = ["BrokerLink", "LinkFailed", "NotSpoken", "RequestPace"]
@@ -223,15 +229,15 @@ __all__ = ["BrokerLink", "LinkFailed", "NotSpoken", "RequestPace"]
 
 # ----------------------------------------------------------------------------------------------------------------- SASL
 #
-# SASL as Kafka does it (KIP-152): messages in SaslAuthenticate, after a SaslHandshake. No sockets here.
+# SASL as in Kafka (KIP-152): messages in SaslAuthenticate, after a SaslHandshake, without sockets.
 
 
 class ServerNotProven(Exception):
-    """The broker does not know the password either: it is not the one that it says it is."""
+    """The broker has not proved that it knows the password, so it may not be the broker that it claims to be."""
 
 
 def exchange(settings: SaslSettings) -> Generator[bytes, bytes, None]:
-    """Yields messages to the broker, and is sent its answers. raises: ServerNotProven"""
+    """Yield messages to the broker; its answers are passed in with `send`. Raises ServerNotProven."""
     if settings.mechanism == "PLAIN":
         yield f"\0{settings.username}\0{settings.password}".encode()
         return
@@ -242,4 +248,4 @@ def exchange(settings: SaslSettings) -> Generator[bytes, bytes, None]:
         answer = yield client.get_client_final().encode()
         client.set_server_final(answer.decode())
     except (ScramException, ValueError) as error:
-        raise ServerNotProven("its SCRAM messages are not those of a broker that knows this user") from error
+        raise ServerNotProven("its SCRAM messages do not match this user's password") from error

@@ -1,20 +1,21 @@
-"""The requests of a watch, and how their answers are read. All of them only read.
+"""The requests of a watch, all of which only read, and the decoding of their answers.
 
-    speaks = Speaks(ask(versions()))                     # API versions that both sides know
-    ask(every_topic(speaks, None))                       # -> Page: DescribeTopicPartitions where it is there
-    ask(log_ends(speaks, names))                         # -> ListOffsets as a debugging consumer: any replica's LEO
-    ask(high_watermarks(speaks, {name: LEO}))            # -> Fetch of nothing, at the end of the log: its HW
+    speaks = Speaks(ask(versions()))           # API versions that both sides know
+    ask(every_topic(speaks, None))             # -> Page: DescribeTopicPartitions if it is offered
+    ask(log_ends(speaks, names))               # -> ListOffsets as a debugging consumer: any replica's LEO
+    ask(high_watermarks(speaks, {name: LEO}))  # -> Fetch of nothing, at the end of the log: its HW
 
-A debugging consumer (replica id -2) is what Kafka's own kafka-replica-verification is: followers answer it, it is in no
-group, and it moves nothing. source: ReplicaManager.fetchOffset, FetchParams.fetchOnlyLeader
+Kafka's own kafka-replica-verification uses a debugging consumer (replica id -2): followers answer it, it is in no
+group, and it changes nothing. Source: ReplicaManager.fetchOffset, FetchParams.fetchOnlyLeader
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 from cluster.broker.apis.offered import HIGHEST
 from cluster.protocol.api_01_fetch import FetchPartition, FetchRequest
@@ -36,25 +37,18 @@ from cluster.protocol.versions import (
     api_name,
 )
 from replica.errors import ErrorCode, PeerViolation
-from replica.ids import DEBUGGING_CONSUMER, Offset, TopicPartition
+from replica.ids import DEBUGGING_CONSUMER, BrokerId, LeaderEpoch, Offset, TopicPartition
 from replica.wording import shown
-from scenarios.watch.answers import (
-    ListedBroker,
-    PartitionAnswer,
-    ReplicaAnswer,
-    brokers_of,
-    partitions_of,
-)
 
 CLIENT_ID = "highwater-watch"
 LATEST = -1
 TOPIC_RESOURCE = 2
 MIN_ISR = "min.insync.replicas"
 PARTITIONS_PER_PAGE = 2_000
-"""Of DescribeTopicPartitions; brokers cut at max.request.partition.size.limit, 2000 by default."""
+"""Partitions per page of DescribeTopicPartitions. Brokers limit it (max.request.partition.size.limit, default 2000)."""
 
 _HIGHEST = {
-    # By name up to here; the id of a topic may change between two answers.
+    # Later versions identify topics by id, and a topic's id may change between two answers.
     FETCH: 12,
     METADATA: 12,
 }
@@ -64,12 +58,17 @@ Ranges = Mapping[int, tuple[int, int]]
 
 
 class NotSpoken(Exception):
-    """The broker has no version of an API that we speak."""
+    """The broker offers no version of an API that this client knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireQuestion(Generic[T]):
-    """One request. frame: of a correlation id, size prefix included. read: of an answer; raises PeerViolation"""
+    """A request, and the decoder of its answer.
+
+    Attributes:
+        frame: returns the request for a correlation id, including the size prefix.
+        read: decodes an answer; raises PeerViolation.
+    """
 
     name: str
     frame: Callable[[int], bytes]
@@ -77,7 +76,7 @@ class WireQuestion(Generic[T]):
 
 
 class Page(NamedTuple):
-    """Partitions, and where the next page begins, None after the last one."""
+    """A page of partitions. `cursor` is where the next page begins, None after the last page."""
 
     partitions: list[PartitionAnswer]
     left_out: int
@@ -85,27 +84,27 @@ class Page(NamedTuple):
 
 
 class Speaks:
-    """The versions of a broker's APIs."""
+    """The versions of a broker's APIs, as the broker has returned them."""
 
     def __init__(self, ranges: Ranges) -> None:
         self.ranges = ranges
 
     def version(self, api_key: int) -> int:
-        """The highest that both sides know. raises: NotSpoken"""
+        """Return the highest version that both sides know. Raises NotSpoken."""
         low, high = VERSIONS[api_key]
         theirs = self.ranges.get(api_key)
         if theirs is not None:
             found = min(high, theirs[1], _HIGHEST.get(api_key, high))
             if found >= max(low, theirs[0]):
                 return found
-        raise NotSpoken(f"the broker offers no version of {api_name(api_key)} that is known here")
+        raise NotSpoken(f"the broker offers no version of {api_name(api_key)} that Highwater knows")
 
     @property
     def era(self) -> str:
-        """The newest era whose Fetch is no newer: brokers do not tell their release."""
+        """The newest era whose Fetch is no newer than the broker's, since brokers do not return their release."""
         highest = self.ranges.get(FETCH, (0, 0))[1]
-        fitting = [era for era, version in HIGHEST[FETCH].items() if version <= highest]
-        return f"kafka-{fitting[-1] if fitting else next(iter(HIGHEST[FETCH]))}"
+        fitting = [release for release, version in HIGHEST[FETCH].items() if version <= highest]
+        return (fitting[-1] if fitting else next(iter(HIGHEST[FETCH]))).era
 
     def has(self, api_key: int) -> bool:
         return api_key in self.ranges
@@ -124,7 +123,7 @@ def _cold(api_key: int, version: int, read: Callable[[Entity], T], **fields: obj
 
 
 def versions() -> WireQuestion[Ranges]:
-    """Version 0 is answered by every broker since 0.10."""
+    """Return a request for the API versions. Every broker since 0.10 answers version 0."""
 
     def read(answer: Entity) -> Ranges:
         if answer.error_code is not ErrorCode.NONE:
@@ -135,14 +134,14 @@ def versions() -> WireQuestion[Ranges]:
 
 
 def sasl_handshake(mechanism: str) -> WireQuestion[tuple[ErrorCode, tuple[str, ...]]]:
-    """(error, mechanisms of the broker)"""
+    """Return a SaslHandshake, whose answer is (error, mechanisms of the broker)."""
     return _cold(
         SASL_HANDSHAKE, 1, lambda found: (found.error_code, tuple(map(str, found.mechanisms))), mechanism=mechanism
     )
 
 
 def sasl_authenticate(message: bytes) -> WireQuestion[tuple[ErrorCode, str, bytes]]:
-    """(error, what the broker says about it, its message)"""
+    """Return a SaslAuthenticate, whose answer is (error, the broker's explanation, its message)."""
     return _cold(
         SASL_AUTHENTICATE,
         0,
@@ -155,13 +154,13 @@ def sasl_authenticate(message: bytes) -> WireQuestion[tuple[ErrorCode, str, byte
 
 
 def brokers(speaks: Speaks) -> WireQuestion[tuple[ListedBroker, ...]]:
-    """The brokers alone: Metadata about no topic."""
+    """Return a request for the brokers: Metadata without topics."""
     version = speaks.version(METADATA)
     return _cold(METADATA, version, lambda found: brokers_of(found.brokers), topics=[], allow_auto_topic_creation=False)
 
 
 def cluster_id(speaks: Speaks) -> WireQuestion[str | None]:
-    """None: the broker has none, or does not say."""
+    """Return a request for the cluster id, whose answer is None if the broker does not return one."""
 
     def read(answer: Entity) -> str | None:
         found = getattr(answer, "cluster_id", None)
@@ -173,9 +172,12 @@ def cluster_id(speaks: Speaks) -> WireQuestion[str | None]:
 def every_topic(
     speaks: Speaks, wanted: re.Pattern[str] | None, room: int, cursor: tuple[str, int] | None = None
 ) -> WireQuestion[Page]:
-    """The partitions of the wanted topics: with their ELR where the broker has DescribeTopicPartitions.
+    """Return a request for the partitions of the wanted topics, with their ELR if the broker can describe it.
 
-    room: how many are taken at most     cursor: where the page begins
+    Args:
+        wanted: pattern of topics, None for all.
+        room: largest number of partitions.
+        cursor: topic and partition at which the page begins.
     """
     if speaks.has(DESCRIBE_TOPIC_PARTITIONS):
         return _cold(
@@ -200,7 +202,7 @@ def _cursor(found: Entity | None) -> tuple[str, int] | None:
 
 
 def min_isrs(speaks: Speaks, topics: Sequence[str]) -> WireQuestion[dict[str, int]]:
-    """The effective min.insync.replicas of topics; those that we may not see are missing."""
+    """Return a request for the effective min.insync.replicas of topics. Its answer lacks unauthorized topics."""
 
     def read(answer: Entity) -> dict[str, int]:
         found = {}
@@ -226,7 +228,7 @@ def min_isrs(speaks: Speaks, topics: Sequence[str]) -> WireQuestion[dict[str, in
 
 
 def log_ends(speaks: Speaks, names: Sequence[TopicPartition]) -> WireQuestion[list[ReplicaAnswer]]:
-    """The log end offset of a broker's own replicas."""
+    """Return a request for the log end offsets of a broker's own replicas."""
 
     def read(answer: Entity) -> list[ReplicaAnswer]:
         return [
@@ -252,7 +254,10 @@ def log_ends(speaks: Speaks, names: Sequence[TopicPartition]) -> WireQuestion[li
 
 
 def high_watermarks(speaks: Speaks, log_ends: Mapping[TopicPartition, Offset]) -> WireQuestion[list[ReplicaAnswer]]:
-    """The high watermark of a broker's own replicas. A fetch at the end of a log answers it, and no records."""
+    """Return a request for the high watermarks of a broker's own replicas.
+
+    A fetch at the end of a log returns the high watermark and no records.
+    """
     version = speaks.version(FETCH)
     asked = FetchRequest(
         replica_id=DEBUGGING_CONSUMER,
@@ -289,3 +294,110 @@ def _by_topic(names: Sequence[TopicPartition] | Mapping[TopicPartition, Offset])
     for topic, number in names:
         found.setdefault(topic, []).append(number)
     return found
+
+
+# -------------------------------------------------------------------------------------------------------------- answers
+#
+# The answers of brokers as plain values: bounded, and with valid topic names only.
+#
+# A watched broker is not trusted: invalid topic names, and partitions above the limit, are left out and counted.
+
+PARTITIONS_MAX = 20_000
+BROKERS_MAX = 1_000
+REPLICAS_MAX = 32
+"""Largest number of a partition's replicas that are read. Kafka has no limit, but no cluster comes near it."""
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class ListedBroker(NamedTuple):
+    """A broker and its advertised address."""
+
+    broker_id: BrokerId
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class PartitionAnswer(NamedTuple):
+    """One partition in a broker's metadata.
+
+    Attributes:
+        leader: -1 if there is none.
+        elr, topic_id: None if the broker does not return them.
+    """
+
+    name: TopicPartition
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    elr: tuple[BrokerId, ...] | None = None
+    topic_id: UUID | None = None
+
+
+class ClusterAnswer(NamedTuple):
+    """The cluster as one broker describes it.
+
+    Attributes:
+        left_out: number of invalid topic names, and of partitions above PARTITIONS_MAX.
+    """
+
+    brokers: tuple[ListedBroker, ...]
+    partitions: tuple[PartitionAnswer, ...]
+    left_out: int = 0
+
+
+class ReplicaAnswer(NamedTuple):
+    """One replica as its own broker describes it. Values are None if they are unknown; `error` says why."""
+
+    name: TopicPartition
+    log_end_offset: Offset | None = None
+    high_watermark: Offset | None = None
+    error: ErrorCode = ErrorCode.NONE
+
+
+def brokers_of(entities: Iterable[Entity]) -> tuple[ListedBroker, ...]:
+    found = {
+        int(one.node_id): ListedBroker(int(one.node_id), str(one.host), int(one.port), one.rack)
+        for one in entities
+        if int(one.node_id) >= 0 and one.host and 0 < int(one.port) < 65_536
+    }
+    return tuple(found[broker_id] for broker_id in sorted(found)[:BROKERS_MAX])
+
+
+def partitions_of(
+    topics: Iterable[Entity], wanted: re.Pattern[str] | None, room: int
+) -> tuple[list[PartitionAnswer], int]:
+    """Return the partitions of the wanted topics, at most `room`, and the number of those left out."""
+    found: list[PartitionAnswer] = []
+    left_out = 0
+    for topic in topics:
+        name = str(topic.name)
+        if topic.error_code is not ErrorCode.NONE:
+            continue  # For example, the topic is being deleted. Unauthorized topics are not listed at all.
+        if _TOPIC.fullmatch(name) is None:
+            left_out += 1
+        elif wanted is None or wanted.search(name):
+            taken = topic.partitions[: max(0, room - len(found))]
+            left_out += len(topic.partitions) - len(taken)
+            topic_id = getattr(topic, "topic_id", None)
+            found += (_partition(name, topic_id, one) for one in taken)
+    return found, left_out
+
+
+def _partition(topic: str, topic_id: UUID | None, one: Entity) -> PartitionAnswer:
+    elr = getattr(one, "eligible_leader_replicas", None)
+    return PartitionAnswer(
+        TopicPartition(topic, int(one.partition_index)),
+        int(one.leader_id),
+        int(getattr(one, "leader_epoch", -1)),
+        _ids(one.replica_nodes),
+        _ids(one.isr_nodes),
+        None if elr is None else _ids(elr),
+        topic_id,
+    )
+
+
+def _ids(numbers: Iterable[int]) -> tuple[BrokerId, ...]:
+    return tuple(dict.fromkeys(int(number) for number in numbers if int(number) >= 0))[:REPLICAS_MAX]

@@ -1,34 +1,35 @@
-"""A watch as a run folder: the same trace, summary and lock that a run has, so that every command reads it."""
+"""The recording of a watch as a run folder with trace, summary and lock file, which every command can read."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from cluster.kafka.observe.observed import WIRE
 from replica.rules import PROFILES
 from replica.trace.events import TraceLog
+from replica.trace.listening import Listener
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import judge
 from scenarios.language.expect import Expect
 from scenarios.language.spec import BrokerSpec, ClusterSpec, Scenario, TopicSpec
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
-from scenarios.observe.trace_writer import TraceWriter, trace_sha256
+from scenarios.observe.trace_writer import TraceWriter, digests_of
 from scenarios.process.work_folders import next_run_dir, work_folder
 from scenarios.run.runner import keep_run
 from scenarios.watch.cluster_watch import ClusterWatch
-from scenarios.watch.decisions import CONTROLLER
+from scenarios.watch.statements import CONTROLLER
 from scenarios.watch.watched import broker_name, names_of
 
 RUN_NAME = "watch"
 
 
 def scenario_of(watch: ClusterWatch, how: str, profile: str, duration_us: int) -> Scenario:
-    """The cluster that was watched, as a scenario to which nothing happens by itself. how: stands below its title"""
+    """Return the watched cluster as a scenario without steps; `how` becomes its question."""
     brokers = {broker_name(broker_id): _broker(watch, broker_id) for broker_id in sorted(watch.brokers)}
     assigned: dict[str, dict[int, tuple[str, ...]]] = {}
     for name, known in watch.partitions.items():
@@ -68,30 +69,31 @@ def _topic(watch: ClusterWatch, topic: str, numbers: dict[int, tuple[str, ...]])
 
 
 class Recording:
-    """Writes the trace as it grows; `keep` gives it its final name. As a context manager: what was not kept is removed.
+    """The writer of a growing trace.
 
-    raises: OSError, when the folder cannot be written
+    As a context manager it removes the folder unless `keep` was called. Raises OSError if the folder cannot be written.
+
+    Args:
+        listeners: further listeners of the trace.
     """
 
-    def __init__(self, runs_dir: Path) -> None:
+    def __init__(self, runs_dir: Path, listeners: Sequence[Listener] = ()) -> None:
         self._runs_dir = runs_dir
         self._stack = ExitStack()
         self._started = time.perf_counter()
         self._work_dir = self._stack.enter_context(work_folder(runs_dir))
         self._ledger = RecordLedger(LogMirror().deleted)
         self.writer = TraceWriter(self._work_dir / "trace", observed_by=lambda: WIRE)
-        self.log = TraceLog([self._ledger, self.writer])
+        self.log = TraceLog([self._ledger, self.writer, *listeners])
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._stack.close()
 
     def keep(self, watch: ClusterWatch, how: str, profile: str, now_us: int, outcome: dict[str, Any]) -> Path:
-        """The run's folder. outcome: the end of the watch, as `summary.json` has it"""
+        """Give the run's folder its final name, and return its path; `outcome` is `watched` in its summary.json."""
         self.writer.close()
         self._ledger.close()
         scenario = scenario_of(watch, how, profile, now_us)
@@ -100,13 +102,14 @@ class Recording:
                 scenario,
                 self._ledger,
                 {},
+                (),
                 judge(self._ledger, ()),
                 [],
                 Counters(
                     events=self.log.next_seq,
                     steps=0,
                     bytes={},
-                    trace_sha256=trace_sha256(self.writer.trace_dir),
+                    digests=digests_of(self.writer.trace_dir),
                     run_dir=run_dir,
                     wall_s=time.perf_counter() - self._started,
                     live=True,

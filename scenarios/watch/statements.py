@@ -1,48 +1,46 @@
-"""Events that brokers would state about their replicas, made of the ends and high watermarks that they answer."""
+"""Trace events of brokers and controllers, derived from the offsets and metadata that brokers return."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from replica.ids import UNKNOWN_OFFSET, BrokerId, Offset
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
+from scenarios.watch.questions import PartitionAnswer
 from scenarios.watch.watched import WatchedPartition, WatchedReplica, broker_name, names_of
 
 UNKNOWN_PRODUCER = -1
 
 
 def began(known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica) -> TraceEvent:
-    """Its first answer in this leader epoch."""
-    name, leader = broker_name(broker_id), known.answer.leader
-    state = {**_place(known), **_ends(replica), "leader_epoch": known.leader_epoch}
+    """Return the event for the first answer about a replica in this leader epoch."""
+    place, leader = _place(known, broker_id), known.answer.leader
+    state = {**_ends(replica), "leader_epoch": known.leader_epoch, "partition_epoch": known.partition_epoch}
     if broker_id == leader:
-        isr = names_of(known.answer.isr)
-        return trace.LeadershipBegan(node=name, isr=isr, partition_epoch=known.partition_epoch, **state)
+        return trace.LeadershipBegan(*place, isr=names_of(known.answer.isr), **state)
     followed = broker_name(leader) if leader >= 0 else None
-    return trace.FollowingBegan(node=name, broker=followed, partition_epoch=known.partition_epoch, **state)
+    return trace.FollowingBegan(*place, broker=followed, **state)
 
 
 def truncated(
     known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica, end: Offset, high_watermark: Offset | None
 ) -> TraceEvent:
-    """end, high_watermark: as it stated them before"""
-    name = broker_name(broker_id)
+    """Return a truncation; `end` and `high_watermark` are the replica's values before it."""
     return trace.LogTruncated(
-        node=name,
+        *_place(known, broker_id),
         leader_epoch=known.leader_epoch,
         previous_log_end_offset=end,
         previous_high_watermark=UNKNOWN_OFFSET if high_watermark is None else high_watermark,
-        reason=f"the log of {name} ended at {end} before, and now ends at {replica.log_end_offset}",
-        **_place(known),
         **_ends(replica),
     )
 
 
 def appended(known: WatchedPartition, broker_id: BrokerId, before: Offset, end: Offset) -> TraceEvent:
-    """All that came between two samples, as one batch of no known bytes."""
+    """Return the event for records that were appended between two samples: one batch of unknown content."""
     return trace.BatchAppended(
-        node=broker_name(broker_id),
+        *_place(known, broker_id),
         role=_role(known, broker_id),
         leader_epoch=known.leader_epoch,
         base_offset=before,
@@ -53,7 +51,6 @@ def appended(known: WatchedPartition, broker_id: BrokerId, before: Offset, end: 
         producer_id=UNKNOWN_PRODUCER,
         producer_epoch=UNKNOWN_PRODUCER,
         base_sequence=UNKNOWN_PRODUCER,
-        **_place(known),
     )
 
 
@@ -63,44 +60,41 @@ def high_watermark_moved(
     role = _role(known, broker_id)
     kind = trace.HighWatermarkAdvanced if role == "leader" else trace.HighWatermarkLearned
     return kind(
-        node=broker_name(broker_id),
+        *_place(known, broker_id),
         role=role,
         leader_epoch=known.leader_epoch,
         previous_high_watermark=before,
-        **_place(known),
         **_ends(replica),
     )
 
 
 def fetched(known: WatchedPartition, broker_id: BrokerId, end: Offset, leaders_end: Offset, hw: Offset) -> TraceEvent:
-    """A follower whose log ends there has fetched up to there."""
+    """Return the fetch that a follower must have sent, since its log ends at `end`."""
     return trace.FollowerFetched(
-        node=broker_name(known.answer.leader),
+        *_place(known, known.answer.leader),
         peer=broker_name(broker_id),
         leader_epoch=known.leader_epoch,
         fetch_offset=end,
         log_end_offset=leaders_end,
         high_watermark=hw,
         in_isr=broker_id in known.answer.isr,
-        **_place(known),
     )
 
 
 def found(known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica, *, running: bool) -> TraceEvent:
-    """The replica as the watch leaves it."""
+    """Return the replica's state at the end of the watch."""
     return trace.ReplicaFound(
-        node=broker_name(broker_id),
+        *_place(known, broker_id),
         log_start_offset=0,
         is_leader=broker_id == known.answer.leader,
         in_isr=broker_id in known.answer.isr,
         running=running,
-        **_place(known),
         **_ends(replica),
     )
 
 
-def _place(known: WatchedPartition) -> dict[str, Any]:
-    return {"topic": known.name.topic, "partition": known.name.partition}
+def _place(known: WatchedPartition, broker_id: BrokerId) -> tuple[str, str, int]:
+    return (broker_name(broker_id), *known.name)
 
 
 def _ends(replica: WatchedReplica) -> dict[str, Any]:
@@ -110,3 +104,97 @@ def _ends(replica: WatchedReplica) -> dict[str, Any]:
 
 def _role(known: WatchedPartition, broker_id: BrokerId) -> str:
     return "leader" if broker_id == known.answer.leader else "follower"
+
+
+# ------------------------------------------------------------------------------------------ decisions of the controller
+#
+# Events of a controller, derived from the answers of brokers about partitions.
+
+CONTROLLER = "c1"
+"""The controller's name in the trace. The watch never asks the controller itself."""
+
+
+def created(known: WatchedPartition) -> Iterator[TraceEvent]:
+    one = known.answer
+    yield trace.PartitionCreated(
+        node=CONTROLLER,
+        broker=broker_name(one.leader) if one.leader >= 0 else None,
+        replicas=names_of(one.replicas),
+        isr=names_of(one.isr),
+        min_isr=known.configured_min_isr or 1,
+        **_place_and_epochs(known),
+    )
+    if one.elr:
+        yield elr_changed(known, ())
+
+
+def reassigned(known: WatchedPartition, before: PartitionAnswer) -> TraceEvent:
+    replicas = names_of(known.answer.replicas)
+    adding = _difference(known.answer.replicas, before.replicas)
+    if not adding:
+        return trace.ReassignmentCompleted(node=CONTROLLER, replicas=replicas, **_place_and_epochs(known))
+    return trace.ReassignmentBegan(
+        node=CONTROLLER,
+        replicas=replicas,
+        adding=names_of(adding),
+        removing=names_of(_difference(before.replicas, known.answer.replicas)),
+        **_place_and_epochs(known),
+    )
+
+
+def elected(known: WatchedPartition, before: PartitionAnswer) -> TraceEvent:
+    """Return the event for another leader, another epoch, or the loss of the leader."""
+    one = known.answer
+    previous = broker_name(before.leader) if before.leader >= 0 else None
+    seen = {
+        "previous_leader": previous,
+        "isr": names_of(one.isr),
+        "previous_isr": names_of(before.isr),
+        **_place_and_epochs(known),
+    }
+    if one.leader < 0:
+        return trace.PartitionWentOffline(node=CONTROLLER, **seen)
+    clean = one.leader in before.isr or one.leader in (before.elr or ())
+    return trace.LeaderElected(
+        node=CONTROLLER,
+        broker=broker_name(one.leader),
+        clean=clean,
+        electable=() if one.leader in before.isr else names_of(before.elr or ()),
+        **seen,
+    )
+
+
+def isr_changed(known: WatchedPartition, before: PartitionAnswer) -> TraceEvent:
+    one = known.answer
+    return trace.IsrCommitted(
+        node=CONTROLLER,
+        isr=names_of(one.isr),
+        previous_isr=names_of(before.isr),
+        proposed_by=None,
+        **_place_and_epochs(known),
+    )
+
+
+def elr_changed(known: WatchedPartition, before: Sequence[BrokerId]) -> TraceEvent:
+    return trace.ElrCommitted(
+        node=CONTROLLER,
+        isr=names_of(known.answer.isr),
+        elr=names_of(known.answer.elr or ()),
+        previous_elr=names_of(before),
+        last_known_leader=None,
+        **_place_and_epochs(known),
+    )
+
+
+def _place_and_epochs(known: WatchedPartition) -> dict[str, Any]:
+    topic, partition = known.name
+    return {
+        "topic": topic,
+        "partition": partition,
+        "leader_epoch": known.leader_epoch,
+        "partition_epoch": known.partition_epoch,
+    }
+
+
+def _difference(some: Sequence[BrokerId], others: Sequence[BrokerId]) -> list[BrokerId]:
+    return [broker_id for broker_id in some if broker_id not in others]

@@ -1,14 +1,48 @@
-"""What is known of a watched cluster: brokers, partitions, replicas, as they last answered."""
+"""The last known state of a watched cluster: brokers, partitions, replicas."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
-from scenarios.watch.answers import ListedBroker, PartitionAnswer
-from scenarios.watch.ends import LeaderEnds
+from scenarios.watch.questions import ListedBroker, PartitionAnswer
+
+SAMPLES_KEPT = 512
+
+
+class LeaderEnds:
+    """Samples of a leader's log end with the time of each, kept as long as a replica lacks those records.
+
+    Both lists only rise. If a replica stays behind for long, samples are dropped, so that there are at most
+    SAMPLES_KEPT.
+    """
+
+    __slots__ = ("_at_us", "_ends")
+
+    def __init__(self) -> None:
+        self._at_us: list[int] = []
+        self._ends: list[Offset] = []
+
+    def add(self, at_us: int, end: Offset, slowest: Offset) -> None:
+        """Add a sample; `slowest` is the smallest log end of all replicas."""
+        if self._ends and end < self._ends[-1]:
+            self._at_us, self._ends = [], []
+        if not self._ends or end > self._ends[-1]:
+            self._at_us.append(at_us)
+            self._ends.append(end)
+        needless = max(0, min(bisect_right(self._ends, slowest), len(self._ends) - 1))
+        if needless:
+            del self._at_us[:needless], self._ends[:needless]
+        if len(self._ends) > SAMPLES_KEPT:
+            del self._at_us[1:-1:2], self._ends[1:-1:2]
+
+    def first_beyond(self, end: Offset) -> int | None:
+        """Return when the leader was first seen with a record at offset `end`, None if it never was."""
+        index = bisect_right(self._ends, end)
+        return self._at_us[index] if index < len(self._at_us) else None
 
 
 def broker_name(broker_id: BrokerId) -> str:
@@ -21,7 +55,12 @@ def names_of(broker_ids: Iterable[BrokerId]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class WatchedBroker:
-    """address None: it is only known as a replica. silent_since_us: no answer since then, None while it answers"""
+    """A broker of a watched cluster.
+
+    Attributes:
+        address: address of the broker; None if it is only known as a replica.
+        silent_since_us: time since which it has not answered; None if it answers.
+    """
 
     broker_id: BrokerId
     address: ListedBroker | None = None
@@ -33,9 +72,11 @@ class WatchedBroker:
 
 @dataclass(slots=True)
 class WatchedReplica:
-    """As its broker last stated it, at answered_us; None: it never has. leader_epoch: in which that was
+    """A replica as its broker last described it; values are None without a description.
 
-    stated: of a follower, its log's end and its leader's, as they stand in the trace
+    Attributes:
+        answered_us: time of the description; `leader_epoch` is the epoch at that time.
+        stated: log ends of a follower and of its leader in their last event in the trace.
     """
 
     log_end_offset: Offset | None = None
@@ -48,8 +89,11 @@ class WatchedReplica:
 
 @dataclass(slots=True)
 class WatchedPartition:
-    """partition_epoch: how many changes were seen; brokers do not tell the real one
-    configured_min_isr: of the topic; None: not known
+    """A partition of a watched cluster.
+
+    Attributes:
+        partition_epoch: number of changes seen, since brokers do not return the real one.
+        configured_min_isr: min.insync.replicas of the topic, None if unknown.
     """
 
     name: TopicPartition
@@ -65,13 +109,13 @@ class WatchedPartition:
 
     @property
     def leading(self) -> WatchedReplica | None:
-        """The leader's replica, once it has stated itself in this epoch."""
+        """The leader's replica, None until the leader has answered in this epoch."""
         found = self.replicas.get(self.answer.leader)
         return found if found is not None and found.leader_epoch == self.leader_epoch else None
 
     @property
     def min_isr(self) -> int | None:
-        """At most the number of replicas counts."""
+        """min.insync.replicas, limited to the number of replicas; None if unknown."""
         configured = self.configured_min_isr
         return None if configured is None else min(configured, len(self.answer.replicas))
 
@@ -80,14 +124,14 @@ class WatchedPartition:
         return self.min_isr is not None and len(self.answer.isr) < self.min_isr
 
     def lag_records(self, broker_id: BrokerId) -> int | None:
-        """Records of the leader that a follower lacks by its latest answer; None: unknown."""
+        """Return the number of the leader's records that a follower lacks by its latest answer, None if unknown."""
         leading, replica = self.leading, self.replicas.get(broker_id)
         if leading is None or replica is None or leading.log_end_offset is None or replica.log_end_offset is None:
             return None
         return max(0, leading.log_end_offset - replica.log_end_offset)
 
     def lag_us(self, broker_id: BrokerId, now_us: int) -> int:
-        """Since when the leader has had a record that the follower lacks."""
+        """Return for how long the leader has had a record that the follower lacks, in microseconds."""
         replica = self.replicas.get(broker_id)
         if replica is None or replica.log_end_offset is None:
             return 0
@@ -95,7 +139,10 @@ class WatchedPartition:
         return 0 if since_us is None else now_us - since_us
 
     def behind(self, high_watermark: Offset) -> list[BrokerId]:
-        """Members of the ISR that hold the high watermark: those known to be no further, else those not known."""
+        """Return the members of the ISR that hold back the high watermark.
+
+        These are members whose log ends at or below it; if there are none, members whose log end is unknown.
+        """
         followers = [member for member in self.answer.isr if member != self.answer.leader]
         ends = {member: self.replica(member).log_end_offset for member in followers}
         known = [member for member, end in ends.items() if end is not None and end <= high_watermark]

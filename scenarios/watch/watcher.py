@@ -1,4 +1,4 @@
-"""The shell of a watch: a task for each broker asks it, with one request in flight, and feeds `ClusterWatch`."""
+"""The I/O of a watch: a task for each broker asks it, one request at a time, and passes answers to `ClusterWatch`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import trio
 from replica.ids import BrokerId, TopicPartition
 from replica.wording import shown
 from scenarios.watch import questions
-from scenarios.watch.answers import PARTITIONS_MAX, ClusterAnswer, PartitionAnswer, ReplicaAnswer
 from scenarios.watch.client_properties import Security
 from scenarios.watch.cluster_watch import ClusterWatch
 from scenarios.watch.link import BrokerLink, LinkFailed, RequestPace
-from scenarios.watch.questions import NotSpoken
+from scenarios.watch.questions import PARTITIONS_MAX, ClusterAnswer, NotSpoken, PartitionAnswer, ReplicaAnswer
 from scenarios.watch.watched import broker_name
 
 PARTITIONS_PER_REQUEST = 1_000
@@ -24,14 +23,14 @@ TOPICS_PER_REQUEST = 200
 PAGES_MAX = 1_000
 MIN_ISR_EVERY_S = 60.0
 CLAIM_S = 3.0
-"""So long a broker may take to describe the cluster before another one is asked."""
+"""Seconds in which one broker may describe the cluster before another broker is asked."""
 LOOK_S = 0.25
 RETRY_S_MAX = 10.0
 
 
 @dataclass(slots=True)
 class _Asked:
-    """One broker's side: its link while there is one, and since when it has been waited for."""
+    """The connection to one broker, None if there is none, and the time since which an answer is awaited."""
 
     pace: RequestPace = field(default_factory=RequestPace)
     link: BrokerLink | None = None
@@ -44,10 +43,13 @@ class _Asked:
 
 
 class Watcher:
-    """Asks until it is cancelled. bootstrap: (host, port)     wanted: topics, None for all
+    """The task that asks the brokers until it is cancelled.
 
-    how: where and how often it asks, in words
-    interval_s: a broker is asked so often, or as often as its answers and the pace allow
+    Args:
+        bootstrap: (host, port) of the first brokers.
+        how: text about the brokers and the interval of the requests.
+        interval_s: intended time between requests to a broker, which slow answers and the rate limit may extend.
+        wanted: pattern of topics, None for all.
     """
 
     def __init__(
@@ -63,10 +65,10 @@ class Watcher:
         self.watch = watch
         self.how = how
         self.era = ""
-        """Of the broker that answered first, by its API versions."""
+        """The era of the first broker that answered, derived from its API versions."""
         self.notes: dict[str, None] = {}
         self.is_ready = trio.Event()
-        """The cluster has been described once."""
+        """Set once the cluster has been described."""
         self._bootstrap = bootstrap
         self._security = security
         self.interval_s = interval_s
@@ -81,7 +83,7 @@ class Watcher:
         return round((time.monotonic() - self._started) * 1_000_000)
 
     async def run(self) -> None:
-        """Never ends. raises: LinkFailed, if no bootstrap address answers"""
+        """Ask brokers until cancelled. Raises LinkFailed if no bootstrap address answers."""
         link = await self._first_link()
         try:
             self.era = link.speaks.era
@@ -125,7 +127,7 @@ class Watcher:
             except (LinkFailed, NotSpoken) as error:
                 asked.failures += 1
                 if asked.link is not None and asked.failures == 1:
-                    # Brokers close connections for reasons of their own, such as a log-in that has expired.
+                    # Brokers may close connections at any time, for example when a login has expired.
                     await asked.link.close()
                     asked.link = None
                     continue
@@ -139,7 +141,7 @@ class Watcher:
             await trio.sleep_until(started + pause_s)
 
     async def _ask_all(self, broker_id: BrokerId, asked: _Asked) -> None:
-        """raises: LinkFailed, NotSpoken"""
+        """Ask a broker for the cluster and its replicas. Raises LinkFailed, NotSpoken."""
         link = asked.link
         if link is None:
             address = self.watch.brokers[broker_id].address
@@ -184,9 +186,10 @@ class Watcher:
     # ------------------------------------------------------------------------------------------------------- cluster
 
     async def _describe(self, link: BrokerLink, asked: str, broker_id: BrokerId | None = None) -> bool:
-        """broker_id: of `asked`, None where it is not known yet     returns: whether its answer counts
+        """Ask a broker for the cluster, and return True if its answer counts. Raises LinkFailed, NotSpoken.
 
-        raises: LinkFailed, NotSpoken
+        Args:
+            broker_id: id of the broker, None if it is not known yet.
         """
         brokers = await link.ask(questions.brokers(link.speaks))
         if broker_id is not None and not self.watch.may_describe(broker_id, brokers):
@@ -213,7 +216,7 @@ class Watcher:
         return True
 
     async def _describe_min_isr(self, link: BrokerLink, topics: Sequence[str]) -> None:
-        """What a watch may not read, it asks for again with the next round of all."""
+        """Ask for min.insync.replicas of topics. Unauthorized topics are asked for again in the next round."""
         for first in range(0, len(topics), TOPICS_PER_REQUEST):
             some = topics[first : first + TOPICS_PER_REQUEST]
             try:
@@ -228,7 +231,7 @@ class Watcher:
     # ------------------------------------------------------------------------------------------------------- silence
 
     async def _look(self) -> None:
-        """A broker that is paused keeps its connections: only time shows it."""
+        """Find brokers that do not answer. A paused broker keeps its connections, so only elapsed time reveals it."""
         patience_s = max(2 * self.interval_s, 1.5)
         while True:
             await trio.sleep(LOOK_S)
@@ -243,7 +246,7 @@ class Watcher:
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
-    """`host:port,[::1]:9092`. raises: ValueError"""
+    """Parse addresses such as `host:port,[::1]:9092`. Raises ValueError."""
     found = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(?:\[([0-9a-fA-F:.%\w]+)\]|([^\s:\[\]]+)):(\d{1,5})\s*", part)

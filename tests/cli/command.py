@@ -26,12 +26,16 @@ variants:
 
 LIMITED = """
 import resource, sys
+sys.dont_write_bytecode = True
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 from scenarios.cli.main import main
 sys.argv = ["highwater", *sys.argv[1:]]
 main()
 """
-"""A command that may not write a file longer than {limit} bytes."""
+"""A command that may not write a file longer than {limit} bytes.
+
+It writes no bytecode: Python would keep the first {limit} bytes of a module's, which every later command then reads.
+"""
 
 
 class Outcome(NamedTuple):

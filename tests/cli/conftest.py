@@ -11,10 +11,17 @@ from scenarios.cli.main import main
 
 
 @pytest.fixture
-def highwater(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Highwater:
+def highwater(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+) -> Highwater:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)
+    # Whatever clusters run on this machine are none of this test's.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
 
     def call(*words: str) -> Outcome:
         monkeypatch.setattr("sys.argv", ["highwater", *words])

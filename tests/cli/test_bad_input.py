@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import py_compile
 import re
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from command import LIMITED, MINI, Highwater
 
+from scenarios.process.failures import lack_behind
 from tests.soak import one_in
 
 
@@ -178,6 +181,7 @@ def test_the_folder_in_which_a_shell_is_was_deleted(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.soak
 def test_what_was_found_is_told_where_it_cannot_be_kept(highwater: Highwater, tmp_path: Path) -> None:
     (tmp_path / "mini.yaml").write_text(MINI)
     highwater("run", "mini.yaml")
@@ -189,6 +193,7 @@ def test_what_was_found_is_told_where_it_cannot_be_kept(highwater: Highwater, tm
     assert done.returncode == 0 and "Saves it:" in done.stdout and "error" not in done.stderr
 
 
+@pytest.mark.soak
 def test_agree_without_room_is_no_bug(tmp_path: Path) -> None:
     (tmp_path / "mini.yaml").write_text(MINI)
     done = limited(tmp_path, 3_000, "agree", "mini.yaml:silent", "--live")
@@ -197,6 +202,7 @@ def test_agree_without_room_is_no_bug(tmp_path: Path) -> None:
     assert "give the command again" in done.stderr and "bug" not in done.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("limit", one_in(3, [3000, 100, 0]))
 def test_a_full_disk_leaves_no_half_a_run(limit: int, tmp_path: Path) -> None:
     """No file may grow beyond the limit: the first log write fails, or a later one, or the trace."""
@@ -266,6 +272,34 @@ def test_our_own_bug_is_said_to_be_one(highwater: Highwater, tmp_path: Path, mon
     assert runs_in(tmp_path / "runs") == []
 
 
+def test_an_end_of_file_is_not_taken_for_ctrl_c(
+    highwater: Highwater, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Click does so for each EOFError of a command, wherever it comes from."""
+    (tmp_path / "mini.yaml").write_text(MINI)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def fail(*_: object) -> None:
+        raise EOFError("marshal data too short")
+
+    monkeypatch.setattr("cluster.broker.broker.BrokerCore.tick", fail)
+    done = highwater("run", str(tmp_path / "mini.yaml"))
+    assert (done.code, done.out) == (4, "")
+    assert "a bug in highwater: EOFError: marshal data too short" in done.err
+    assert "Interrupted" not in done.err
+
+
+def test_a_module_whose_bytecode_is_cut_short_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cut_short.py").write_text("A = 'text of some length'\nB = [A] * 3\n")
+    compiled = Path(py_compile.compile(str(tmp_path / "cut_short.py"), doraise=True) or "")
+    compiled.write_bytes(compiled.read_bytes()[:40])
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(EOFError) as failed:
+        importlib.import_module("cut_short")
+    lack = lack_behind(failed.value)
+    assert lack is not None and lack.what == f"{compiled} is damaged: {failed.value}"
+
+
 SHORT_OF = """
 import resource, sys
 from scenarios.cli.main import main
@@ -275,6 +309,7 @@ main()
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("limit", "most", "words", "said"),
     [

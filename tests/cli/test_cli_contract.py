@@ -7,15 +7,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from command import MINI, Highwater
 
-from scenarios.language.spec import PROFILE
+from replica.rules import DEFAULT_PROFILE
 
 RUN_KEYS = {
     "scenario", "variant", "seed", "profile", "held", "verdict", "records", "logs", "expectations", "trace_sha256",
-    "run_dir", "events", "virtual_s", "wall_s", "bytes",
+    "data_sha256", "run_dir", "events", "virtual_s", "wall_s", "bytes",
 }  # fmt: skip
 RECORD_KEYS = {"acked", "failed", "unknown", "lost", "missing", "duplicated", "dirty"}
 
@@ -38,7 +39,7 @@ def test_run_json_holds_what_was_promised(highwater: Highwater, mini: str) -> No
     assert set(document["records"]) >= RECORD_KEYS
     assert set(document["bytes"]) >= {"sendfile", "fetch_payload_through_python", "sendfile_calls"}
     assert document["verdict"] == ["lost"]
-    assert document["records"]["lost"] == ["r0", "r1"]
+    assert document["records"]["lost"] == {"count": 2, "ranges": ["r0..r1"]}
     assert document["held"] is True
     assert all(set(one) >= {"what", "held", "why"} for one in document["expectations"])
 
@@ -50,7 +51,7 @@ def test_what_a_run_says_to_try_next_is_about_this_run(highwater: Highwater, min
 
 
 def test_run_keeps_a_whole_folder(highwater: Highwater, mini: str, tmp_path: Path) -> None:
-    document = highwater("run", mini, "--format", "json").document
+    document = highwater("run", mini, "--format", "json", "--records").document
     run_dir = Path(document["run_dir"])
     assert json.loads((run_dir / "summary.json").read_text()) == document
     assert sorted(path.name for path in run_dir.iterdir()) == ["logs", "scenario.lock.yaml", "summary.json", "trace"]
@@ -65,9 +66,9 @@ def test_run_keeps_a_whole_folder(highwater: Highwater, mini: str, tmp_path: Pat
 
 def test_set_is_for_the_variant_that_is_played(highwater: Highwater) -> None:
     """acks=0 does not go with idempotence, which another variant of this file asks for."""
-    done = highwater("run", "acks1-leader-kill", "--set", "workloads.p1.config.acks=0", "--format", "json")
-    assert done.document["records"]["missing"] and not done.document["verdict"]
-    asked = highwater("run", "acks1-leader-kill", "--variant", "acks-all", "--set", "workloads.p1.config.acks=0")
+    done = highwater("run", "zk-session-expiry-leader", "--set", "workloads.p1.config.acks=0", "--format", "json")
+    assert done.document["records"]["missing"]["count"] and not done.document["verdict"]
+    asked = highwater("run", "zk-session-expiry-leader", "--variant", "acks-all", "--set", "workloads.p1.config.acks=0")
     assert asked.code == 3 and "must be all when enable.idempotence is true" in asked.err
 
 
@@ -116,31 +117,97 @@ def test_compare_puts_variants_side_by_side(highwater: Highwater, mini: str, tmp
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.soak
 def test_test_checks_every_variant(highwater: Highwater, mini: str) -> None:
     done = highwater("test", mini, "--jobs", "1", "--plain")
     assert done.code == 1
-    assert "2 held, 1 failed" in done.out
+    assert "2 held, 1 failed: 1 scenario, 3 runs, in " in done.out
     document = highwater("test", mini, "--jobs", "1", "--format", "json")
     assert (document.code, document.document["held"], len(document.document["runs"])) == (1, False, 3)
     assert highwater("test", "min-isr-1-trap", "--jobs", "1").code == 0
 
 
-def test_an_era_plays_everything_by_its_rules(highwater: Highwater, mini: str) -> None:
-    done = highwater("test", mini, "--profile", "kafka-4.1", "--jobs", "1", "--plain")
+def test_test_says_how_to_see_what_failed(highwater: Highwater, mini: str) -> None:
+    lines = highwater("test", mini, "--jobs", "1", "--plain").out.splitlines()
+    (failed,) = [place for place, line in enumerate(lines) if line.startswith("  FAIL")]
+    assert lines[failed + 1].strip().startswith("verdict: expected ok")
+    assert lines[failed + 2].strip() == f"See it:  highwater run {mini} --variant wrong"
+
+
+def test_results_as_junit(highwater: Highwater, mini: str) -> None:
+    done = highwater("test", mini, "--jobs", "1", "--format", "junit")
     assert done.code == 1
-    assert "kafka-4.1: 2 of 3 runs written for it held" in done.out
-    document = highwater("test", mini, "--profile", "kafka-4.1", "--jobs", "1", "--format", "json").document
+    root = ElementTree.fromstring(done.out.encode())
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("3", "1", "0")
+    (case,) = [case for case in root.iter("testcase") if case.find("failure") is not None]
+    assert (case.get("classname"), case.get("name")) == ("mini", "wrong")
+    assert f"highwater run {mini} --variant wrong" in case.find("failure").text
+    one = highwater("run", mini, "--format", "junit", "--fail-on", "lost")
+    assert one.code == 1
+    assert "lost happened" in one.out
+    assert ElementTree.fromstring(one.out.encode()).get("failures") == "1"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("run", "ack1-leader-kill"), 3, "did you mean `acks1-leader-kill`?"),
+        (("run", "acks1-leader-kill", "--variant", "no"), 2, "has no variant `no`"),
+        (("run", "acks1-leader-kill", "--sede", "1"), 2, "No such option"),
+        (("predict",), 2, "highwater run NAME --predict"),
+        (("heal",), 2, "highwater fault heal"),
+        (("test", "no/such.yaml"), 3, "no/such.yaml"),
+        (("explain", "last"), 2, "no run `last`"),
+        (("list", "--tag", "nonsense"), 2, "nonsense"),
+        (("fault", "list"), 6, "no cluster"),
+        (("rnu",), 2, "Did you mean `run`?"),
+    ],
+)
+@pytest.mark.parametrize("form", [("--format", "json"), ("--format=json",)])
+def test_an_error_is_a_document_where_json_is_asked_for(
+    highwater: Highwater, words: tuple[str, ...], code: int, said: str, form: tuple[str, ...]
+) -> None:
+    """Whatever reads the output of a command can parse it; people still read stderr."""
+    done = highwater(*words, *form)
+    assert (done.code, done.document["exit"]) == (code, code)
+    assert said in done.document["error"]
+    assert said in done.err
+
+
+def test_serve_with_a_config_hears_how_it_is_set(highwater: Highwater) -> None:
+    done = highwater("serve", "--config", "min.insync.replicas=2")
+    assert done.code == 2 and "`--set cluster.config.min.insync.replicas=2`" in done.err
+
+
+def test_an_error_has_its_fix_in_the_document(highwater: Highwater, tmp_path: Path) -> None:
+    document = highwater("fault", "list", "--format", "json").document
+    assert document == {"error": "no cluster is running", "fix": "start one with `highwater serve`", "exit": 6}
+    (tmp_path / "bad.yaml").write_text("nope: 1")
+    assert "unknown field `nope`" in highwater("run", "bad.yaml", "--format", "json").document["error"]
+    for words in (("test", "bad.yaml"), ("run", "bad.yaml", "--variant", "\1<&>")):
+        root = ElementTree.fromstring(highwater(*words, "--format", "junit").out.encode())
+        assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("1", "0", "1")
+        assert root.find("testsuite/testcase").get("name").startswith(f"highwater {words[0]} bad.yaml")
+        assert "unknown field `nope`" in root.find("testsuite/testcase/error").text
+
+
+@pytest.mark.soak
+def test_an_era_plays_everything_by_its_rules(highwater: Highwater, mini: str) -> None:
+    done = highwater("test", mini, "--profile", DEFAULT_PROFILE, "--jobs", "1", "--plain")
+    assert done.code == 1
+    assert f"{DEFAULT_PROFILE}: 2 of 3 runs written for it held" in done.out
+    document = highwater("test", mini, "--profile", DEFAULT_PROFILE, "--jobs", "1", "--format", "json").document
     assert document["endings"] == {"failed": 1, "held": 2}
     wrong = highwater("test", mini, "--profile", "kafka-20")
     assert wrong.code == 2
-    assert "there is no era `kafka-20`; there are kafka-0.8" in wrong.err
+    assert "there is no era `kafka-20`; choose one of kafka-0.8" in wrong.err
 
 
 @pytest.mark.soak
 def test_search_plays_seeds(highwater: Highwater) -> None:
     done = highwater("search", "--seeds", "1..2", "--safe", "--jobs", "1")
     assert done.code == 0
-    assert f"{PROFILE}: 2 safe schedules played; nothing broke" in done.out
+    assert f"{DEFAULT_PROFILE}: 2 safe schedules played; nothing broke" in done.out
     assert "page: search/search.html" in done.out
     document = highwater("search", "--seeds", "3", "--jobs", "1", "--format", "json").document
     assert (document["played"], document["found"], document["files"]) == (1, [], [])
@@ -148,6 +215,7 @@ def test_search_plays_seeds(highwater: Highwater) -> None:
         assert highwater("search", "--seeds", wrong).code == 2
 
 
+@pytest.mark.soak
 def test_rules_names_every_switch(highwater: Highwater) -> None:
     done = highwater("rules", "--plain")
     assert (done.code, done.err) == (0, "")
@@ -157,6 +225,7 @@ def test_rules_names_every_switch(highwater: Highwater) -> None:
     assert "| `elr` |" in highwater("rules", "--format", "markdown").out
 
 
+@pytest.mark.soak
 def test_verify_compares_two_processes(highwater: Highwater, mini: str) -> None:
     done = highwater("verify", mini, "--variant", "base", "--format", "json")
     (run,) = done.document["runs"]
@@ -185,6 +254,7 @@ def test_explain_of_a_run_that_lost_nothing_names_a_record_that_it_has(highwater
     assert command[:2] == ["explain", "last"] and highwater(*command).code == 0
 
 
+@pytest.mark.soak
 def test_explain_names_the_missing_rule_that_broke_an_invariant(highwater: Highwater) -> None:
     highwater("run", "kip101-replica-divergence")
     assert "truncation=leader-epoch   KIP-101 (0.11)" in highwater("explain", "last", "r1").out
@@ -196,6 +266,21 @@ def test_explain_names_the_missing_rule_that_broke_an_invariant(highwater: Highw
     assert 'highwater explain last "S25 min-isr"' in hint
     assert "hw-advance=min-isr   KAFKA-15583" in highwater("explain", "last", "S25 min-isr", "--plain").out
     assert highwater("explain", "last~1", "S7").err.endswith("S7 is not broken in this run (broken: S6)\n")
+
+
+def test_explain_tells_why_nothing_was_written(highwater: Highwater) -> None:
+    highwater("run", "acks1-leader-power-off")
+    told = highwater("explain", "last", "t-0", "--plain")
+    assert (told.code, told.err) == (0, "")
+    assert "writes of p1: none for 30 s" in told.out and "with 5 s p1 would have tried again" in " ".join(
+        told.out.split()
+    )
+    (wait,) = highwater("explain", "last", "t-0", "--format", "json").document["waits"]
+    assert [part["cause"] for part in wait["stretches"]] == ["request_timeout"]
+    record = highwater("explain", "last", "rdkafka-1")  # A record's name, not that of a partition.
+    assert record.code == 2 and "record" in record.err and "no client waited" not in record.err
+    other = highwater("explain", "last", "t-1")
+    assert (other.code, other.out) == (2, "") and other.err.endswith("such times are known of t-0\n")
 
 
 def test_explain_what_if_plays_again(highwater: Highwater, mini: str) -> None:
@@ -212,6 +297,14 @@ def test_explain_what_if_plays_again(highwater: Highwater, mini: str) -> None:
     assert text.code == 0
     assert "Does not save it" in text.out
     assert f"Played again {len(fates)} times" in text.out
+
+
+def test_explain_leads_to_what_if_where_the_trace_alone_proves_no_remedy(highwater: Highwater) -> None:
+    highwater("run", "bitflip-mid-log")
+    asked = "What would have saved it: highwater explain last r5 --what-if"
+    assert asked in highwater("explain", "last", "--plain").out
+    highwater("run", "unclean-election")
+    assert "What would" not in highwater("explain", "last", "--plain").out
 
 
 @pytest.mark.parametrize("words", [("list",), ("show", "unclean-election"), ("check", "unclean-election")])
@@ -243,7 +336,7 @@ def test_the_catalogue_answers_in_both_formats(highwater: Highwater, words: tupl
         (("verify", "ack1-leader-kill"), 3, "acks1-leader-kill"),
         (("show", "ack1-leader-kill"), 3, "acks1-leader-kill"),
         (("explain", "last", "r1"), 2, "no run `last`"),
-        (("report", "."), 2, "the folder `.` is no run"),
+        (("report", "."), 2, "the folder `.` is not a run"),
         (("explain", "E999"), 2, "E999"),
         (("list", "--tag", "nonsense"), 2, "nonsense"),
         (("serve", "--topic", "a:20000"), 2, "1 to 9999"),
@@ -251,6 +344,7 @@ def test_the_catalogue_answers_in_both_formats(highwater: Highwater, words: tupl
         (("serve", "--topic", "__x"), 2, "a topic cannot be called `__x`: names with __ are Kafka's own"),
         (("serve", "--topic", "a", "--topic", "a:2"), 2, "twice"),
         (("serve", "--scenario", "acks1-leader-kill", "--brokers", "5"), 2, "--set"),
+        (("serve", "--port", "0", "--advertise", "localhost"), 2, "--advertise needs --port"),
     ],
 )
 def test_a_mistake_is_one_clear_message(highwater: Highwater, words: tuple[str, ...], code: int, said: str) -> None:
@@ -266,7 +360,8 @@ def test_an_unknown_record_is_a_wrong_command_line(highwater: Highwater, mini: s
     highwater("run", mini)
     done = highwater("explain", "last", "r99")
     assert (done.code, done.out) == (2, "")
-    assert "r99" in done.err and "named r0, r1" in done.err
+    assert "r99" in done.err and "fix: name one of r0.." in done.err
+    assert "fix: did you mean `r1`?" in highwater("explain", "last", "1").err
     assert "Did you mean `last`?" in highwater("explain", "lsat", "r0").err
     for name in ("r1", "S6"):
         assert f"Did you mean `highwater explain last {name}`?" in highwater("explain", name).err
@@ -278,6 +373,7 @@ def test_an_unknown_record_is_a_wrong_command_line(highwater: Highwater, mini: s
 # ------------------------------------------------------------------------------------------------------------ screens
 
 
+@pytest.mark.soak
 def test_colour_only_on_a_terminal_and_only_if_wanted(mini: str, tmp_path: Path) -> None:
     """A real process with a pipe, and one with a pseudo-terminal."""
     import pty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,14 @@ from command import MINI, Highwater, Outcome
 
 from scenarios.cli.catalogue import _list_lines
 from scenarios.cli.common import load_scenario, warn_of_mistakes
+from scenarios.cli.doctor import _browser
 from scenarios.cli.main import COMMANDS, cli
 from scenarios.lab.exercise import exercises
 from scenarios.language.diagnostics import MISTAKES
 from scenarios.language.parse import catalogue
 from scenarios.language.parse.loading import load_text
 from scenarios.terminal.style import Style
+from tests.soak import one_in
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -30,6 +33,7 @@ WIDE_WORDS = ("https://", "Again: ")
 """Of lines that stay in one piece: addresses, and commands to copy."""
 
 
+@pytest.mark.soak
 def test_what_is_read_fits_80_columns(highwater: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the output goes into a pager, and COLUMNS says how wide it is."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -46,7 +50,7 @@ def test_what_is_read_fits_80_columns(highwater: Highwater, monkeypatch: pytest.
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", catalogue.bundled())
+@pytest.mark.parametrize("name", one_in(6, catalogue.bundled(), pytest.mark.night))
 def test_the_screens_of_every_bundled_scenario_fit_80_columns(
     name: str, highwater: Highwater, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,6 +63,17 @@ def wide_lines(done: Outcome) -> list[str]:
     assert done.out
     wide = [line for line in done.out.splitlines() if len(line) > 80]
     return [line for line in wide if not any(word in line for word in WIDE_WORDS)]
+
+
+def test_the_doctor_says_that_only_the_screen_of_a_browser_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = tmp_path / "firefox"
+    browser.write_text("")
+    browser.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(webbrowser, "_tryorder", [])
+    assert _browser().found == f"{browser}, but no screen: DISPLAY is not set"
 
 
 def test_the_doctor_names_what_is_missing_and_the_fix(highwater: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +122,7 @@ MISTAKEN = (
 )
 
 
+@pytest.mark.soak
 def test_a_run_begins_with_what_a_reader_of_the_file_would_ask(highwater: Highwater) -> None:
     Path("mine.yaml").write_text(MISTAKEN)
     ran = highwater("run", "mine.yaml", "--format", "json")
@@ -122,6 +138,7 @@ def test_a_run_begins_with_what_a_reader_of_the_file_would_ask(highwater: Highwa
     assert "warning[W205]" in highwater("test", "mine.yaml").err
 
 
+@pytest.mark.soak
 def test_a_bundled_scenario_means_what_it_says_until_it_is_changed(capsys: pytest.CaptureFixture[str]) -> None:
     for name in catalogue.bundled():
         file = load_scenario(name)

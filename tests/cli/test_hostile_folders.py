@@ -123,6 +123,7 @@ def refused(highwater: Highwater, file: str, *words: str) -> None:
     assert all(line.startswith("  = fix: ") for line in done.error_lines[1:])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("how", TRACES)
 def test_a_damaged_trace(how: str, hostile: Callable[[Damage], str], highwater: Highwater) -> None:
     run_dir = hostile(TRACES[how])
@@ -247,17 +248,17 @@ def test_where_nothing_can_be_written_nothing_is_begun(whole: Path, highwater: H
     follow = ("report", "--follow", str(whole))
     run, sweep, serve = ("run", "mini.yaml"), ("sweep", "mini.yaml"), ("serve", "--port", "39092")
     commands: list[tuple[tuple[str, ...], int, str]] = [
-        ((*search, "--out", "a-file"), 6, "a-file is no folder"),
-        ((*search, "--out", "a-file/deeper"), 6, "a-file is no folder"),
-        ((*run, "--out", "a-file/deeper"), 6, "a-file is no folder"),
-        ((*run, "--live", "--out", "a-file"), 6, "a-file is no folder"),
-        ((*sweep, "--out", "a-file/deeper"), 6, "a-file is no folder"),
-        ((*serve, "--record", "a-file"), 6, "a-file is no folder"),
-        ((*follow, "--out", "a-file"), 6, "a-file is no folder"),
-        ((*report, "--out", "a-file"), 6, "a-file is no folder"),
-        ((*report, "--tables", "a-file/deeper"), 6, "a-file is no folder"),
+        ((*search, "--out", "a-file"), 6, "a-file is not a folder"),
+        ((*search, "--out", "a-file/deeper"), 6, "a-file is not a folder"),
+        ((*run, "--out", "a-file/deeper"), 6, "a-file is not a folder"),
+        ((*run, "--live", "--out", "a-file"), 6, "a-file is not a folder"),
+        ((*sweep, "--out", "a-file/deeper"), 6, "a-file is not a folder"),
+        ((*serve, "--record", "a-file"), 6, "a-file is not a folder"),
+        ((*follow, "--out", "a-file"), 6, "a-file is not a folder"),
+        ((*report, "--out", "a-file"), 6, "a-file is not a folder"),
+        ((*report, "--tables", "a-file/deeper"), 6, "a-file is not a folder"),
         ((*report, "--out", "page"), 2, "page/report.html is a folder"),
-        ((*report, "--out", "others"), 2, "others/tables is there already"),
+        ((*report, "--out", "others"), 2, "others/tables exists"),
     ]
     before = sorted(tmp_path.rglob("*"))
     for words, code, said in commands:

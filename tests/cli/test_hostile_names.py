@@ -51,6 +51,7 @@ WORDS = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("screen", WORDS)
 def test_no_control_character_reaches_the_terminal(screen: str, run_dir: Path) -> None:
     command, *words = WORDS[screen]

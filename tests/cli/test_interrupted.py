@@ -67,6 +67,7 @@ def counts_of(ended: Ended) -> tuple[int, int]:
     return shown, shown + 1
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("jobs", one_in(2, ["2", "1"]))
 @pytest.mark.parametrize("era", one_in(2, [(), ("--profile", "kafka-4.1")]))
 def test_a_test_says_what_it_has_not_played(jobs: str, era: tuple[str, ...], tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ def test_a_test_says_what_it_has_not_played(jobs: str, era: tuple[str, ...], tmp
     assert ended.code == 130
     lines = [line for line in ended.out.splitlines() if line.strip()]
     if not era:
-        assert re.search(rf"\b({'|'.join(map(str, counts_of(ended)))}) of {3 * FILES} runs with variants", lines[-1])
+        assert re.search(rf"\b({'|'.join(map(str, counts_of(ended)))}) of {3 * FILES} runs, ", lines[-1])
     else:
         assert "runs written for it held" in lines[-1]
     assert rest_of(ended) in [["test", *era, *FILE_NAMES[played // 3 :]] for played in counts_of(ended)]
@@ -114,6 +115,7 @@ def kill_a_player(process: subprocess.Popen[bytes]) -> None:
 COMMANDS = {"test": ("test", *FILE_NAMES, "--jobs", "2"), "search": (*SEARCH, "--seeds", f"1..{SEEDS}", "--jobs", "2")}
 
 
+@pytest.mark.soak
 @needs_proc
 @pytest.mark.parametrize("command", one_in(2, COMMANDS))
 def test_what_was_played_before_a_process_was_killed_is_kept(command: str, tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_what_was_played_before_a_process_was_killed_is_kept(command: str, tmp_p
     ended = interrupted(tmp_path, *COMMANDS[command], by=kill_a_player, sign=sign, on=on)
     assert ended.code == 6
     error, fix = ended.errors[-2:]
-    assert error == "error: a process that played runs was killed by signal 9"
+    assert error == "error: a worker process for runs was killed by signal 9"
     assert fix.startswith("  = fix: unless it was killed on purpose, memory ran out")
     words = rest_of(ended)
     if command == "search":
@@ -149,6 +151,7 @@ expect: {verdict: ok}
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_keeps_what_it_has_played(by: signal.Signals, code: int, tmp_path: Path) -> None:
     """Its folder is whole, every reader of runs reads it, and it says that it was cut short."""

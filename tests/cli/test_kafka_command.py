@@ -53,7 +53,7 @@ def test_what_is_missing_is_exit_code_6_with_the_fix(machine: Machine, highwater
 @pytest.mark.parametrize("command", ["run", "compare", "test"])
 def test_the_clients_are_chosen_on_kafka_only(command: str, machine: Machine, highwater: Highwater) -> None:
     refused = highwater(command, "acks1-leader-kill", "--clients", "java")
-    assert refused.code == 2 and "--clients is for runs on Kafka" in refused.err
+    assert refused.code == 2 and "--clients works only in runs on Kafka" in refused.err
 
 
 def test_ctrl_c_leaves_nothing_behind(machine: Machine, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_test_of_it_by_name_is_refused_as_a_whole(highwater: Highwater, home: 
 def test_another_version_than_the_folders(highwater: Highwater, home: str) -> None:
     done = highwater("run", "acks1-leader-kill", "--on", "kafka:3.9", "--kafka-home", home)
     assert done.code == 6
-    assert "is Kafka 4.1.0, not 3.9" in done.err
+    assert "has Kafka 4.1.0, not 3.9" in done.err
 
 
 def test_kafka_that_is_not_installed(highwater: Highwater, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -45,18 +45,19 @@ def test_kafka_that_is_not_installed(highwater: Highwater, monkeypatch: pytest.M
     assert "highwater kafka install 4.1.0" in done.err
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "acks1-leader-kill", "--on", "kafkka"], "is no world"),
-        (["run", "acks1-leader-kill", "--on", "kafka:x"], "is no world"),
-        (["run", "acks1-leader-kill", "--live", "--on", "sim"], "two worlds"),
+        (["run", "acks1-leader-kill", "--on", "kafkka"], "is not a mode"),
+        (["run", "acks1-leader-kill", "--on", "kafka:x"], "is not a mode"),
+        (["run", "acks1-leader-kill", "--live", "--on", "sim"], "--live contradicts --on sim"),
         (["run", "acks1-leader-kill", "--processes"], "add --live"),
         (["run", "acks1-leader-kill", "--kafka-home", "."], "add --on kafka"),
-        (["run", "acks1-leader-kill", "--on", "kafka", "--slack", "soon"], "is no time"),
+        (["run", "acks1-leader-kill", "--on", "kafka", "--slack", "soon"], "is not a time"),
         (["compare", "acks1-leader-kill", "--kafka-home", "."], "add --on sim,kafka"),
-        (["test", "--profile", "kafka-2.0", "--on", "live"], "--profile is for virtual time"),
-        (["list", "--on", "live"], "everything can be played there"),
+        (["test", "--profile", "kafka-2.0", "--on", "live"], "--profile works only in virtual time"),
+        (["list", "--on", "live"], "every scenario can be played"),
     ],
 )
 def test_words_that_do_not_fit_are_one_clear_error(highwater: Highwater, words: list[str], said: str) -> None:
@@ -65,6 +66,7 @@ def test_words_that_do_not_fit_are_one_clear_error(highwater: Highwater, words: 
     assert said in " ".join(done.err.split())
 
 
+@pytest.mark.soak
 def test_the_list_says_what_kafka_plays_and_fits_the_screen(highwater: Highwater) -> None:
     done = highwater("list", "--on", "kafka:4.1.0", "--tag", "disk", "--plain")
     assert done.code == 0

@@ -33,11 +33,11 @@ def test_what_cannot_be_viewed_is_one_error(highwater: Highwater) -> None:
     missing = highwater("view", "last")
     assert missing.code == 2 and missing.error_lines[0].startswith("error: no run `last`")
     many = highwater("view", *["last"] * 10)
-    assert many.code == 2 and "10 runs: a page holds at most 9" in many.err
+    assert many.code == 2 and "10 runs were given; a page shows at most 9" in many.err
     Path("mini.yaml").write_text(MINI)
     highwater("run", "mini.yaml")
     nowhere = highwater("view", "--out", "mini.yaml/page.html")
-    assert nowhere.code == 6 and "mini.yaml is no folder" in nowhere.err
+    assert nowhere.code == 6 and "mini.yaml is not a folder" in nowhere.err
     part = next(Path("runs/0001-mini/trace/log").iterdir())
     part.write_bytes(part.read_bytes()[:-9])
     broken = highwater("view")
@@ -62,6 +62,7 @@ def test_a_page_or_an_export_goes_into_a_file_and_nowhere_else(highwater: Highwa
     assert highwater("view", "--out", "new/folder/page.html").code == 0 and Path("new/folder/page.html").is_file()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "words",
     [("view",), ("export", "last", "--to", "csv"), ("new", "first"), ("lab", "start", "explain", "--student", "A")],
@@ -86,4 +87,25 @@ def test_a_page_that_predicts_is_named(highwater: Highwater, monkeypatch: pytest
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     Path("mini.yaml").write_text(MINI)
     done = highwater("run", "mini.yaml", "--predict")
-    assert (done.code, done.out, done.err) == (0, "  See it:  runs/0001-mini/view.html\n", "")
+    assert (done.code, done.out, done.err) == (0, "  See it:  runs/0001-mini/predict.html\n", "")
+    prepared = Path("runs/0001-mini/predict.html").read_bytes()
+    assert "view.html" in highwater("view", "last").out
+    assert Path("runs/0001-mini/predict.html").read_bytes() == prepared
+
+
+QUIET = """schema: 1
+id: quiet
+title: Nobody sends a record
+duration: 5s
+cluster: {brokers: {b1: {}}}
+topics: {t: {partitions: {0: [b1]}}}
+workloads: {}
+timeline: []
+expect: {errors: {}}
+"""
+
+
+def test_a_page_that_has_nothing_to_ask_says_so(highwater: Highwater) -> None:
+    Path("quiet.yaml").write_text(QUIET)
+    assert highwater("run", "quiet.yaml", "--plain").code == 0
+    assert "The page asks nothing" in highwater("view", "last", "--predict").err

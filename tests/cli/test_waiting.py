@@ -14,8 +14,11 @@ import time
 
 import pytest
 
+from scenarios.cli.sweep.command import _pace_words, _progress
+from scenarios.search.sweep import SweepScenario
 from scenarios.terminal import progress
 from scenarios.terminal.progress import ProgressLine, WaitingLine
+from spark_reports.sweep.build import Pace
 
 
 class Terminal(io.StringIO):
@@ -62,6 +65,22 @@ def test_what_is_printed_meanwhile_stands_on_a_line_of_its_own(monkeypatch: pyte
         with line.aside():
             terminal.write("a row\n")
     assert "1 of 2 runs\r\x1b[Ka row\n" in terminal.getvalue()
+
+
+def test_a_sweep_estimates_its_time_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "ESTIMATE_FROM_S", 0.0)
+    with ProgressLine("sweep") as line:
+        _progress(SweepScenario("p", "p.yaml", "", None, ()), line)(Pace(5, 20, 0, 0, 10.0, None))
+        while "5 of 20 runs" not in terminal.getvalue():
+            time.sleep(0.05)
+    assert re.search(r"5 of 20 runs, 2.0 s a run, 0 lost something, about \d+ s left", terminal.getvalue())
+
+
+@pytest.mark.parametrize(("played", "rate"), [(1, "40.0 s a run"), (39, "1.0 s a run"), (40, "1.0/s"), (90, "2.2/s")])
+def test_a_slow_sweep_says_how_long_a_run_takes(played: int, rate: str) -> None:
+    assert _pace_words(Pace(played, 90, 0, 0, 40.0, None)) == f"{played} of 90 runs, {rate}, 0 lost something"
 
 
 def test_a_line_that_is_redrawn_fits_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,11 @@ from command import Highwater
     [
         (["nowhere"], "`nowhere` is not HOST:PORT"),
         (["localhost:70000"], "is not HOST:PORT"),
-        (["localhost:1", "--topics", "("], "--topics is no regular expression"),
-        (["localhost:1", "--interval", "1"], "is no time"),
-        (["localhost:1", "--for", "0s"], "`0s`: from"),
+        (["localhost:1", "--topics", "("], "--topics is not a regular expression"),
+        (["localhost:1", "--interval", "1"], "is not a time"),
+        (["localhost:1", "--for", "0s"], "`0s` is not between"),
+        (["localhost:1", "--fail-on", "nonsense"], "`nonsense` is not a condition; choose one of offline"),
+        (["localhost:1", "--fail-on", "hw-stalled:1ms"], "`1ms` is not between 0.5 s"),
         (["localhost:1", "--command-config", "none.properties"], "none.properties cannot be read"),
     ],
 )

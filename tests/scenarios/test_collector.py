@@ -37,6 +37,7 @@ def searched() -> Iterator[list[int]]:
     gc.unfreeze()
 
 
+@pytest.mark.soak
 def test_a_process_that_answers_clients_never_looks_at_very_many_objects(searched: list[int]) -> None:
     for _ in range(CONNECTIONS):
         Ends()

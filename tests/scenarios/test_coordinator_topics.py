@@ -23,6 +23,7 @@ timeline: []
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["ctp-killed", "group-coordinator-dies", "txn-answer-lost", "acks1-leader-kill"])
 def test_they_are_where_the_simulator_has_them(name: str) -> None:
     """Transactions and a group, in this order; a group of several members; transactions; none."""

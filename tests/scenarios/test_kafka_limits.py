@@ -14,8 +14,9 @@ from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
 from scenarios.language.verbs.every import VERBS
-from scenarios.run.kafka_limits import UNPLAYABLE_VERBS, era_of, limits_of, played_on, wider
+from scenarios.run.kafka_limits import UNPLAYABLE_VERBS, RealKafka, era_of, limits_of, played_on, wider
 from scenarios.run.on_kafka import node_specs
+from scenarios.run.runner import run_scenario
 
 FILE = """schema: 1
 id: limits
@@ -47,7 +48,14 @@ def bundled(name: str, variant: str | None = None) -> Scenario:
 
 @pytest.mark.parametrize(
     ("version", "era"),
-    [("4.1.0", "kafka-4.1"), ("4.0.1", "kafka-3.9"), ("3.9.1", "kafka-3.9"), ("2.8.2", "kafka-2.7")],
+    [
+        ("4.1.0", "kafka-4.1"),
+        ("4.4.0", "kafka-4.4"),
+        ("4.2.1", "kafka-4.2"),
+        ("4.0.1", "kafka-3.9"),
+        ("3.9.1", "kafka-3.9"),
+        ("2.8.2", "kafka-2.7"),
+    ],
 )
 def test_a_release_has_the_rules_of_the_newest_era_behind_it(version: str, era: str) -> None:
     assert era_of(version) == era
@@ -67,6 +75,8 @@ def test_each_limit_has_its_line_and_its_reason() -> None:
     ("more", "version", "limits"),
     [
         ("profile: kafka-4.1", "4.1.0", []),
+        ("profile: kafka-4.1", "4.4.0", []),
+        ("profile: kafka-4.3", "4.2.1", []),
         ("profile: kafka-3.9", "4.1.0", []),
         ("profile: kafka-4.1", "3.9.1", ["the rule elr"]),
         ("profile: kafka-3.9", "3.9.1", []),
@@ -97,6 +107,62 @@ def test_what_cannot_be_seen_is_not_judged_and_times_get_a_slack() -> None:
     (left_out,) = real.not_judged
     assert (left_out.what, left_out.held, left_out.judged) == ("event follower_fetched", True, False)
     assert "not judged on Kafka" in left_out.why
+
+
+def test_broken_invariants_and_the_log_of_a_coordinator_are_not_judged() -> None:
+    played, real = played_on(bundled("txn-late-marker"), "4.1.2", 0)
+    assert played.expect.verdict == ()
+    assert [one.what.split(" with ")[0] for one in real.not_judged] == [
+        "verdict invariant",
+        "event transaction_marker_written",
+    ]
+    _, real = played_on(bundled("group-assigned-a-moment-ago"), "4.3.1", 0)
+    assert [one.what.split(" with ")[0] for one in real.not_judged] == ["event group_member_joined"]
+
+
+def test_what_must_not_happen_has_the_slack_inside_its_bounds() -> None:
+    played, _ = played_on(bundled("group-assigned-a-moment-ago"), "4.3.1", 2_000_000)
+    assert [(test.never, test.between) for test in played.expect.events] == [
+        (True, TimeTest(None, 13_000_000)),
+        (False, TimeTest(13_500_000, 18_500_000)),
+    ]
+
+
+LATE = """schema: 1
+id: late
+title: A check that comes too early
+seed: 1
+duration: 3s
+cluster: {brokers: {b1: {}, b2: {}}}
+topics: {t: {partitions: {0: [b1, b2]}}}
+workloads: {p1: {kind: producer, topic: t, config: {acks: all}}}
+timeline:
+  - {at: 1s, produce: {from: p1, count: 1}}
+  - {at: 1.1s, check: {state: {b2: {t-0: {hw: 1}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("slack_us", "finding"),
+    [
+        (0, "HW of t-0 on b2: expected 1, found 0"),
+        (200_000, "HW of t-0 on b2: expected 1, found 0"),
+        (1_000_000, "holds at 1.600 s"),
+    ],
+)
+def test_a_check_waits_for_the_slack_and_no_longer(slack_us: int, finding: str) -> None:
+    scenario = load_text(LATE, "late.yaml").scenario
+    result = run_scenario(scenario, runs_dir=None, real=RealKafka("4.1.0", slack_us=slack_us))
+    assert [each.why for each in result.expectations if each.what.startswith("check")] == [finding]
+
+
+def test_a_check_that_still_waits_at_the_end_is_judged_then() -> None:
+    text = LATE.replace("hw: 1", "hw: 2")
+    result = run_scenario(
+        load_text(text, "late.yaml").scenario, runs_dir=None, real=RealKafka("4.1.0", slack_us=60_000_000)
+    )
+    (check,) = [each for each in result.expectations if each.what.startswith("check")]
+    assert (check.held, check.why) == (False, "HW of t-0 on b2: expected 2, found 1")
 
 
 def test_an_open_window_stays_open() -> None:
@@ -140,3 +206,16 @@ def test_runs_of_a_file_that_draws_its_delays_are_not_alike(name: str, drawn: bo
 def test_a_power_cut_leaves_what_was_flushed_which_cannot_be_seen_where_a_log_is_flushed_by_itself() -> None:
     assert [limit.what for limit in limits_of(bundled("fsync-after-truncation"), "3.9.1")] == ["power_off"]
     assert limits_of(bundled("all-replicas-power-off"), "3.9.1") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "plays"),
+    [
+        ("elr-new-disk", "4.2.1", True),
+        ("elr-new-disk", "4.3.1", False),
+        ("acks1-leader-kill", "4.4.0", True),
+    ],
+)
+def test_a_story_about_a_rule_is_not_played_where_the_rule_is_another(name: str, version: str, plays: bool) -> None:
+    story = load_file(find_scenario(name)).scenario
+    assert plays is not any(limit.is_about_era for limit in limits_of(story, version, java_clients=False))

@@ -67,6 +67,7 @@ def hang(pid_file: str) -> int:
         time.sleep(60)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("processes", [1, 3, 40])
 def test_results_come_in_the_order_of_the_jobs(processes: int) -> None:
     assert list(in_order(square, range(30), processes)) == [number * number for number in range(30)]

@@ -30,6 +30,7 @@ def test_a_partition_of_a_topic_that_cannot_exist_is_named_in_printable_and_few_
     assert len(str(TopicPartition("x" * 30_000, 0))) < 120
 
 
+@pytest.mark.soak
 def test_without_a_reader_the_exit_code_still_tells_how_it_ended(tmp_path: Path) -> None:
     for words, code in ((["rules"], 0), (["test", "no-such"], 3)):
         command = subprocess.Popen(
@@ -42,6 +43,7 @@ def test_without_a_reader_the_exit_code_still_tells_how_it_ended(tmp_path: Path)
         assert command.wait() == code and b"Broken" not in said and b"ignored" not in said
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_output_that_cannot_be_written_is_no_bug_of_ours(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
@@ -51,6 +53,7 @@ def test_output_that_cannot_be_written_is_no_bug_of_ours(tmp_path: Path) -> None
     assert done.returncode == 6 and done.stderr.decode().count("\n") == 1 and b"No space left" in done.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
 def test_streams_that_the_caller_has_closed_lead_nowhere(closed: str, tmp_path: Path) -> None:
     shell = f'"{sys.executable}" -m scenarios.cli run acks1-leader-kill --no-logs {closed}'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from stories import acks_1_leader_dies, compare_with_golden, summary_of
@@ -12,7 +13,7 @@ from trace_script import TraceScript
 from replica.trace.events import EVENT_NAMES, HighWatermarkAdvanced, IsrProposed, PartitionCreated, RecordRead
 from replica.trace.signs import SIGNS, sign_of
 from scenarios.check.expectations import Expectation
-from scenarios.cli.screens import BRIEF_FINDINGS_MAX, LINES_MAX, LIVE_LINES_MAX, compare_table, run_screen
+from scenarios.cli.screens import BRIEF_FINDINGS_MAX, LINES_MAX, LIVE_LINES_MAX, compare_table, junit_text, run_screen
 from scenarios.cli.screens import test_line as line_of_test
 from scenarios.observe.story import Story, StoryLine, grouped
 from scenarios.observe.view import ClusterView
@@ -77,7 +78,7 @@ def test_the_verdict_of_a_long_live_session_comes_last_and_fits_a_screen(request
     sender = summary["producers"]["p1"]
     summary |= {
         "live": True,
-        "unread": {f"group-{number}": group for number in range(300)},
+        "without_reader": {f"group-{number}": group for number in range(300)},
         "logs": summary["logs"] | {f"orders-{number}": [] for number in range(200)},
         "producers": {f"client/rdkafka-{number}": sender for number in range(40)},
         "unavailable": {f"orders-{number}": [[0, 1_000_000 * number]] for number in range(200)},
@@ -109,7 +110,6 @@ def test_of_many_events_the_rest_is_where_it_can_be_had() -> None:
     script = nothing_lost()
     story = story_of(script)
     story.lines += [StoryLine(number, "note", "of no partition") for number in range(LINES_MAX + 5)]
-    story.partitions_of_lines += [[] for _ in range(LINES_MAX + 5)]
     more = len(grouped(story)) - LINES_MAX
     for again, which in ((None, "`highwater view` has them all"), ("highwater run x", "-v shows them all")):
         screen = run_screen(summary_of(script, []), story, Style(), again)
@@ -210,8 +210,8 @@ def test_records_that_cannot_be_read_or_have_no_ack_are_compared_too() -> None:
     table = compare_table([summary_of(unseen), summary_of(unanswered, variant="acks-0", acks="0")], Style())
     assert table.splitlines()[-4:] == [
         "  as written  ✓?   r1 cannot be read",
-        "  acks-0      ✓○   nothing lost",
-        "              ○ no ack: refused, not answered, or not asked for",
+        "  acks-0      ✓→   nothing lost",
+        "              → no ack: refused, not answered, or not asked for",
         "              ? acked and in the log, but it cannot be read",
     ]
     (row,) = [line.split() for line in table.splitlines() if line.startswith("  acked, cannot be read")]
@@ -220,7 +220,7 @@ def test_records_that_cannot_be_read_or_have_no_ack_are_compared_too() -> None:
 
 def test_what_only_some_variants_have_is_compared_too() -> None:
     one = {"observed_us": 9_000_000, "unread_us": 3_000_000, "longest_us": 2_000_000, "moved": 1}
-    with_group = {**summary_of(nothing_lost(), [], variant="group"), "unread": {"g": {"t-0": one}}}
+    with_group = {**summary_of(nothing_lost(), [], variant="group"), "without_reader": {"g": {"t-0": one}}}
     without = summary_of(nothing_lost(), [], variant="alone")
     for summaries in ([with_group, without], [without, with_group]):
         lines = compare_table(summaries, Style()).splitlines()
@@ -230,17 +230,42 @@ def test_what_only_some_variants_have_is_compared_too() -> None:
 
 def test_lines_of_a_test_name_what_does_not_hold() -> None:
     script = acks_1_leader_dies()
-    good = line_of_test(summary_of(script, EXPECTED), Style())
+    again = "highwater run by-hand"
+    good = line_of_test(summary_of(script, EXPECTED), Style(), again)
     assert good.startswith("  ✓ by-hand ") and "lost r1..r2" in good and "\n" not in good
-    bad = line_of_test(summary_of(script, FAILED, variant="x"), Style(plain=True))
-    assert bad.startswith("  FAIL by-hand / x") and bad.endswith("records.acked: expected r0..r9, found r0..r2 (3)")
+    bad = line_of_test(summary_of(script, FAILED, variant="x"), Style(plain=True), f"{again} --variant x")
+    assert bad.startswith("  FAIL by-hand / x")
+    assert [line.strip() for line in bad.splitlines()[1:]] == [
+        "records.acked: expected r0..r9, found r0..r2 (3)",
+        "See it:  highwater run by-hand --variant x",
+    ]
 
 
 def test_a_broken_invariant_is_never_good() -> None:
     script = nothing_lost()
     script.append("b1", 9, "r9")
     summary = summary_of(script, [])
-    assert summary["verdict"] == ["invariant"] and line_of_test(summary, Style()).startswith("  ✕")
+    assert summary["verdict"] == ["invariant"] and line_of_test(summary, Style(), "").startswith("  ✕")
+
+
+def test_junit_has_each_run_as_a_case_with_what_does_not_hold() -> None:
+    script = acks_1_leader_dies()
+    good, bad = summary_of(script, EXPECTED), summary_of(script, FAILED, variant="x")
+    invariant = {**good, "our_bug": True, "variant": "odd\x1b\ud800"}
+    root = ElementTree.fromstring(junit_text([(good, "one"), (bad, "two"), (invariant, "three")]).encode())
+    (suite,) = root
+    for element in (root, suite):
+        assert {name: element.get(name) for name in ("tests", "failures", "errors")} == {
+            "tests": "3",
+            "failures": "1",
+            "errors": "1",
+        }
+    assert [case.get("name") for case in suite] == ["base", "x", "odd??"]
+    (failure,) = suite.iter("failure")
+    assert failure.get("message") == "records.acked: expected r0..r9, found r0..r2 (3)"
+    assert failure.text.endswith("See it:  two")
+    assert len(list(ElementTree.fromstring(junit_text([(good, "one")], ["lost"]).encode()).iter("failure"))) == 1
+    assert len(list(ElementTree.fromstring(junit_text([(good, "one")], ["reordered"])).iter("failure"))) == 0
 
 
 def test_an_isr_is_explained_by_the_leader_only_if_the_leader_asked_for_it() -> None:
@@ -250,8 +275,8 @@ def test_an_isr_is_explained_by_the_leader_only_if_the_leader_asked_for_it() -> 
     script.commit_isr("b1", "b2")
     script.propose(("b1", "b2", "b3"))
     script.commit_isr("b1", "b2", "b3", by="b1")
-    told = [line.text for line in story_of(script).lines if line.text.startswith("ISR")]
-    assert told == ["ISR {b1, b2}: b3 left the ISR", "ISR {b1, b2, b3}: b1 wants b3 in the ISR"]
+    told = [line.text for line in story_of(script).lines if line.sign == "isr"]
+    assert told == ["b3 left the ISR of t-0 (now {b1, b2})", "b1 proposed to expand the ISR of t-0 to {b1, b2, b3}"]
 
 
 def test_every_event_that_is_told_has_a_sign() -> None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from scenarios.cli.main import cli
 from scenarios.language.parse import catalogue
-from scenarios.search.sweep import Axis, SweepScenario, VaryUnreadable, grid, invalid_values, labels
+from scenarios.search.sweep import (
+    Axis,
+    SweepScenario,
+    VaryUnreadable,
+    grid,
+    has_chance,
+    invalid_values,
+    labels,
+    without_difference,
+)
 
 ACKS = "workloads.p1.config.acks"
 MIN_ISR = "topics.t.config.min.insync.replicas"
@@ -83,12 +94,73 @@ def test_a_run_is_what_the_replay_command_plays(tmp_path: Path) -> None:
     assert words[:2] == ["highwater", "run"]
     done = CliRunner().invoke(cli, [*words[1:], "--out", str(tmp_path), "--format", "json"], standalone_mode=False)
     document = json.loads(done.stdout)
-    records = {fate: len(names) for fate, names in document["records"].items() if fate != "sent"}
+    records = {fate: names["count"] for fate, names in document["records"].items() if fate != "sent"}
     assert {name: row[name] for name in records} == records
     for name in ("verdict", "held", "our_bug", "retries", "events", "trace_sha256"):
         assert row[name] == document[name]
     assert row["status"] == "finished" and row["lost"] > 0
     assert sweep.play(settings, 3)["trace_sha256"] != row["trace_sha256"], "the seed must matter"
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "random"),
+    [
+        ("acks1-leader-kill", "seed=1", False),
+        ("min-isr-1-trap", "seed=2", False),
+        ("luck-or-law", "seed=1", True),
+        ("acks1-leader-kill", "cluster.phases=random", True),
+        ("acks1-leader-kill", "network.latency={uniform: [1ms, 2ms]}", True),
+        ("acks1-leader-kill", "workloads.p1={kind: producer, topic: t, poisson: 2/s}", True),
+        ("acks1-leader-kill", "topics.t.partitions={0: [b1, b2, b3], 1: [b2, b3, b1]}", True),
+        ("acks1-leader-kill", "timeline.6={at: 1s, loss: {between: [b1, b2], rate: 1%}}", True),
+    ],
+)
+def test_a_file_is_known_to_leave_something_to_chance(name: str, setting: str, random: bool) -> None:
+    assert has_chance(sweep_of(name).resolved((setting,))) == random
+
+
+def _row(*settings: str, lost: int = 0, ack: int = 1, finished: int = 2) -> dict[str, Any]:
+    figures = {"finished": finished, "lost_records": lost, "ack_p50_us": ack, "losing_replay": f"run {settings}"}
+    return {"setting": 0, "settings": list(settings), **figures}
+
+
+_LOSING = [_row("a=2", "b=1", lost=1), _row("a=2", "b=2", lost=1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([_row("a=1", "b=1"), _row("a=1", "b=2"), *_LOSING], {"b": "any"}),
+        ([_row("a=1", "b=1"), _row("a=1", "b=2", ack=2), *_LOSING], {"b": "acks"}),
+        ([_row("a=1", "b=1"), _row("a=1", "b=2"), _row("a=2", "b=1"), _row("a=2", "b=2", lost=1)], {}),
+        ([_row("a=1", "b=1", finished=0), _row("a=1", "b=2", finished=0)] * 2, {}),
+    ],
+)
+def test_a_setting_that_made_no_difference_is_named(rows: list[dict[str, Any]], found: dict[str, str]) -> None:
+    """Each value is compared with the others beside the same values of the other settings."""
+    assert without_difference([Axis("a", ("1", "2")), Axis("b", ("1", "2"))], rows) == found
+
+
+def test_a_setting_with_one_value_is_not_compared() -> None:
+    assert without_difference([Axis("a", ("1",))], [_row("a=1")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "noted"),
+    [
+        (["acks1-leader-kill", "--seeds", "1..3"], True),
+        (["acks1-leader-kill", "--seeds", "4"], False),
+        (["acks1-leader-kill", "--seeds", "1..3", "--vary", "cluster.phases=random"], False),
+        (["luck-or-law", "--seeds", "1..3"], False),
+    ],
+)
+def test_a_sweep_says_before_it_begins_that_nothing_is_random(words: list[str], noted: bool, tmp_path: Path) -> None:
+    """It ends before it plays, since another process holds the lock of its folder."""
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        result = CliRunner().invoke(cli, ["sweep", *words, "--out", str(tmp_path)])
+    assert result.exit_code != 0
+    assert ("note: nothing in this file is random, so all 3 seeds may end alike" in result.stderr) == noted
 
 
 def test_what_is_wrong_with_the_settings_is_in_the_row() -> None:

@@ -62,19 +62,6 @@ class TraceScript(TraceBuilder):
             self.follows(node, self.leader, 0, 0)
         self.at(1)
 
-    def emit(self, event: trace.TraceEvent, *causes: int) -> int:
-        """As a run states it: records that are found in a log have their place in its index of names."""
-        if not isinstance(event, trace.LogEntryFound):
-            return super().emit(event, *causes)
-        names = self.mirror.sent.names
-        self.log.emit_entries(
-            trace.LogEntriesFound(
-                event.node, event.topic, event.partition, event.offset, names.place_or_add(event.record),
-                1, names, event.leader_epoch, event.crc,
-            )
-        )  # fmt: skip
-        return self.log.next_seq - 1
-
     def crc(self, record: str) -> int:
         return crc_of(record)
 

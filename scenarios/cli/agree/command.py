@@ -1,4 +1,4 @@
-"""`highwater agree`: the same scenarios in the simulator and in another world, and where the two differ."""
+"""`highwater agree`: plays scenarios in the simulator and on live brokers or real Kafka, and compares the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from replica.rules import PROFILES
+from replica.rules import DEFAULT_PROFILE
 from replica.wording import duration
 from scenarios.cli.common import (
     SeedRange,
@@ -33,7 +33,7 @@ from scenarios.cli.common import (
     usable_runs,
 )
 from scenarios.cli.completion import scenario_names
-from scenarios.cli.kafka.command import KafkaVersion
+from scenarios.cli.kafka import KafkaVersion
 from scenarios.cli.worlds import DEFAULT_SLACK, SlackType, java_client_classes, kafka_or_fail
 from scenarios.process.failures import ProcessDied
 from scenarios.process.work_folders import write_whole
@@ -57,9 +57,13 @@ MAKE_ROOM = "make room, and give the command again: what is there is not played 
 
 
 class Job(NamedTuple):
-    """scenario: by the rules of the era that both worlds have      why_not: it cannot be played; empty if it can
+    """A scenario to play in the simulator and in the other mode.
 
-    asked_for: what the user wrote to have it, None for one of the whole catalogue
+    Attributes:
+        name: id of the scenario; for a variant followed by `:` and the variant's id.
+        scenario: the scenario under the rules of an era that both modes support.
+        why_not: reason why it cannot be played; empty if it can.
+        asked_for: the NAME argument that selected it; None if the user named no scenario.
     """
 
     name: str
@@ -70,11 +74,17 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherWorld:
-    """Beside the simulator. options: of this command, that choose it      profile: the era that it has, None for any
+    """The mode that the simulator is compared with: live brokers or a release of Apache Kafka.
 
-    why_not: what of a scenario cannot be played there, empty if all can      after: notes what only this world knows
-    as_played: what it makes of a scenario, and what it is, if it is real Kafka
-    failures: exceptions of a run that say why it cannot be played
+    Attributes:
+        name: the name shown to the user; the folder of the runs is named after it.
+        options: options of `highwater agree` that choose this mode.
+        new: starts a cluster in this mode.
+        profile: the only era of Kafka that it can play; None if it can play every era.
+        why_not: returns the reason why a scenario cannot be played there; empty if it can.
+        after: writes what only this mode knows about a finished run into the folder of the run.
+        as_played: returns the scenario as this mode plays it, and the Kafka release if it is real Kafka.
+        failures: exceptions that mean that a scenario cannot be played there.
     """
 
     name: str
@@ -89,7 +99,7 @@ class OtherWorld:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME[:VARIANT]]...", shell_complete=scenario_names)
-@click.option("--kafka", "version_", type=KafkaVersion(), help="The other world is Apache Kafka of this version.")
+@click.option("--kafka", "version_", type=KafkaVersion(), help="The other mode is Apache Kafka of this version.")
 @click.option(
     "--kafka-home",
     type=click.Path(path_type=Path),
@@ -100,7 +110,7 @@ class OtherWorld:
     type=click.Choice(["highwater", "java"]),
     help="With Kafka: whose clients; Highwater's unless said otherwise.",
 )
-@click.option("--live", "is_live", is_flag=True, help="The other world is Highwater's own brokers on TCP.")
+@click.option("--live", "is_live", is_flag=True, help="The other mode is Highwater's own brokers on TCP.")
 @click.option("--times", type=click.IntRange(1, TIMES_MAX), default=1, show_default=True, help="Repetitions of each.")
 @click.option(
     "--jobs", "processes", type=click.IntRange(1, JOBS_MAX), default=1, show_default=True,
@@ -113,7 +123,7 @@ class OtherWorld:
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs/agree"), show_default=True,
-    help="Where runs, sheet and page are kept; what is there already is not played twice.",
+    help="Folder of runs, sheet and page; runs that it has are not played again.",
 )  # fmt: skip
 @click.option("--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text")
 @open_option
@@ -133,20 +143,20 @@ def agree(
     opens: bool,
     plain: bool,
 ) -> int:
-    """Play scenarios in the simulator and in another world, and say where the two differ: leaders, ISRs, records, logs.
+    """Play scenarios in the simulator and in another mode, and show where they differ: leaders, ISRs, records, logs.
 
     Without NAME, all bundled scenarios with all variants. NAME:base is a scenario without its variants. Each gets the
     verdict same, differs (what, since when, both values) or noise: what no rule decides, or not every repetition shows.
 
-    The other world plays by the clock: each takes the length of its scenario, 1 to 10 minutes, and some 15 s more.
+    The other mode runs by the clock: each scenario takes its length, 1 to 10 minutes, and some 15 s more.
     """
     from scenarios.agree.sheet import Sheet
     from scenarios.cli.agree.screen import work_text
 
     if is_live == (version_ is not None or kafka_home is not None):
-        raise click.UsageError("which other world? Either --kafka VERSION or --live")
+        raise click.UsageError("Add either --kafka VERSION or --live, to choose the mode to compare with")
     if is_live and clients is not None:
-        raise click.UsageError("--clients is for Kafka: live brokers have Highwater's")
+        raise click.UsageError("--clients works only with --kafka: a live cluster always has Highwater's clients")
     world = _live() if is_live else _kafka(version_, kafka_home, slack_us, is_java=clients == "java")
     jobs = _jobs(names, seeds, world)
     folder = out / world.name.lower().replace(" ", "-")
@@ -198,7 +208,14 @@ def _live() -> OtherWorld:
 
 
 def _kafka(version_: str | None, folder: Path | None, slack_us: int, *, is_java: bool) -> OtherWorld:
-    """is_java: with Kafka's own clients"""
+    """Describe an installed release of Apache Kafka as the other mode.
+
+    Args:
+        version_: the version to look for; None for any installed one.
+        folder: folder of an unpacked release or of its jars; None to search for it.
+        slack_us: tolerance for the times of a scenario, in microseconds.
+        is_java: use Kafka's Java clients instead of Highwater's.
+    """
     from cluster.kafka.fabric import KafkaFabric, KafkaNotUp
     from cluster.kafka.home import find_home
     from scenarios.agree.phases import write_phases
@@ -252,19 +269,19 @@ def _jobs(names: Sequence[str], seeds: range | None, world: OtherWorld) -> list[
             scenario = pick_variant(file, one, None)
             title = file.scenario.id if one == "base" else f"{file.scenario.id}:{one}"
             add(title, scenario, asked_for if names else None)
-    profile = world.profile or list(PROFILES)[-1]
+    profile = world.profile or DEFAULT_PROFILE
     for seed in seeds or ():
         add(f"random-{seed}", schedule_of(seed, profile), None)
     return found
 
 
 def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str]:
-    """What both play, and why it cannot be played; empty if it can."""
+    """Return the scenario under the rules of the other mode's era, and why it cannot be played; empty if it can."""
     from scenarios.agree.phases import why_no_two_are_alike
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.search.era_runs import moved_to
 
-    if world.profile is not None and scenario.profile != world.profile:
+    if world.profile is not None:
         try:
             scenario = moved_to(scenario, world.profile)
         except ScenarioInvalid as invalid:
@@ -275,7 +292,7 @@ def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str
 def _rows(
     jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet, processes: int, line: ProgressLine
 ) -> Generator[SheetRow, None, None]:
-    """In the order of `jobs`, however many of them are played at once."""
+    """Play the jobs and yield their rows in the order of `jobs`, even if several are played in parallel."""
     from scenarios.process.pool import in_order
 
     if processes == 1:
@@ -298,7 +315,11 @@ def _show(line: ProgressLine, done: float, place: str, moment: str) -> None:
 
 
 def _row(job: Job, world: OtherWorld, folder: Path, sheet: Sheet, show: Callable[[str], None]) -> SheetRow:
-    """show: gets the moment that the play is at, in words"""
+    """Play one job in both modes and compare the runs.
+
+    Args:
+        show: called with the progress of the current run as text.
+    """
     from scenarios.agree.phases import repetitions
     from scenarios.agree.sheet import SheetRow, compared
     from scenarios.run.cluster_under_test import NotPossibleNow
@@ -381,8 +402,10 @@ def _print(sheet: Sheet, format_: str, page: Path) -> None:
 
 
 def _command(rest: Sequence[str], seeds: range | None, sheet: Sheet, out: Path, world: OtherWorld) -> list[str]:
-    """What plays those that were left over. Random schedules and the whole catalogue are asked for as they were: what
-    is there is not played again."""
+    """Return the command line that plays the remaining scenarios.
+
+    Random schedules and the whole catalogue are requested in full again; finished runs are not played twice.
+    """
     whole_s, rest_us = divmod(sheet.slack_us, 1_000_000)
     slack = f"{sheet.slack_us // 1000}ms" if rest_us else f"{whole_s}s"
     random = [] if seeds is None else ["--random", f"{seeds.start}..{seeds.stop - 1}"]
@@ -391,7 +414,7 @@ def _command(rest: Sequence[str], seeds: range | None, sheet: Sheet, out: Path, 
 
 
 def _exit_code(sheet: Sheet, names: Sequence[str]) -> ExitCode:
-    """What was asked for by name and cannot be played is an error; in the whole catalogue it is a row."""
+    """Return a failure if a scenario differs, and an error if the user named scenarios and none was played."""
     counts = sheet.counts
     if counts["differs"]:
         return ExitCode.EXPECTATION_FAILED

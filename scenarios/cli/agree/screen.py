@@ -1,4 +1,4 @@
-"""The sheet of agreement as text, in 80 columns, and as a table for a paper."""
+"""The output of `highwater agree`: the comparison of two modes as text of 80 columns and as a table in Markdown."""
 
 from __future__ import annotations
 
@@ -14,16 +14,23 @@ from scenarios.terminal.style import Style, folded, pair_lines
 
 WIDTH = 80
 DIFFERENCES_SHOWN = 6
-"""Of a scenario; JSON and the page have them all."""
+"""Differences printed per scenario; JSON and the page have all of them."""
 DIFFERENCES_IN_A_TABLE = 2
-PAPER_WIDTH = 140
+MARKDOWN_WIDTH = 140
 
 _COLOURS = {SAME: "green", NOISE: "yellow", DIFFERS: "red", NOT_PLAYED: "dim"}
 _INDENT = 13
 
 
 def work_text(runs: int, clock_us: Sequence[int], times: int, processes: int) -> str:
-    """Before the first is played. clock_us: the lengths of those that can be, at least one"""
+    """Return the line that announces how many runs will be played and how long they take at most.
+
+    Args:
+        runs: number of selected runs.
+        clock_us: durations of the runs that can be played, in microseconds; at least one.
+        times: repetitions of each run.
+        processes: number of runs that are played in parallel.
+    """
     can = count_of(runs, "run") if len(clock_us) == runs else f"{len(clock_us)} of {runs} runs can be played"
     minutes = max(1, math.ceil(sum(clock_us) * times / min(processes, len(clock_us)) / 60_000_000))
     hours, rest = divmod(minutes, 60)
@@ -33,7 +40,7 @@ def work_text(runs: int, clock_us: Sequence[int], times: int, processes: int) ->
 
 
 def row_text(row: SheetRow, sheet: Sheet, style: Style) -> str:
-    """One scenario: its verdict, and what differs."""
+    """Return the lines of one scenario: its verdict and the first differences."""
     word = style.paint(f"{row.verdict:<10}", _COLOURS[row.verdict])
     lines = [f"  {word} {row.name}"]
     if row.why_not:
@@ -72,22 +79,26 @@ def totals_text(sheet: Sheet) -> str:
 
 
 def sheet_table(sheet: Sheet) -> str:
-    """Markdown: the names of those that are the same, and a row for each other one, with its first differences."""
+    """Return Markdown: the names of scenarios that agree, and a table of all others with their first differences."""
     lines = [f"{sheet.heading[0].upper()}{sheet.heading[1:]}: {sheet.in_words}.", ""]
     if same := [f"`{row.name}`" for row in sheet.rows if row.verdict == SAME]:
         names = f"The same: {', '.join(same)}."
-        lines += [*textwrap.wrap(names, PAPER_WIDTH, break_long_words=False, break_on_hyphens=False), ""]
+        lines += [*textwrap.wrap(names, MARKDOWN_WIDTH, break_long_words=False, break_on_hyphens=False), ""]
     others = sorted((row for row in sheet.rows if row.verdict != SAME), key=lambda row: VERDICTS.index(row.verdict))
     if others:
-        lines += ["| scenario | verdict | times | what differs |", "|---|---|---|---|"]
-        lines += [f"| `{row.name}` | {row.verdict} | {len(row.repetitions)} | {_in_a_table(row)} |" for row in others]
+        lines += [
+            f"| scenario | verdict | plays | what differs | {sheet.ours} | {sheet.theirs} |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += [line for row in others for line in _table_rows(row)]
     return "\n".join(lines) + "\n"
 
 
-def _in_a_table(row: SheetRow) -> str:
+def _table_rows(row: SheetRow) -> list[str]:
+    """Return the table rows of a scenario: one per difference, at most two; only the first row names the scenario."""
+    head = f"| `{row.name}` | {row.verdict} | {len(row.repetitions)} |"
     if row.agreement is None:
-        return row.why_not
-    shown = []
-    for one in row.agreement.differences[:DIFFERENCES_IN_A_TABLE]:
-        shown.append(f"{one.title}: {one.ours} / {one.theirs}")
-    return "; ".join(shown)
+        return [f"{head} {row.why_not} | | |"]
+    differences = row.agreement.differences[:DIFFERENCES_IN_A_TABLE]
+    heads = [head] + ["| | | |"] * (len(differences) - 1)
+    return [f"{head} {one.title} | {one.ours} | {one.theirs} |" for head, one in zip(heads, differences, strict=True)]

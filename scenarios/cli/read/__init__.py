@@ -1,5 +1,5 @@
-"""`highwater read`: the command and its screen.
+"""`highwater read`: the command and its text output.
 
-May import: scenarios.cli, scenarios.logdirs, scenarios.terminal.
+May import: scenarios.cli, scenarios.logdirs, scenarios.observe, scenarios.terminal.
 Open first: command.py.
 """

@@ -1,4 +1,4 @@
-"""`highwater read DIR...`: log directories of Kafka's brokers."""
+"""`highwater read DIR...`: reads log directories of Kafka brokers and compares their replicas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replica.rules import PROFILES
+from replica.rules import DEFAULT_PROFILE, PROFILES
 from scenarios.cli.common import fail, format_option, must_hold_files, plain_option, print_json, style_for_stdout
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from scenarios.logdirs.replica_log import OnBatch, ReplicaPlace
     from scenarios.logdirs.segment_scan import StoredBatch
 
-NEWEST = list(PROFILES)[-1]
-
 
 @click.command()
 @click.argument("directories", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
 @click.option("--leader", metavar="NODE", help="The broker that leads; else the newest epoch, then the longest log.")
 @click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; repeatable.")
-@click.option("--profile", metavar="ERA", default=NEWEST, show_default=True, help="By whose rules a follower cuts.")
+@click.option(
+    "--profile", metavar="ERA", default=DEFAULT_PROFILE, show_default=True, help="By whose rules a follower cuts."
+)
 @click.option("--parquet", type=click.Path(path_type=Path), metavar="FOLDER", help="Write tables for Spark there.")
 @click.option("-v", "--verbose", is_flag=True, help="Every partition in full, sound ones too.")
 @format_option
@@ -43,10 +43,13 @@ def read(
     plain: bool,
 ) -> int:
     """What is in the log directories DIR of Kafka brokers, one or more of each broker: offsets, leader epochs, segments
-    and damage; where replicas part, and what a follower would cut on its return.
+    and damage; where replicas diverge, and what a follower would cut on its return.
 
-    Nothing is written into them, and no lock is taken. Brokers that have stopped are read best. Of one that runs, what
-    was there at first is read; what it deletes or cuts meanwhile is missing, and the output says so.
+    The exit code is 1 if a log is damaged, or if replicas contradict each other.
+
+    Nothing is written into the directories, and no lock is taken. It is best to stop the brokers first. The log of a
+    running broker is read up to its end at the beginning; what the broker deletes or cuts meanwhile is missing, and the
+    output says so.
     """
     from scenarios.cli.read.screen import reading_text
     from scenarios.logdirs.files import LogDirectoryUnreadable
@@ -54,7 +57,7 @@ def read(
     from scenarios.logdirs.tables import tables
 
     if profile not in PROFILES:
-        raise click.UsageError(f"there is no era `{profile}`; there are {', '.join(PROFILES)}")
+        raise click.UsageError(f"--profile: there is no era `{profile}`; choose one of {', '.join(PROFILES)}")
     if parquet is not None:
         _must_lie_outside(parquet, directories)
         must_hold_files(parquet, "--parquet")
@@ -63,7 +66,8 @@ def read(
         _must_be_there(opened, leader, topics)
         reading = _read(opened, leader, topics, profile, parquet)
         if format_ == "json":
-            print_json({"profile": profile, "notes": list(reading.notes), **tables(reading)})
+            found = {"profile": profile, "sound": reading.is_sound, "notes": list(reading.notes)}
+            print_json({**found, **tables(reading)})
         else:
             style = style_for_stdout(plain)
             click.echo(reading_text(reading, style, profile, verbose=verbose), nl=False)
@@ -71,14 +75,16 @@ def read(
         fail(str(error), ExitCode.USAGE, error.fix)
     if parquet is not None:
         click.echo(f"  The tables are in {parquet}", err=True)
-    return ExitCode.HELD
+    return ExitCode.HELD if reading.is_sound else ExitCode.EXPECTATION_FAILED
 
 
 def _must_lie_outside(folder: Path, directories: Sequence[Path]) -> None:
-    """None of the tables may come to lie in a broker's directory."""
+    """End the command with an error if the tables would be written into a broker's log directory."""
     for directory in directories:
         if folder.resolve().is_relative_to(directory.resolve()):
-            fail(f"{folder} lies in {directory}, which is only read", ExitCode.USAGE, "choose another --parquet FOLDER")
+            fail(
+                f"{folder} is inside {directory}, which is only read", ExitCode.USAGE, "choose another --parquet FOLDER"
+            )
 
 
 def _must_be_there(opened: Sequence[LogDirectory], leader: str | None, topics: Sequence[str]) -> None:
@@ -88,7 +94,7 @@ def _must_be_there(opened: Sequence[LogDirectory], leader: str | None, topics: S
     there = sorted({name.topic for directory in opened for name in directory.partitions})
     for topic in topics:
         if topic not in there:
-            fail(f"no directory has the topic {topic}", ExitCode.USAGE, f"there are {', '.join(there) or 'none'}")
+            fail(f"no directory has the topic {topic}", ExitCode.USAGE, f"the topics are {', '.join(there) or 'none'}")
 
 
 def _read(

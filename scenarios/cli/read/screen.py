@@ -1,4 +1,4 @@
-"""The text of `highwater read`, in 80 columns."""
+"""The output of `highwater read` as text of 80 columns: directories, partitions, and differences between replicas."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from scenarios.logdirs.directory import LogDirectory
 from scenarios.logdirs.files import path_text
 from scenarios.logdirs.reading import FollowerReading, PartitionReading, Reading
 from scenarios.logdirs.replica_log import StoredReplica
-from scenarios.logdirs.starting import old_formats, starting
+from scenarios.logdirs.returning import old_formats, starting
+from scenarios.observe.wording import count_of
 from scenarios.terminal.style import Style, folded, table_lines
 
 WIDTH = 80
 FOLDED_FROM = 10
-"""With so many partitions, those that are the same everywhere get one line."""
+"""Minimum number of partitions for which the sound partitions are only listed by name."""
 DAMAGES_SHOWN = DIFFERENCES_SHOWN = NOTES_SHOWN = 5
 EPOCHS_SHOWN = 6
 SEGMENTS_SHOWN = 8
 
 
 def reading_text(reading: Reading, style: Style, profile: str, *, verbose: bool) -> str:
-    """profile: by whose rules followers cut"""
+    """Return the whole output of `highwater read`.
+
+    Args:
+        profile: name of the era of Kafka whose rules decide what a returning follower truncates.
+        verbose: describe every partition in full.
+    """
     lines = [line for directory in reading.directories for line in _directory(directory, reading)]
     for note in reading.notes:
         lines += _wrapped(f"{style.sign('note')} {note}", 2)
@@ -48,10 +54,6 @@ def _wrapped(text: str, indent: int, hanging: int = 2) -> list[str]:
 
 def _number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 # ------------------------------------------------------------------------------------------------------- directories
@@ -88,7 +90,7 @@ def _is_sound(partition: PartitionReading) -> bool:
 def _partition(partition: PartitionReading, style: Style, profile: str, verbose: bool) -> Iterator[str]:
     ids = sorted({replica.files.topic_id for replica in partition.replicas if replica.files.topic_id})
     yield ""
-    # The name is bounded, so only the id can make the line long.
+    # The length of a name is bounded, so only the topic id can make the line too long.
     yield from _wrapped(style.bold(str(partition.topic_partition)) + f"  topic id {', '.join(ids) or '-'}", 2)
     yield from _table(partition, style)
     for note in partition.notes:
@@ -116,7 +118,7 @@ def _table(partition: PartitionReading, style: Style) -> Iterator[str]:
     if max(map(len, lines)) > WIDTH:
         lines = table_lines(rows, numbers, indent="    ", gap=" ")
     for row, line in zip(rows, lines, strict=True):
-        # Offsets of nineteen digits do not fit: they go on in the next line.
+        # Offsets of nineteen digits do not fit: such a row is folded.
         yield from [line] if len(line) <= WIDTH else _wrapped(" ".join(row), 4)
 
 
@@ -130,18 +132,18 @@ def _replica(one: StoredReplica, style: Style, verbose: bool) -> Iterator[str]:
         yield from _wrapped(f"{name}: producer snapshots at {offsets}{bad}", 4)
     if len(one.segments) > 1 or verbose:
         shown = one.segments if verbose else one.segments[-SEGMENTS_SHOWN:]
-        words = [f"{segment.base_offset} ({_counted(segment.size, 'byte')})" for segment in shown]
+        words = [f"{segment.base_offset} ({count_of(segment.size, 'byte')})" for segment in shown]
         earlier = f"{len(one.segments) - len(shown)} earlier ones, " if len(shown) < len(one.segments) else ""
         yield from _wrapped(f"{name}: segments from {earlier}{', '.join(words)}", 4)
     for note in (*one.files.notes[:NOTES_SHOWN], *((one.moved,) if one.moved else ())):
         yield from _wrapped(f"{name}: {note}", 4)
     for damage in one.damages[:DAMAGES_SHOWN]:
         where = f"{damage.file.path.name} at byte {damage.position:,}"
-        rest = f"; {_counted(damage.rest, 'byte')} not read" if damage.rest else ""
+        rest = f"; {count_of(damage.rest, 'byte')} not read" if damage.rest else ""
         text = f"{style.sign('bad')} {name}: damage in {where}, after offset {damage.cut_to - 1}: {damage.why}{rest}"
         yield from _wrapped(text, 4)
     if one.damage_count > DAMAGES_SHOWN:
-        yield f"      {_counted(one.damage_count - DAMAGES_SHOWN, 'more damaged place')} (--format json)"
+        yield f"      {count_of(one.damage_count - DAMAGES_SHOWN, 'more damaged place')} (--format json)"
     if (old := old_formats(one)) is not None:
         yield from _wrapped(f"{style.sign('note')} {name}: {old}", 4)
     if not one.is_live:
@@ -171,6 +173,8 @@ def _follower(leader: StoredReplica, follower: FollowerReading, style: Style, pr
         yield from _wrapped(f"{style.sign('note')} {text}", 2)
     elif comparison.count:
         yield from _wrapped(f"{me} and {it} have the same records, as far as both have any", 2)
+    elif one.is_damaged or leader.is_damaged or follower.diverges or follower.cut_offsets:
+        yield from _wrapped(f"{me} has the same records as {it}", 2)
     else:
         yield from _wrapped(f"{style.sign('good')} {me} has the same as {it}", 2)
     if comparison.compared_from > max(one.log_start_offset, leader.log_start_offset):
@@ -178,12 +182,12 @@ def _follower(leader: StoredReplica, follower: FollowerReading, style: Style, pr
     for difference in comparison.differences[:DIFFERENCES_SHOWN]:
         yield from _difference(difference, me, it)
     if comparison.count > DIFFERENCES_SHOWN:
-        yield f"    {_counted(comparison.count - DIFFERENCES_SHOWN, 'more difference')} (--format json)"
+        yield f"    {count_of(comparison.count - DIFFERENCES_SHOWN, 'more difference')} (--format json)"
     yield from _return(follower, me, style, profile)
 
 
 def _unread(*logs: StoredReplica) -> str:
-    """Why two logs cannot be called the same; "" if they can."""
+    """Return the reason why logs can be compared only in part; empty if they can be compared as a whole."""
     damaged = [f"broker {log.node}" for log in logs if log.damage_count]
     old = [f"broker {log.node}" for log in logs if log.old_formats]
     words = [f"{listed(damaged)} {'is' if len(damaged) == 1 else 'are'} damaged"] if damaged else []
@@ -205,7 +209,7 @@ def _difference(one: LogDifference, me: str, it: str) -> Iterator[str]:
     offsets = f"offset {one.start}" if one.end == one.start + 1 else f"offsets {one.start} to {one.end - 1}"
     sides = [(me, one.replica), (it, one.leader)]
     having = [(name, side) for name, side in sides if side.epochs is not None]
-    words = listed([f"{_counted(side.records, 'record')} of {_epoch_words(side)} on {name}" for name, side in having])
+    words = listed([f"{count_of(side.records, 'record')} of {_epoch_words(side)} on {name}" for name, side in having])
     only = "only " if len(having) == 1 else ""
     yield from _wrapped(f"{offsets}: {only}{words}", 4)
     for name, side in having:
@@ -227,7 +231,7 @@ def _return(follower: FollowerReading, me: str, style: Style, profile: str) -> I
     else:
         below = follower.cut_below_high_watermark
         committed = f", {below:,} of them below its own HW: it holds them for committed" if below else ""
-        yield from _wrapped(f"{style.sign('lost')} it loses {_counted(follower.cut_offsets, 'offset')}{committed}", 4)
+        yield from _wrapped(f"{style.sign('lost')} it loses {count_of(follower.cut_offsets, 'offset')}{committed}", 4)
     if follower.kept_apart is not None and returns.gives_up is None:
         kept = f"from offset {follower.kept_apart} on it keeps records that differ, and nothing mends that"
         yield from _wrapped(f"{style.sign('lost')} {kept}", 4)

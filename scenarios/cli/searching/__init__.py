@@ -1,5 +1,5 @@
-"""`highwater search`: its options, who plays and shrinks the schedules, and its answer.
+"""`highwater search`: the command, the steps of a search, and the players that run and shrink fault schedules.
 
-May import: scenarios.cli, scenarios.language, scenarios.process, scenarios.search, scenarios.terminal.
+May import: scenarios.cli, scenarios.process, scenarios.search, scenarios.terminal.
 Open first: course.py.
 """

@@ -1,4 +1,4 @@
-"""`highwater search`: random fault schedules in an era, until something breaks."""
+"""`highwater search`: plays random fault schedules by the rules of an era, and reports what they break."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from pathlib import Path
 
 import click
 
-from replica.rules import PROFILES
+from replica.rules import DEFAULT_PROFILE, PROFILES
 from scenarios.cli.common import SeedRange, format_option, must_hold_files, print_json
-from scenarios.cli.searching.course import OUT, Asked, Searched, fail_to_keep, searched
-from scenarios.cli.searching.players import LocalPlayer, NewPlayer
+from scenarios.cli.searching.course import OUT, Asked, LocalPlayer, NewPlayer, Searched, fail_to_keep, searched
 from scenarios.cli.spark import Master, conf_option
-from scenarios.language.spec import PROFILE
 from scenarios.process.work_folders import write_whole
 from scenarios.search.document import Kept, document_of
 from scenarios.search.findings import FindingCause
@@ -30,7 +28,12 @@ WIDTH = 100
 
 @click.command()
 @click.option(
-    "--profile", type=click.Choice(list(PROFILES)), metavar="ERA", default=PROFILE, show_default=True, help="The era."
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    metavar="ERA",
+    default=DEFAULT_PROFILE,
+    show_default=True,
+    help="The era.",
 )
 @click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds to try.")
 @click.option("--safe", is_flag=True, help="Only settings that promise a clean verdict: acks=all, min ISR 2.")
@@ -116,7 +119,7 @@ def _player(
 
 
 def _outcome(found: Sequence[Found], kinds: Sequence[FindingKind], era: str) -> str:
-    """How many runs showed findings of which cause: a run of several counts for each."""
+    """Return text with the number of runs with findings of each cause; a run with several causes counts for each."""
     parts = []
     for cause, what in (
         (FindingCause.BUG, "a bug in Highwater"),
@@ -154,7 +157,11 @@ def _print(kinds: list[FindingKind], kept: dict[int, Kept], asked: Asked) -> Non
 
 
 def _write_page(asked: Asked, result: Searched, seconds: float | None) -> Path:
-    """The page, and the same as data. seconds: None where others played, too"""
+    """Write the result of a search as a page and as JSON.
+
+    Args:
+        seconds: duration of the search; None for a resumed search, which did not play everything itself.
+    """
     from spark_reports.search.page import render
 
     played = result.played

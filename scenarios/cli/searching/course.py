@@ -1,27 +1,90 @@
-"""The course of a search: what was asked, play, shrink, keep. It is the same on this machine and on Spark."""
+"""The steps of a search, on this machine or on Spark: play schedules, shrink those that break something, keep them."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from scenarios.cli.common import fail
-from scenarios.cli.searching.players import NewPlayer, Player, Shrunk
 from scenarios.process.failures import ProcessDied
-from scenarios.process.work_folders import write_whole
+from scenarios.process.pool import in_order
+from scenarios.process.work_folders import folder_in_memory, write_whole
 from scenarios.search.document import Kept
-from scenarios.search.search import FindingKind, Found, SeedJob
+from scenarios.search.search import FindingKind, Found, SeedJob, by_kind, play_seed, shrink
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
+
+
+class Shrunk(NamedTuple):
+    """A schedule that is being shrunk.
+
+    Attributes:
+        number: index of the schedule in the list of those to shrink.
+        text: the schedule as YAML.
+        steps: number of its steps.
+        done: True if it cannot be shrunk further.
+    """
+
+    number: int
+    text: str
+    steps: int
+    done: bool
+
+
+class Player(Protocol):
+    """The interface for playing and shrinking schedules. All methods may raise KeyboardInterrupt or ProcessDied."""
+
+    def play(self, jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
+        """Play the jobs and yield their outcomes in any order."""
+
+    def kinds(self, found: list[Found]) -> list[FindingKind]:
+        """Return each kind of finding with the schedule to keep for it."""
+
+    def shrunk(self, found: Sequence[Found]) -> Iterator[Shrunk]:
+        """Yield ever smaller versions of each schedule, but none of a schedule that cannot be shrunk in time."""
+
+
+NewPlayer = Callable[[Callable[[], None]], AbstractContextManager[Player]]
+"""A function that creates a player. The player calls its argument a few times a second while it works."""
+
+
+class LocalPlayer:
+    """A player in processes of this machine, which keeps the first schedule that shows a kind of finding."""
+
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+
+    def play(self, jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
+        return in_order(play_seed, jobs, self._processes, folder_in_memory())
+
+    def kinds(self, found: list[Found]) -> list[FindingKind]:
+        return by_kind(found)
+
+    def shrunk(self, found: Sequence[Found]) -> Iterator[Shrunk]:
+        for number, one in enumerate(found):
+            smallest = one.schedule
+            for smallest in shrink(one.schedule, one.kinds):
+                yield Shrunk(number, smallest.text, len(smallest.tree["timeline"]), done=False)
+            yield Shrunk(number, smallest.text, len(smallest.tree["timeline"]), done=True)
+
 
 OUT = Path("search")
 
 
 class Asked(NamedTuple):
-    """The options of the command."""
+    """The options of `highwater search`.
+
+    Attributes:
+        profile: the era of Kafka.
+        seeds: seeds of the schedules.
+        safe: draw only settings that promise a clean verdict.
+        swarm: draw a new mix of cluster, clients and faults every 16 seeds.
+        first: stop at the first finding.
+        out: folder for the results.
+    """
 
     profile: str
     seeds: range
@@ -36,26 +99,26 @@ class Asked(NamedTuple):
 
     @property
     def in_words(self) -> dict[str, Any]:
-        """As document.py has it."""
+        """The options as JSON, in the form that scenarios/search/document.py expects."""
         return {"era": self.profile, "mode": self.mode, "safe": self.safe, "seeds": range_text(self.seeds)}
 
     @property
     def data_file(self) -> Path:
-        """Of a search of this era and of such schedules."""
+        """The file with the results of searches with this era and kind of schedule."""
         return self.out / f"{self.profile}-{self.mode}{'-safe' if self.safe else ''}.json"
 
     def job(self, seed: int) -> SeedJob:
         return SeedJob(seed, self.profile, self.safe, self.swarm)
 
     def command(self, seeds: range) -> str:
-        """The same, for others of its seeds."""
+        """Return the command line of this search with other seeds."""
         words = ["highwater", "search", "--profile", self.profile, "--seeds", range_text(seeds)]
         words += ["--safe"] * self.safe + ["--first"] * self.first
         words += ["--swarm"] * self.swarm
         return shlex.join([*words, *(["--out", str(self.out)] if self.out != OUT else [])])
 
     def on_spark(self, master: str) -> str:
-        """The same, from where it has come to."""
+        """Return the command line that resumes this search on Spark."""
         return f"{self.command(self.seeds)} --master {shlex.quote(master)} --resume"
 
 
@@ -64,9 +127,14 @@ def range_text(seeds: range) -> str:
 
 
 class Searched(NamedTuple):
-    """played: seeds, from the first without a gap     kept: by seed
+    """The result of a search.
 
-    ended: Ctrl-C, or another cause why it ended before its time
+    Attributes:
+        played: number of seeds that were played.
+        found: runs with findings.
+        kinds: kinds of findings, each with the schedule that shows it.
+        kept: files of the kept schedules, by seed.
+        ended: exception that ended the search early, such as KeyboardInterrupt; None if it was completed.
     """
 
     played: int
@@ -77,7 +145,7 @@ class Searched(NamedTuple):
 
 
 def searched(asked: Asked, new_player: NewPlayer) -> Searched:
-    """What was played until an interruption, and what was shrunk by then, is kept."""
+    """Run a search and return its result, which is partial after an interruption."""
     progress = _Progress(asked)
     small: dict[int, Shrunk] = {}
     kinds: list[FindingKind] = []
@@ -111,7 +179,7 @@ def _play(asked: Asked, player: Player, progress: _Progress) -> None:
 
 
 class _Progress:
-    """What has come so far, and the line that says it."""
+    """The findings of a running search and the line that shows its progress."""
 
     def __init__(self, asked: Asked) -> None:
         self.found: list[Found] = []
@@ -122,14 +190,14 @@ class _Progress:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """A line of its own for the length of the block; it is there before Spark is."""
+        """Show a progress line during the block, even while Spark starts."""
         with ProgressLine(f"{name} {self._asked.profile}") as self._line:
             self._show(0.0, "")
             yield
         self._line = None
 
     def take(self, outcome: Found) -> bool:
-        """Whether the search is to end."""
+        """Record an outcome, and return True if the search is to end."""
         self.played += 1
         if not outcome.clean:
             self.found.append(outcome)
@@ -138,7 +206,7 @@ class _Progress:
         return bool(self.found and self._asked.first)
 
     def shrinks(self, one: Shrunk, found: Sequence[Found]) -> None:
-        """A schedule that is done counts whole, one on the way by the steps that are gone."""
+        """Show the progress of shrinking. An unfinished schedule counts by the share of its steps that were removed."""
         whole = found[one.number]
         gone = 1.0 if one.done else 1 - one.steps / len(whole.schedule.tree["timeline"])
         self._show((one.number + gone) / len(found), f"seed {whole.seed}: {one.steps} steps")
@@ -153,12 +221,12 @@ class _Progress:
 
 
 def _first_of(kinds: Sequence[FindingKind]) -> dict[int, Found]:
-    """The schedules to keep, by their seeds: one may show several kinds."""
+    """Return the schedules to keep, by seed. A schedule that shows several kinds of findings is included once."""
     return {kind.first.seed: kind.first for kind in kinds}
 
 
 def _keep(asked: Asked, kinds: Sequence[FindingKind], small: dict[int, Shrunk]) -> dict[int, Kept]:
-    """Files by seed, each as small as it has become."""
+    """Write each schedule to keep in its smallest version so far, and return the files by seed."""
     kept = {}
     for seed, one in _first_of(kinds).items():
         path = asked.out / f"{asked.profile}-{seed}.yaml"

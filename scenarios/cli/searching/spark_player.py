@@ -1,4 +1,4 @@
-"""The player of a search on Spark: rows that are kept in the folder of the search, so that it can be resumed."""
+"""The player of a search on Spark, which keeps its rows in the folder of the search so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 import yaml
 
 from scenarios.cli.common import fail
-from scenarios.cli.searching.course import Asked
-from scenarios.cli.searching.players import Shrunk
+from scenarios.cli.searching.course import Asked, Shrunk
 from scenarios.cli.spark import spark_or_fail
 from scenarios.search.rows import COLUMNS, SearchRun, found_of, play_run, run_of
 from scenarios.search.search import FindingKind, Found, SeedJob, by_kind
 from scenarios.terminal.interruption import ExitCode
 
 if TYPE_CHECKING:
+    from spark_reports.sweep.build import PlayRuns
     from spark_reports.sweep.job import Task
-    from spark_reports.sweep.player import PlayRuns
 
 SHRINK_RUNS = 30
-"""The time limit of a shrinking is that of so many runs."""
+"""Time limit for shrinking one schedule, as a multiple of the time limit of a run."""
 
 
 @contextmanager
@@ -34,10 +33,16 @@ def spark_search(
     resume: bool,
     time_limit: float,
 ) -> Iterator[SparkPlayer]:
-    """For the length of the block. Where it cannot be played the command ends, with the reason."""
+    """Provide a player on Spark during the block; end the command with an error if Spark cannot be used.
+
+    Args:
+        tick: called a few times a second while Spark works.
+        resume: continue the search in the folder and play only the missing schedules.
+        time_limit: seconds of wall time per run.
+    """
     from scenarios.process.identity import identity
+    from spark_reports.sweep.build import spark_player
     from spark_reports.sweep.job import Task, WorkersUnfit
-    from spark_reports.sweep.player import spark_player
     from spark_reports.sweep.store import SweepFolder, SweepFolderUnusable
 
     task = Task(play_run, identity, identity(), time_limit, COLUMNS)
@@ -57,7 +62,7 @@ def spark_search(
 
 
 class SparkPlayer:
-    """Rows come as they are done; each kind is that of the schedule with the fewest steps."""
+    """A player on Spark, which keeps for each kind of finding the schedule with the fewest steps."""
 
     def __init__(self, asked: Asked, task: Task, play_rows: PlayRuns) -> None:
         self._asked = asked

@@ -1,4 +1,4 @@
-"""`highwater sweep`: the command and its screen.
+"""`highwater sweep`: the command and its text output.
 
 May import: scenarios.cli, scenarios.language, scenarios.language.write, scenarios.observe, scenarios.process,
 scenarios.search, scenarios.terminal.

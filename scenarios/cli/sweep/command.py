@@ -1,4 +1,4 @@
-"""`highwater sweep SCENARIO`: many seeds and settings as a Spark job, and what they say about each setting."""
+"""`highwater sweep SCENARIO`: plays many seeds and settings as a Spark job, and reports statistics for each setting."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from scenarios.cli.common import (
     style_for_stdout,
 )
 from scenarios.cli.completion import scenario_names
-from scenarios.cli.run import set_option
+from scenarios.cli.run import fail_on_option, set_option
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
-from scenarios.language.expect import ANOMALIES
+from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.process.work_folders import write_whole
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from spark_reports.sweep.rows import Run
 
 SETTINGS_MAX = 1000
+_NO_CHANCE = (
+    "note: nothing in this file is random, so {of} may end alike: only the pauses before retries differ.\n"
+    "      Leave something to chance: --set cluster.phases=random, --set 'network.latency={{exponential: 2ms}}',\n"
+    "      or a producer with `poisson: 10/s` instead of `rate`."
+)
 FIRST_ROW_PATIENCE_S = 45.0
 
 
@@ -60,13 +65,7 @@ FIRST_ROW_PATIENCE_S = 45.0
 @click.option(
     "--max-runs", type=click.IntRange(1), default=100_000, show_default=True, help="Refuse to play more than these."
 )
-@click.option(
-    "--fail-on",
-    multiple=True,
-    type=click.Choice(["any", *ANOMALIES]),
-    metavar="KIND",
-    help=f"Exit with 1 if this happened: any, {', '.join(ANOMALIES)}; repeatable.",
-)
+@fail_on_option
 @open_option
 @format_option
 @plain_option
@@ -108,7 +107,11 @@ def sweep(
     _bound(len(settings), len(seeds), max_runs)
     planned, base = _planned(scenario, variant, overrides, axes, settings)
     plan = _Plan(planned, base, axes, settings, seeds)
-    document = _play(plan, out or Path("sweeps") / base.run_name, resume, master, dict(conf), time_limit)
+    folder = out or Path("sweeps") / base.run_name
+    must_hold_files(folder)
+    if len(seeds) > 1 and not plan.has_chance:
+        click.echo(_NO_CHANCE.format(of=f"all {len(seeds):,} seeds"), err=True)
+    document = _play(plan, folder, resume, master, dict(conf), time_limit)
     if format_ == "json":
         print_json(document)
     else:
@@ -127,7 +130,15 @@ def sweep(
 
 
 class _Plan(NamedTuple):
-    """The runs to play. base: the scenario without any of `settings`, with the file's seed"""
+    """The runs to play in a sweep.
+
+    Attributes:
+        scenario: the scenario in the form that is sent to Spark's workers.
+        base: the scenario with none of the varied settings, and with the seed of the file.
+        axes: the --vary options.
+        settings: all combinations of the values of `axes`.
+        seeds: seeds played with each combination.
+    """
 
     scenario: SweepScenario
     base: Scenario
@@ -136,12 +147,25 @@ class _Plan(NamedTuple):
     seeds: range
 
     @property
+    def has_chance(self) -> bool:
+        """True if, with any of the settings, the seed affects more than the pauses before retries."""
+        from scenarios.search.sweep import has_chance
+
+        def leaves_chance(settings: Settings) -> bool:
+            try:
+                return has_chance(self.scenario.resolved(settings))
+            except ScenarioInvalid:
+                return False
+
+        return any(map(leaves_chance, self.settings))
+
+    @property
     def about(self) -> dict[str, Any]:
-        """All inputs of a row besides its settings and its seed: rows with another `about` are not mixed in."""
+        """All inputs of a row but its settings and its seed. Rows are reused only by a sweep with the same inputs."""
         from scenarios.language.write import lock
         from scenarios.process.identity import identity
 
-        # The whole scenario, but neither its comments nor its own seed.
+        # The digest covers the whole scenario except its comments and its own seed.
         text = lock.dump(replace(self.base, seed=0))
         return {
             "scenario": self.base.id,
@@ -154,7 +178,7 @@ class _Plan(NamedTuple):
 
 def _bound(settings: int, seeds: int, max_runs: int) -> None:
     if settings > SETTINGS_MAX:
-        raise click.UsageError(f"{settings:,} settings; a sweep has at most {SETTINGS_MAX:,}")
+        raise click.UsageError(f"this sweep has {settings:,} settings; at most {SETTINGS_MAX:,} are allowed")
     if settings * seeds > max_runs:
         raise click.UsageError(
             f"{settings:,} settings with {seeds:,} seeds each are {settings * seeds:,} runs, more than --max-runs "
@@ -165,13 +189,16 @@ def _bound(settings: int, seeds: int, max_runs: int) -> None:
 def _planned(
     name: str, variant: str | None, overrides: Settings, axes: Sequence[Axis], settings: Sequence[Settings]
 ) -> tuple[SweepScenario, Scenario]:
-    """The scenario as it travels, and resolved; every path and value is tried before anything is played."""
+    """Return the scenario in the form sent to Spark's workers, and the scenario itself.
+
+    End the command with an error if a value of --vary is invalid in every combination.
+    """
     from scenarios.search.sweep import SweepScenario, invalid_values
 
     chosen = None if variant == "base" else variant
     file = load_scenario(name, overrides, chosen or "base")
     base = pick_variant(file, chosen, None)
-    planned = SweepScenario(name, file.path, file.text, chosen, overrides)
+    planned = SweepScenario(name, file.path, file.text, chosen, overrides, tuple(file.config_files.items()))
     invalid, refused = invalid_values(planned, axes, settings)
     if invalid is not None:
         fail_invalid(invalid)
@@ -185,8 +212,10 @@ def _planned(
 def _play(
     plan: _Plan, out: Path, resume: bool, master: str, conf: Mapping[str, str], time_limit: float
 ) -> dict[str, Any]:
-    """Everything `--format json` prints, after playing what is missing; every failure of Spark ends the command."""
-    must_hold_files(out)
+    """Play the missing runs, and return the document that `--format json` prints.
+
+    If Spark fails, end the command with an error.
+    """
     from scenarios.process.identity import identity
     from spark_reports.sweep.build import run_sweep
     from spark_reports.sweep.job import Task, WorkersUnfit
@@ -215,7 +244,7 @@ def _play(
 
 
 def _progress(scenario: SweepScenario, line: ProgressLine) -> Callable[[Pace], None]:
-    """Redraws the line, and names the first run that loses as soon as it is known."""
+    """Return a function that redraws the progress line, and reports the first run that loses a record."""
     told: list[Run] = []
 
     def progress(pace: Pace) -> None:
@@ -231,13 +260,13 @@ def _pace_words(pace: Pace) -> str:
     if not pace.played:
         waited = "; no worker has taken a run yet" if pace.seconds > FIRST_ROW_PATIENCE_S else ""
         return f"0 of {pace.of:,} runs{waited}"
-    left = "" if pace.left_s is None else f", {round(pace.left_s) // 60}:{round(pace.left_s) % 60:02d} left"
-    words = f"{pace.played:,} of {pace.of:,} runs, {pace.runs_per_s:.1f}/s{left}, {pace.losing:,} lost something"
+    rate = f"{pace.runs_per_s:.1f}/s" if pace.runs_per_s >= 1 else f"{pace.seconds / pace.played:.1f} s a run"
+    words = f"{pace.played:,} of {pace.of:,} runs, {rate}, {pace.losing:,} lost something"
     return f"{words}, {pace.unfinished:,} unfinished" if pace.unfinished else words
 
 
 def _results(plan: _Plan, out: Path, swept: Swept) -> dict[str, Any]:
-    from scenarios.search.sweep import labels
+    from scenarios.search.sweep import labels, without_difference
     from spark_reports.sweep.page import render
 
     for row in swept.rows:
@@ -271,6 +300,7 @@ def _results(plan: _Plan, out: Path, swept: Swept) -> dict[str, Any]:
         "play_s": round(swept.pace.seconds, 3),
         "runs_per_hour": round(swept.pace.runs_per_s * 3600),
         "settings": swept.rows,
+        "without_difference": {} if swept.interrupted else without_difference(plan.axes, swept.rows),
         "interrupted": swept.interrupted,
         "page": str(page),
         "folder": str(out),
@@ -278,7 +308,7 @@ def _results(plan: _Plan, out: Path, swept: Swept) -> dict[str, Any]:
 
 
 def _exit_code(rows: Sequence[Mapping[str, Any]], fail_on: Sequence[str]) -> ExitCode:
-    """Our bug first, then forbidden outcomes, then runs that were not decided in time."""
+    """Return the exit code. A bug in Highwater outranks forbidden outcomes, and these outrank timeouts."""
     if any(row["our_bugs"] or row["crashed"] for row in rows):
         return ExitCode.OUR_BUG
     if any(kind in row["verdicts"] or (kind == "any" and row["verdicts"]) for row in rows for kind in fail_on):

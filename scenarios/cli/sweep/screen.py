@@ -1,4 +1,4 @@
-"""A sweep on the terminal: one line per setting, the seeds to look at, and where everything is kept."""
+"""The output of `highwater sweep`: one line per setting, the seeds worth replaying, and where the results are kept."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from scenarios.terminal.style import Style, folded, table_lines
 Row = Mapping[str, Any]
 
 SETTINGS_SHOWN = 60
-"""Lines of the table; the rest is in the page and in the Parquet table."""
+"""Largest number of settings in the table; the page and the Parquet table have all."""
 
 
 def sweep_screen(document: Mapping[str, Any], style: Style) -> str:
-    """document: the output of `--format json`"""
+    """Return the whole output of `highwater sweep`.
+
+    Args:
+        document: the document that `--format json` prints.
+    """
     rows = document["settings"]
     dot = f" {style.sign('dot')} "
     head = [style.bold(document["scenario"]) + (f" ({document['variant']})" if document["variant"] else "")]
@@ -24,7 +28,7 @@ def sweep_screen(document: Mapping[str, Any], style: Style) -> str:
     lines = ["", f"  {dot.join(head)}", *_pace(document), ""]
     lines += _table(document["axes"], rows[:SETTINGS_SHOWN], style)
     if len(rows) > SETTINGS_SHOWN:
-        lines.append(f"  and {len(rows) - SETTINGS_SHOWN} settings more, in the page and in the table")
+        lines.append(f"  and {count_of(len(rows) - SETTINGS_SHOWN, 'setting')} more, in the page and in the table")
     lines += [
         "",
         "  In brackets the 95 % Wilson interval; ack: from send to ack, over the acks of all runs",
@@ -32,6 +36,9 @@ def sweep_screen(document: Mapping[str, Any], style: Style) -> str:
     ]
     if all(row["endings"] == 1 < row["finished"] for row in rows):
         lines += ["  Every seed ends alike: nothing that decides about records is left to chance here.", ""]
+    for path, figures in document["without_difference"].items():
+        what = "no difference" if figures == "any" else "no difference but to how long acks took"
+        lines += [*folded(f"{path} made {what}.", style.width, "  ", "    "), ""]
     lines += _again("Smallest losing seed", rows, "losing", style)
     lines += _again("Did not finish, or broke an invariant that the rules promise", rows, "unfinished", style)
     lines += [f"  Page:    {document['page']}", f"  Kept in  {document['folder']}"]
@@ -47,14 +54,15 @@ def _pace(document: Mapping[str, Any]) -> list[str]:
 
 
 _HEAD = (
-    ("", "runs"), ("runs that lost", "an acked record"), ("records", "lost"), ("never", "arrived"),
-    ("dupli-", "cated"), ("no writes", "on average"), ("ack", "median"), ("ack", "99 %"), ("not", "finished"),
+    ("", "runs"), ("runs that lost", "an acked record"), ("records", "lost"), ("acked, not", "readable"),
+    ("never", "arrived"), ("dupli-", "cated"), ("no writes", "on average"), ("ack", "median"), ("ack", "99 %"),
+    ("not", "finished"),
 )  # fmt: skip
-_LOST, _UNFINISHED = 2, 8
+_LOST, _UNREADABLE, _UNFINISHED = 2, 3, 9
 
 
 def _cells(row: Row, style: Style) -> list[str]:
-    """The figures of one line, without the varied values."""
+    """Return the figures of one setting as cells of the table, without the varied values."""
     none = style.sign("none")
     unfinished = row["runs"] - row["finished"]
 
@@ -65,6 +73,7 @@ def _cells(row: Row, style: Style) -> list[str]:
         f"{row['runs']:,}",
         _share(row, "loss") or none,
         f"{row['lost_records']:,}",
+        f"{row['unseen_records']:,}",
         f"{row['missing_records']:,}",
         f"{row['duplicated_records']:,}",
         time("unavailable_mean_us"),
@@ -75,7 +84,7 @@ def _cells(row: Row, style: Style) -> list[str]:
 
 
 def _share(row: Row, name: str) -> str:
-    """`3.1 % [2.1, 4.6]`"""
+    """Return a probability with its confidence interval, such as `3.1 % [2.1, 4.6]`."""
     if row[f"{name}_probability"] is None:
         return ""
     share, low, high = (_percent(row[f"{name}_{part}"]) for part in ("probability", "low", "high"))
@@ -88,12 +97,11 @@ def _percent(share: float) -> str:
 
 def _table(axes: Sequence[str], rows: Sequence[Row], style: Style) -> list[str]:
     figures = [_cells(row, style) for row in rows]
-    # A column of dashes says nothing.
-    shown = [
-        place
-        for place in range(len(_HEAD))
-        if place != _UNFINISHED or any(row["runs"] > row["finished"] for row in rows)
-    ]
+    rare = {
+        _UNREADABLE: any(row["unseen_records"] for row in rows),
+        _UNFINISHED: any(row["runs"] > row["finished"] for row in rows),
+    }
+    shown = [place for place in range(len(_HEAD)) if rare.get(place, True)]
     heads = [*map(_two_lines, axes), *(_HEAD[place] for place in shown)]
     values = [[setting.partition("=")[2] for setting in row["settings"]] for row in rows]
     body = [[*own, *(cells[place] for place in shown)] for own, cells in zip(values, figures, strict=True)]
@@ -101,13 +109,13 @@ def _table(axes: Sequence[str], rows: Sequence[Row], style: Style) -> list[str]:
     lines = table_lines(grid, right=range(len(axes), len(heads)))
     rule = "  " + style.sign("rule") * (max(map(len, lines)) - 2)
     for number, cells in enumerate(figures, 2):
-        if cells[_LOST] != "0":
+        if cells[_LOST] != "0" or cells[_UNREADABLE] != "0":
             lines[number] = style.paint(lines[number], "red")
     return [*lines[:2], rule, *lines[2:], rule]
 
 
 def _two_lines(label: str) -> tuple[str, str]:
-    """`min.insync.replicas` -> `min.insync`, `.replicas`: a long label is cut at the dot nearest to its middle."""
+    """Split a long label at the dot nearest to its middle: `min.insync.replicas` into `min.insync` and `.replicas`."""
     dots = [place for place, sign in enumerate(label) if sign == "." and place]
     if len(label) <= _LABEL_MAX or not dots:
         return "", label
@@ -119,7 +127,12 @@ _LABEL_MAX = 12
 
 
 def _again(title: str, rows: Sequence[Row], kind: str, style: Style) -> list[str]:
-    """The command for the smallest such seed of each setting that has one."""
+    """Return the lines with the commands that replay a run of each setting.
+
+    Args:
+        title: the heading of the lines.
+        kind: `losing` or `unfinished`; the run with the smallest seed of this kind is replayed.
+    """
     found = [row for row in rows if row[f"smallest_{kind}_seed"] is not None][:SETTINGS_SHOWN]
     if not found:
         return []

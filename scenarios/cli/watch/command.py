@@ -1,29 +1,53 @@
-"""`highwater watch BOOTSTRAP`: the replication of a cluster that is already there."""
+"""`highwater watch BOOTSTRAP`: watches the replication of an existing Kafka cluster without changing anything in it."""
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.cli.common import TimeSpan, fail, must_hold_files, plain_option, style_for_stdout
+from scenarios.cli.common import (
+    FORMATS,
+    TimeSpan,
+    fail,
+    metrics_option,
+    metrics_server,
+    must_hold_files,
+    plain_option,
+)
 from scenarios.terminal.interruption import ExitCode
-from scenarios.terminal.safe_output import clear_screen
 
 if TYPE_CHECKING:
+    from replica.trace.listening import Listener
+    from scenarios.metrics.live import LiveMetrics
     from scenarios.watch.client_properties import Security
-    from scenarios.watch.cluster_watch import ClusterWatch
-    from scenarios.watch.recording import Recording
-    from scenarios.watch.watcher import Watcher
+    from scenarios.watch.conditions import Condition
 
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3_600
 LONGEST_WATCH_S = 366 * 86_400
+
+
+class FailOn(click.ParamType):  # type: ignore[type-arg]
+    """A parameter that names conditions, such as `under-min-isr,hw-stalled:10s`."""
+
+    name = "KIND[:TIME],..."
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Condition, ...]:
+        from scenarios.watch.conditions import SAID, Condition, shortest_us
+
+        found = []
+        for part in str(value).split(","):
+            kind, colon, length = part.partition(":")
+            if kind not in SAID:
+                self.fail(f"`{kind}` is not a condition; choose one of {', '.join(SAID)}", param, ctx)
+            for_us = shortest_us(kind)
+            if colon:
+                for_us = round(TimeSpan(for_us / 1e6, LONGEST_WATCH_S).convert(length, param, ctx) * 1e6)
+            found.append(Condition(kind, for_us))
+        return tuple(found)
 
 
 @click.command()
@@ -44,6 +68,15 @@ LONGEST_WATCH_S = 366 * 86_400
     "--command-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="A client.properties file: SASL (PLAIN, SCRAM) and TLS, with Kafka's keys.",
 )  # fmt: skip
+@click.option(
+    "--fail-on", type=FailOn(), metavar="KIND[:TIME],...",
+    help="End with exit code 1 once this is true for TIME: offline, under-min-isr, under-replicated, hw-stalled, "
+    "no-answer.",
+)  # fmt: skip
+@metrics_option
+@click.option(
+    "--format", "format_", type=FORMATS, default="text", help="A JSON document on each line: changes, then the summary."
+)
 @plain_option
 def watch(
     bootstrap: str,
@@ -52,6 +85,9 @@ def watch(
     for_s: float | None,
     topics: str | None,
     command_config: Path | None,
+    fail_on: tuple[Condition, ...] | None,
+    metrics_port: int | None,
+    format_: str,
     plain: bool,
 ) -> int:
     """Watch the replication of the cluster at BOOTSTRAP (HOST:PORT,...), any Kafka: leader, ISR, ELR, HW and LEO of
@@ -60,7 +96,9 @@ def watch(
     It only reads, joins no group, and asks each broker one thing at a time. Ctrl-C ends it with a summary.
     """
     from replica.trace.events import TraceLog
+    from scenarios.cli.watch.session import WatchOutput, WatchSession, every
     from scenarios.watch.cluster_watch import ClusterWatch
+    from scenarios.watch.conditions import Conditions
     from scenarios.watch.recording import Recording
     from scenarios.watch.watcher import Watcher, parse_bootstrap
 
@@ -72,12 +110,20 @@ def watch(
     if record is not None:
         must_hold_files(record, "--record")
     with ExitStack() as stack:
+        server = stack.enter_context(metrics_server(metrics_port))
+        metrics = None if server is None else _metrics()
+        listeners: list[Listener] = [] if metrics is None else [metrics.view, metrics]
         try:
-            recording = None if record is None else stack.enter_context(Recording(record))
-            log = TraceLog() if recording is None else recording.log
-            how = f"watched at {bootstrap}: all is sampled, {_every(interval)}"
+            recording = None if record is None else stack.enter_context(Recording(record, listeners))
+            log = TraceLog(listeners) if recording is None else recording.log
+            how = f"watched at {bootstrap}: all is sampled, {every(interval)}"
             watcher = Watcher(ClusterWatch(log), addresses, security, how=how, interval_s=interval, wanted=wanted)
-            return _Session(watcher, recording, bootstrap, for_s, plain=plain).run()
+            session = WatchSession(
+                watcher, recording, bootstrap, for_s, Conditions(fail_on or ()), WatchOutput(format_, plain=plain)
+            )
+            if server is not None and metrics is not None:
+                session.on_ready(lambda: server.expose(metrics, lambda: watcher.now_us))
+            return session.run()
         except OSError as error:
             if record is None:
                 raise
@@ -85,10 +131,11 @@ def watch(
             fail(why, ExitCode.MISSING, "make room or choose another place with --record DIR")
 
 
-def _every(interval_s: float) -> str:
-    from replica.wording import duration
+def _metrics() -> LiveMetrics:
+    from scenarios.metrics.live import LiveMetrics
+    from scenarios.observe.view import ClusterView
 
-    return f"every {duration(round(interval_s * 1_000_000))}"
+    return LiveMetrics(ClusterView((), ()), {}, is_sampled=True)
 
 
 def _security(file: Path | None) -> Security:
@@ -106,107 +153,4 @@ def _pattern(topics: str | None) -> re.Pattern[str] | None:
     try:
         return None if topics is None else re.compile(topics)
     except re.error as error:
-        raise click.UsageError(f"--topics is no regular expression: {error}") from None
-
-
-class _Session:
-    """One watch on one terminal, from the first connection to the summary."""
-
-    def __init__(
-        self, watcher: Watcher, recording: Recording | None, bootstrap: str, for_s: float | None, *, plain: bool
-    ) -> None:
-        from scenarios.cli.watch.screen import Lines
-
-        self._watcher = watcher
-        self._recording = recording
-        self._bootstrap = bootstrap
-        self._for_s = for_s
-        self._style = style_for_stdout(plain)
-        self._redraws = sys.stdout.isatty() and not plain and os.environ.get("TERM") != "dumb"
-        self._lines = Lines(self._style)
-
-    @property
-    def _watch(self) -> ClusterWatch:
-        return self._watcher.watch
-
-    def run(self) -> int:
-        import trio
-
-        from scenarios.process.failures import first_leaf
-        from scenarios.watch.link import LinkFailed
-
-        try:
-            trio.run(self._run)
-        except BaseExceptionGroup as group:
-            leaf = first_leaf(group)
-            if isinstance(leaf, LinkFailed):
-                fail(str(leaf), ExitCode.MISSING, leaf.fix)
-            raise leaf from group
-        if not self._watcher.is_ready.is_set():
-            return ExitCode.INTERRUPTED
-        self._end()
-        return ExitCode.HELD
-
-    async def _run(self) -> None:
-        import trio
-
-        from scenarios.run.followed_trace import cut_parts_while_followed
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._stop_on_signal, nursery.cancel_scope)
-            nursery.start_soon(self._watcher.run)
-            await self._watcher.is_ready.wait()
-            self._begin()
-            if self._recording is not None:
-                nursery.start_soon(cut_parts_while_followed, self._recording.writer)
-            if self._for_s is not None:
-                nursery.cancel_scope.deadline = trio.current_time() + self._for_s
-            while True:
-                await trio.sleep(min(max(self._watcher.interval_s, 0.5), 2.0))
-                self._show()
-
-    async def _stop_on_signal(self, scope: object) -> None:
-        import trio
-
-        assert isinstance(scope, trio.CancelScope)
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-            async for _ in signals:
-                scope.cancel()
-
-    # -------------------------------------------------------------------------------------------------- the terminal
-
-    def _begin(self) -> None:
-        from scenarios.watch.link import REQUESTS_PER_SECOND
-
-        bound = f"{_every(self._watcher.interval_s)}, at most {REQUESTS_PER_SECOND} requests/s to a broker"
-        click.echo(f"  {self._watch.title}", err=True)
-        click.echo(f"  Watched at {self._bootstrap}, only reading: {bound}, one at a time.", err=True)
-        click.echo(f"  By its API versions: {self._watcher.era} or newer. All values are samples.", err=True)
-        if self._recording is not None:
-            trace = self._recording.writer.trace_dir
-            click.echo(f"  While it grows: highwater report --follow {trace.parent}", err=True)
-
-    def _show(self) -> None:
-        from scenarios.cli.watch.screen import screen_lines
-
-        now_us = self._watcher.now_us
-        if not self._redraws:
-            for line in self._lines.news(self._watch, now_us):
-                click.echo(line)
-            return
-        lines = screen_lines(self._watch, now_us, self._style, self._watcher.notes, os.get_terminal_size().lines - 1)
-        clear_screen(sys.stdout)
-        click.echo("\n".join(lines))
-        sys.stdout.flush()
-
-    def _end(self) -> None:
-        from scenarios.cli.watch.screen import summary_lines
-        from scenarios.watch.cluster_watch import outcome_of
-
-        now_us = self._watcher.now_us
-        click.echo("\n".join(summary_lines(self._watch, now_us, self._style, self._watcher.notes)))
-        if self._recording is not None:
-            self._watch.finish(now_us)
-            outcome = outcome_of(self._watch, self._bootstrap, now_us)
-            folder = self._recording.keep(self._watch, self._watcher.how, self._watcher.era, now_us, outcome)
-            click.echo(f"  {folder}\n    highwater report {folder}\n    highwater view {folder} --open")
+        raise click.UsageError(f"--topics is not a regular expression: {error}") from None

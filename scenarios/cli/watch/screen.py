@@ -1,16 +1,18 @@
-"""The table of `highwater watch` and its last words, in 80 columns and as many lines as the terminal has."""
+"""The output of `highwater watch` in 80 columns: a table that fits the terminal, lines of changes, and a summary."""
 
 from __future__ import annotations
 
 import heapq
+import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.wording import duration, listed, shown
+from scenarios.observe.wording import count_of
 from scenarios.terminal.style import Style
 from scenarios.watch.cluster_watch import ClusterWatch
 from scenarios.watch.holds import HELD_FROM_US, HeldWatermark
@@ -24,7 +26,7 @@ LINES_LEAST = 12
 
 
 def screen_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterable[str], lines_max: int) -> list[str]:
-    """At most `lines_max`, the worst partitions first."""
+    """Return the table of partitions, worst first, in at most `lines_max` lines, but never less than LINES_LEAST."""
     room = max(lines_max, LINES_LEAST)
     worst, counts = standings(watch, now_us, room)
     head = [_cut(line) for line in _head(watch, now_us, style, counts, notes)]
@@ -59,17 +61,17 @@ def _head(
 
 
 def all_notes(watch: ClusterWatch, notes: Iterable[str]) -> list[str]:
-    """What is not known, and why."""
+    """Return the given notes, followed by notes about values that the watch could not get, and the reasons."""
     found = list(notes)
     if watch.left_out:
-        found.append(f"{_counted(watch.left_out, 'partition')} left out: --topics REGEX chooses others")
+        found.append(f"{count_of(watch.left_out, 'partition')} left out: --topics REGEX chooses others")
     refused: dict[ErrorCode, int] = {}
     for known in watch.partitions.values():
         for replica in known.replicas.values():
             if replica.error is not ErrorCode.NONE:
                 refused[replica.error] = refused.get(replica.error, 0) + 1
     for error, count in sorted(refused.items()):
-        found.append(f"LEO or HW of {_counted(count, 'replica')} not known: {error.name}")
+        found.append(f"LEO or HW of {count_of(count, 'replica')} not known: {error.name}")
     return found
 
 
@@ -95,7 +97,7 @@ def _block(standing: TroubleOf, now_us: int, style: Style) -> list[str]:
 
 
 def _replicas(known: WatchedPartition, now_us: int) -> Iterator[str]:
-    """Of each follower what it has, and what it lacks."""
+    """Yield a text for each follower with log end offset, lag and high watermark, and then one for the ELR."""
     for broker_id in known.answer.replicas:
         if broker_id == known.answer.leader:
             continue
@@ -126,15 +128,11 @@ def _number(value: int | None) -> str:
     return f"{value:,}" if value < 10_000_000 else str(value)
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 # -------------------------------------------------------------------------------------------------------- last words
 
 
 def summary_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterable[str]) -> list[str]:
-    """Who held back high watermarks, for how long; and what stands at the end."""
+    """Return the summary as lines: which brokers held back high watermarks and for how long, and the final state."""
     _, counts = standings(watch, now_us, 0)
     at_the_end = ", ".join(f"{title} {counts[kind]:,}" for kind, title in TITLES.items())
     lines = ["", f"  {watch.title}", f"  Watched for {duration(now_us)}; at the end:", f"    {at_the_end}"]
@@ -142,7 +140,7 @@ def summary_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterabl
     if not watch.holds.longest():
         lines.append(f"  {style.sign('good')} No high watermark was held back.")
     for broker_id, holder in holders[:HOLDERS_TOLD]:
-        of = _counted(len(holder.partitions), "partition")
+        of = count_of(len(holder.partitions), "partition")
         held = f"{broker_name(broker_id)} held back the high watermark of {of} for at least {duration(holder.us)}"
         lines.append(f"  {style.sign('fault')} {style.bold(held)}")
     lines += (f"    {line}" for hold in watch.holds.longest()[:HOLDS_TOLD] for line in hold_lines(hold))
@@ -151,7 +149,7 @@ def summary_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterabl
 
 
 def hold_lines(hold: HeldWatermark) -> list[str]:
-    """One hold: where, what, who."""
+    """Return lines about a held-back high watermark: partition, offset, duration, and the brokers that held it back."""
     who, them = listed(names_of(hold.holders)), "it" if hold.waiting == 1 else "them"
     said = []
     if who:
@@ -160,7 +158,7 @@ def hold_lines(hold: HeldWatermark) -> list[str]:
     if hold.under_min_isr_us:
         said.append(f"the ISR was below min.insync.replicas for {duration(hold.under_min_isr_us)}")
     stood = f"HW stood at {hold.high_watermark:,} for at least {duration(hold.length_us)}"
-    waiting = _counted(hold.waiting, "record")
+    waiting = count_of(hold.waiting, "record")
     return [
         f"{hold.name}",
         f"  {stood} (from {duration(hold.from_us)} on), {waiting} above it",
@@ -170,11 +168,11 @@ def hold_lines(hold: HeldWatermark) -> list[str]:
 
 # ------------------------------------------------------------------------------------------------------------- troubles
 #
-# What is wrong with a watched partition, worst first.
+# The problem of a watched partition, and the order of partitions by it.
 
 
 class Trouble(IntEnum):
-    """From the worst on; a partition has the first that fits."""
+    """Kinds of problems, worst first. A partition has the first kind that applies."""
 
     OFFLINE = 0
     UNDER_MIN_ISR = 1
@@ -193,7 +191,13 @@ TITLES = {
 
 
 class TroubleOf(NamedTuple):
-    """known: the partition. weight: the larger, the worse of its kind. words: the trouble in a few"""
+    """The problem of one partition.
+
+    Attributes:
+        weight: severity within the same kind of problem; larger is worse.
+        words: short description.
+        known: the partition.
+    """
 
     trouble: Trouble
     weight: int
@@ -221,7 +225,7 @@ def standing_of(watch: ClusterWatch, known: WatchedPartition, now_us: int) -> Tr
 
 
 def standings(watch: ClusterWatch, now_us: int, most: int) -> tuple[list[TroubleOf], dict[Trouble, int]]:
-    """The worst of all partitions, and how many have which trouble."""
+    """Return the worst partitions, at most `most` of them, and the number of all partitions by kind of problem."""
     counts = dict.fromkeys(Trouble, 0)
 
     def counted() -> list[TroubleOf]:
@@ -236,50 +240,97 @@ def standings(watch: ClusterWatch, now_us: int, most: int) -> tuple[list[Trouble
 
 # --------------------------------------------------------------------------------------------------------- line by line
 #
-# A watch where nothing can be redrawn: one line for each partition whose trouble has changed.
+# Output that is not redrawn, for files and pipes: a line of text or JSON for each partition whose state has changed.
 
 LINES_AT_ONCE = 20
+HEARTBEAT_US = 60_000_000
+"""Longest time without a line, so that a reader can tell a quiet cluster from a watch that has ended."""
 
 
-class Lines:
-    """Remembers what it has said."""
+class StateChange(NamedTuple):
+    """A change of a partition or a broker, as text and as a JSON document."""
 
-    def __init__(self, style: Style) -> None:
-        self._style = style
+    text: str
+    document: Mapping[str, Any]
+
+
+class StateChanges:
+    """A detector of changes, which compares the cluster with the states that were last reported."""
+
+    def __init__(self) -> None:
         self._said: dict[TopicPartition, str] = {}
         self._silent: dict[int, None] = {}
+        self._spoke_us = 0
 
-    def news(self, watch: ClusterWatch, now_us: int) -> list[str]:
-        """At most LINES_AT_ONCE lines and one that counts the rest."""
-        at = time.strftime("%H:%M:%S")
-        found = [f"{at}  {text}" for text in self._brokers(watch)]
-        worst, _ = standings(watch, now_us, len(watch.partitions))
+    def news(self, watch: ClusterWatch, now_us: int) -> list[StateChange]:
+        """Return all changes of the cluster since the last call, or the state after a long time without changes."""
+        found = self._brokers(watch)
+        worst, counts = standings(watch, now_us, len(watch.partitions))
         first_look = not self._said
         for standing in worst:
-            said = self._state(standing)
+            said = _state(standing)
             name = standing.known.name
             if self._said.get(name) != said and not (first_look and standing.trouble is Trouble.NONE):
-                found.append(f"{at}  {name}: {said}" + (f" ({standing.words})" if standing.words else ""))
+                text = f"{name}: {said}" + (f" ({standing.words})" if standing.words else "")
+                found.append(StateChange(text, _document(standing)))
             self._said[name] = said
         self._said = {name: said for name, said in self._said.items() if name in watch.partitions}
-        left = len(found) - LINES_AT_ONCE
-        return found if left <= 0 else [*found[:LINES_AT_ONCE], f"{at}  and {left:,} more changes"]
+        if not found and now_us - self._spoke_us >= HEARTBEAT_US:
+            text = ", ".join(f"{title} {counts[kind]:,}" for kind, title in TITLES.items())
+            found = [StateChange(f"no change; {text}", {"heartbeat": counts_of(counts)})]
+        if found:
+            self._spoke_us = now_us
+        return found
 
-    def _brokers(self, watch: ClusterWatch) -> list[str]:
+    def _brokers(self, watch: ClusterWatch) -> list[StateChange]:
         silent = {known.broker_id: None for known in watch.brokers.values() if known.silent_since_us is not None}
-        texts = [
-            f"{broker_name(one)} does not answer ({watch.brokers[one].silence})"
+        found = [
+            StateChange(
+                f"{broker_name(one)} does not answer ({watch.brokers[one].silence})",
+                {"broker": broker_name(one), "answers": False, "why": watch.brokers[one].silence},
+            )
             for one in silent
             if one not in self._silent
         ]
-        texts += [f"{broker_name(one)} answers again" for one in self._silent if one not in silent]
+        back = [broker_name(one) for one in self._silent if one not in silent]
+        found += [StateChange(f"{name} answers again", {"broker": name, "answers": True}) for name in back]
         self._silent = silent
-        return texts
+        return found
 
-    def _state(self, standing: TroubleOf) -> str:
-        """Without what moves all the time."""
-        answer = standing.known.answer
-        leader = f"leader {broker_name(answer.leader)}" if answer.leader >= 0 else "no leader"
-        isr = ",".join(names_of(answer.isr)) or "empty"
-        held = ", HW held" if standing.trouble is Trouble.HELD else ""
-        return f"{leader}, epoch {standing.known.leader_epoch}, ISR {isr}{held}"
+
+def text_lines(changes: Sequence[StateChange]) -> list[str]:
+    """Return a line for each change, at most LINES_AT_ONCE, and a line that counts the rest."""
+    at = time.strftime("%H:%M:%S")
+    lines = [f"{at}  {change.text}" for change in changes[:LINES_AT_ONCE]]
+    left = len(changes) - len(lines)
+    return lines if not left else [*lines, f"{at}  and {left:,} more changes"]
+
+
+def json_lines(changes: Sequence[StateChange], now_us: int) -> list[str]:
+    return [json.dumps({"at_us": now_us, **change.document}) for change in changes]
+
+
+def counts_of(counts: Mapping[Trouble, int]) -> dict[str, int]:
+    """Return the number of partitions by kind of problem, with the kind's name in JSON as key."""
+    return {kind.name.lower(): count for kind, count in counts.items()}
+
+
+def _document(standing: TroubleOf) -> dict[str, Any]:
+    known = standing.known
+    return {
+        "partition": str(known.name),
+        "leader": broker_name(known.answer.leader) if known.answer.leader >= 0 else None,
+        "leader_epoch": known.leader_epoch,
+        "isr": list(names_of(known.answer.isr)),
+        "trouble": None if standing.trouble is Trouble.NONE else standing.trouble.name.lower(),
+        "words": standing.words,
+    }
+
+
+def _state(standing: TroubleOf) -> str:
+    """Return the state of a partition as text, without offsets, which change all the time."""
+    answer = standing.known.answer
+    leader = f"leader {broker_name(answer.leader)}" if answer.leader >= 0 else "no leader"
+    isr = ",".join(names_of(answer.isr)) or "empty"
+    held = ", HW held" if standing.trouble is Trouble.HELD else ""
+    return f"{leader}, epoch {standing.known.leader_epoch}, ISR {isr}{held}"

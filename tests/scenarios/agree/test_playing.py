@@ -59,6 +59,7 @@ def player(calls: list[Scenario], *, phase_us: int | None = None) -> Play:
     return play
 
 
+@pytest.mark.soak
 def test_a_repetition_is_kept_and_another_scenario_is_played(tmp_path: Path) -> None:
     ours: list[Scenario] = []
     theirs: list[Scenario] = []
@@ -149,6 +150,7 @@ def test_a_kill_is_late_by_when_the_first_process_died() -> None:
     assert phases_shown(rows, load_text(killed, "laggard.yaml").scenario).late_us == 100_000
 
 
+@pytest.mark.soak
 def test_no_phase_is_read_from_a_life_that_began_in_the_middle() -> None:
     name = "rolling-restart-kill"
     result = run_scenario(load_file(find_scenario(name)).scenario, runs_dir=None, keep_rows=True)

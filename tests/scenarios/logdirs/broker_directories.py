@@ -46,7 +46,7 @@ def broker_directory(
         log.append_as_follower(batch, 0)
     manager.checkpoint_high_watermarks({ORDERS: hw})
     if recovery_point:
-        manager.flush_all()
+        log.flush()
         manager.checkpoint_recovery_points()
     if clean:
         manager.close_clean(1, {ORDERS: hw})

@@ -28,7 +28,7 @@ def test_what_is_no_log_directory(tmp_path: Path) -> None:
     assert "no such directory" in refused(tmp_path / "absent")
     assert "b1 in it are" in refused(tmp_path)
     (tmp_path / "empty").mkdir()
-    assert "it is no log directory of a Kafka broker" in refused(tmp_path / "empty")
+    assert "it is not a log directory of a Kafka broker" in refused(tmp_path / "empty")
     (tmp_path / "file").write_text("")
     assert "not a directory" in refused(tmp_path / "file")
 
@@ -50,7 +50,7 @@ def test_links_and_pipes_are_not_followed(tmp_path: Path) -> None:
     assert (len(log.segments), log.log_end_offset, len(log.files.notes)) == (1, 2, 2)
     (directory / CHECKPOINT).unlink()
     os.mkfifo(directory / CHECKPOINT)
-    assert f"{CHECKPOINT}: it is no regular file" in refused(directory)
+    assert f"{CHECKPOINT}: it is not a regular file" in refused(directory)
 
 
 def test_a_checkpoint_without_end(tmp_path: Path) -> None:

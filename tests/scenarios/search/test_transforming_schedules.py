@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import pytest
 
+from replica.rules import PROFILES, KafkaRelease
 from scenarios.search.findings import judge
 from scenarios.search.schedules import Schedule, Tree
 from scenarios.search.search import SeedJob, schedule_of
@@ -58,7 +59,7 @@ def test_before_kip_447_a_safe_schedule_has_one_member_and_no_group_metadata() -
 def test_groups_are_of_each_kind_that_the_era_has(profile: str, known: set[str]) -> None:
     members = [one["config"] for seed in range(0, 2400, 4) for one in transforms(schedule_at(seed, profile))]
     assert set(map(protocol, members)) == known
-    assert any("group.instance.id" in config for config in members) == (profile != "kafka-0.11")
+    assert any("group.instance.id" in config for config in members) == (PROFILES[profile].release >= KafkaRelease(2, 7))
     assert any("enable.auto.commit" in config for config in members)
 
 
@@ -80,6 +81,7 @@ def test_it_breaks_nothing() -> None:
         assert judge(schedule)[1] == ()
 
 
+@pytest.mark.soak
 def test_work_that_is_done_twice_is_a_finding() -> None:
     """Offsets after the transaction, and a member that dies in between."""
     tree = deepcopy(drawn("kafka-4.1", safe=True)[0].tree)

@@ -16,6 +16,7 @@ def partition(name: str, leader: str | None, isr: list[str], epoch: int) -> dict
 def test_the_columns_of_the_partitions_line_up_however_long_the_names_are() -> None:
     state: dict[str, Any] = {
         "bootstrap": ["127.0.0.1:19092"], "profile": "kafka-4.1", "at_s": 1.0, "outside_clients": [], "faults": [],
+        "acked_records_gone": {"orders-0": 1, "orders-1": 2_000},
         "nodes": [{"node": "b1", "state": "running", "active_controller": False, "fenced": False, "leads": []}],
         "partitions": [
             partition("orders-0", "broker-in-amsterdam", ["broker-in-amsterdam", "b2"], 12),
@@ -23,9 +24,9 @@ def test_the_columns_of_the_partitions_line_up_however_long_the_names_are() -> N
             partition("orders-2", None, [], 1000),
         ],
     }  # fmt: skip
-    head, *lines = [
-        line for line in state_lines(state, Style(width=80, plain=True)) if "orders-" in line or "ISR" in line
-    ]
+    shown = state_lines(state, Style(width=80, plain=True))
+    assert "  LOST 2,001 acked records gone: orders-0 1, orders-1 2,000" in shown
+    head, *lines = [line for line in shown if "gone" not in line and ("orders-" in line or "ISR" in line)]
     assert len(lines) == 3
     for column in ("LEADER", "ISR", "REPLICAS"):
         assert not any(line[head.index(column) - 2 : head.index(column)].strip() for line in lines), column

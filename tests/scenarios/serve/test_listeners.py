@@ -9,8 +9,7 @@ import pytest
 
 from cluster.security import OPEN, ListenerSecurity, ServerListener, TlsFiles
 from controller.metadata import Endpoint
-from scenarios.serve.access import AccessRefused
-from scenarios.serve.listeners import advertising, hosts_of, listeners_of
+from scenarios.serve.access import AccessRefused, advertising, hosts_of, listeners_of
 
 ALL = ListenerSecurity({"alice": "secret"}, (), tls=TlsFiles(Path("server.pem"), Path("server.key")))
 
@@ -29,17 +28,17 @@ def test_a_listener_has_a_name_a_protocol_and_a_port_of_each_broker() -> None:
 @pytest.mark.parametrize(
     "wishes, told",
     [
-        (["PLAINTEXT"], r"wants \[NAME=\]PROTOCOL:PORT, for example"),
-        (["PLAINTEXT:0"], r"wants \[NAME=\]PROTOCOL:PORT, for example"),
-        (["A B=PLAINTEXT:29092"], r"wants \[NAME=\]PROTOCOL:PORT, for example"),
-        (["GSSAPI:29092"], "GSSAPI is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
-        (["SASL_SSL:29092"], "there is a SASL_SSL already; name it: NAME=SASL_SSL:29092"),
-        (["SSL:29092", "SSL:39092"], "there is a SSL already"),
-        (["CONTROLLER=SSL:29092"], "there is a CONTROLLER already"),
-        (["internal=SSL:29092"], "there is a INTERNAL already"),
-        (["SSL:19093"], "ports 19093 to 19094, one of each broker, meet those of SASL_SSL, 19092 to 19093"),
-        (["SSL:29092", "PLAINTEXT:29091"], "meet those of SSL"),
-        (["SSL:65535"], "2 brokers need as many ports, up to 65535"),
+        (["PLAINTEXT"], r"must be \[NAME=\]PROTOCOL:PORT, for example"),
+        (["PLAINTEXT:0"], r"must be \[NAME=\]PROTOCOL:PORT, for example"),
+        (["A B=PLAINTEXT:29092"], r"must be \[NAME=\]PROTOCOL:PORT, for example"),
+        (["GSSAPI:29092"], "GSSAPI is not a protocol; choose one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        (["SASL_SSL:29092"], "the name SASL_SSL is used or reserved; choose another: NAME=SASL_SSL:29092"),
+        (["SSL:29092", "SSL:39092"], "the name SSL is used or reserved"),
+        (["CONTROLLER=SSL:29092"], "the name CONTROLLER is used or reserved"),
+        (["internal=SSL:29092"], "the name INTERNAL is used or reserved"),
+        (["SSL:19093"], "2 brokers need ports 19093 to 19094, but SASL_SSL has 19092 to 19093; choose another port"),
+        (["SSL:29092", "PLAINTEXT:29091"], "but SSL has 29092 to 29093"),
+        (["SSL:65535"], "2 brokers need ports 65535 to 65536, but the highest port is 65535; choose a lower one"),
     ],
 )
 def test_odd_input_is_refused_with_its_reason(wishes: list[str], told: str) -> None:
@@ -48,14 +47,14 @@ def test_odd_input_is_refused_with_its_reason(wishes: list[str], told: str) -> N
 
 
 def test_a_listener_has_nothing_that_the_first_lacks() -> None:
-    with pytest.raises(AccessRefused, match="there is no certificate; add --tls"):
+    with pytest.raises(AccessRefused, match="needs a certificate; add --tls"):
         parsed("SSL:29092", first=OPEN)
-    with pytest.raises(AccessRefused, match="there is no user who could log in; add --user"):
+    with pytest.raises(AccessRefused, match="needs a user who can log in; add --user"):
         parsed("SASL_PLAINTEXT:29092", first=OPEN)
 
 
 def test_brokers_of_the_zookeeper_era_have_one_listener() -> None:
-    with pytest.raises(AccessRefused, match="choose another --profile"):
+    with pytest.raises(AccessRefused, match="choose a later --profile"):
         parsed("PLAINTEXT:29092", in_zookeeper_era=True)
 
 
@@ -92,24 +91,24 @@ def test_where_nothing_is_advertised_the_first_listener_is_that_of_brokers_and_c
 def test_brokers_may_listen_everywhere_where_each_listener_has_an_address_for_clients() -> None:
     security = sent_to("SASL_SSL=kafka.example.com", "INSIDE=kafka.inside", host="0.0.0.0")
     assert security.advertised == {"b1": ("kafka.example.com", 19092), "b2": ("kafka.example.com", 19093)}
-    with pytest.raises(AccessRefused, match=r"say which one is: --advertise INSIDE=HOST"):
+    with pytest.raises(AccessRefused, match=r"add --advertise INSIDE=HOST"):
         sent_to("kafka.example.com", host="0.0.0.0")
 
 
 @pytest.mark.parametrize(
     "wishes, told",
     [
-        (["kafka.example.com:0"], r"wants \[NAME=\]HOST\[:PORT\], for example"),
-        (["http://kafka.example.com"], r"wants \[NAME=\]HOST\[:PORT\], for example"),
-        (["::1"], r"wants \[NAME=\]HOST\[:PORT\], for example"),
-        (["[::1:9092"], r"wants \[NAME=\]HOST\[:PORT\], for example"),
-        (["[::::]"], ":::: is no IP address"),
-        (["10.0.0"], "10.0.0 is no IP address"),
+        (["kafka.example.com:0"], r"must be \[NAME=\]HOST\[:PORT\], for example"),
+        (["http://kafka.example.com"], r"must be \[NAME=\]HOST\[:PORT\], for example"),
+        (["::1"], r"must be \[NAME=\]HOST\[:PORT\], for example"),
+        (["[::1:9092"], r"must be \[NAME=\]HOST\[:PORT\], for example"),
+        (["[::::]"], ":::: is not an IP address"),
+        (["10.0.0"], "10.0.0 is not an IP address"),
         (["0.0.0.0:9092"], "no client can connect to 0.0.0.0"),
         (["[::]:9092"], "no client can connect to ::"),
-        (["OUTSIDE=kafka"], "there is no listener OUTSIDE, only SASL_SSL, INSIDE"),
-        (["kafka", "sasl_ssl=other"], "SASL_SSL is advertised already"),
-        (["kafka:65535"], "2 brokers need as many ports, up to 65535"),
+        (["OUTSIDE=kafka"], "there is no listener OUTSIDE; choose one of SASL_SSL, INSIDE"),
+        (["kafka", "sasl_ssl=other"], "SASL_SSL has two --advertise options"),
+        (["kafka:65535"], "2 brokers need ports 65535 to 65536, but the highest port is 65535; choose a lower one"),
     ],
 )
 def test_an_odd_address_is_refused_with_its_reason(wishes: list[str], told: str) -> None:
@@ -119,7 +118,7 @@ def test_an_odd_address_is_refused_with_its_reason(wishes: list[str], told: str)
 
 def test_brokers_of_the_zookeeper_era_have_one_address() -> None:
     assert sent_to(in_zookeeper_era=True).advertised is None
-    with pytest.raises(AccessRefused, match="choose another --profile"):
+    with pytest.raises(AccessRefused, match="choose a later --profile"):
         sent_to("kafka", in_zookeeper_era=True)
 
 

@@ -65,7 +65,7 @@ def happen(tape: LiveTape, seqs: range) -> None:
 
 def test_a_reader_that_stalls_gets_what_it_missed_in_bounded_parts() -> None:
     async def main() -> None:
-        tape, missed = LiveTape(), 3 * PART_EVENTS_MAX
+        tape, missed = LiveTape({}), 3 * PART_EVENTS_MAX
         async with served(tape) as readers:
             stalled, quick = await readers.come(), await readers.come()
             for first in range(0, missed, 100):
@@ -81,7 +81,7 @@ def test_a_reader_that_stalls_gets_what_it_missed_in_bounded_parts() -> None:
 
 def test_readers_that_never_read_are_dropped_and_give_their_place_to_another() -> None:
     async def main() -> None:
-        tape = LiveTape()
+        tape = LiveTape({})
         async with served(tape) as readers:
             stalled = [await readers.come() for _ in range(READERS_MAX)]
             happen(tape, range(100))
@@ -100,7 +100,7 @@ def test_connections_that_ask_nothing_delay_no_page() -> None:
     """Three times as many as may wait; each would have kept a turn for five seconds."""
 
     async def main() -> None:
-        tape = LiveTape()
+        tape = LiveTape({})
         happen(tape, range(3))
         async with served(tape) as readers:
             silent = [await readers.come(asks) for asks in [b"", b"GET /sec"] * STRANGERS_MAX]

@@ -38,7 +38,7 @@ def test_a_file_as_kafkas_tools_read_it(tmp_path: Path) -> None:
             f"security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location=/none\nssl.key.password={SECRET}",
             "key",
         ),
-        (f"password=\\u12{SECRET}", "not a file of properties"),
+        (f"password=\\u12{SECRET}", "invalid \\u escape"),
     ],
 )
 def test_settings_that_cannot_be_used(text: str, said: str, tmp_path: Path) -> None:

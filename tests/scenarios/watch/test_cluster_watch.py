@@ -14,8 +14,8 @@ from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
 from scenarios.cli.watch.screen import hold_lines, screen_lines, standing_of
 from scenarios.terminal.style import Style
-from scenarios.watch.answers import ClusterAnswer, ListedBroker, PartitionAnswer, ReplicaAnswer
 from scenarios.watch.cluster_watch import ClusterWatch
+from scenarios.watch.questions import ClusterAnswer, ListedBroker, PartitionAnswer, ReplicaAnswer
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ORDERS = TopicPartition("orders", 0)

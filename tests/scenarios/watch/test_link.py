@@ -13,6 +13,7 @@ from cluster.protocol.cold import decode_request, encode_response, response
 from cluster.protocol.framing import FrameReader
 from cluster.protocol.versions import API_VERSIONS, SASL_HANDSHAKE, VERSIONS, read_request_header
 from replica.errors import ErrorCode
+from replica.rules import PROFILES
 from scenarios.watch.client_properties import Security, security_of
 from scenarios.watch.link import BrokerLink, LinkFailed, RequestPace
 
@@ -96,10 +97,11 @@ def security(mechanism: str, password: str) -> Security:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_user_with_the_right_password_gets_in_and_no_other(mechanism: str) -> None:
     let_in = open_link(SaslBroker(mechanism), security(mechanism, PASSWORD))
-    assert isinstance(let_in, BrokerLink) and let_in.speaks.era == "kafka-4.1"
+    assert isinstance(let_in, BrokerLink)
+    assert let_in.speaks.era == list(PROFILES)[-1]
     refused = open_link(SaslBroker(mechanism), security(mechanism, "no" + PASSWORD))
     assert isinstance(refused, LinkFailed)
-    assert "does not let in user alice (no \\x1b[31m)" in str(refused)
+    assert "refused the user alice (no \\x1b[31m)" in str(refused)
     assert PASSWORD not in f"{refused} {refused.fix}"
 
 
@@ -112,7 +114,7 @@ def test_the_mechanisms_of_the_broker_are_named() -> None:
     ("sent", "said"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak Kafka's protocol"),
-        (b"\x15\x03\x03\x00\x02\x02\x50", "speaks TLS"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", "expects TLS"),
         (b"", "closed the connection without an answer"),
         (b"\0\0\0\4\0\0\0\x63", "does not speak Kafka's protocol"),
         (b"\0\0\0\4\0\0\0\1" * 2, "does not speak Kafka's protocol"),

@@ -1,4 +1,4 @@
-"""`highwater kafka`: install, list and remove versions of Apache Kafka. Only `install` uses the network."""
+"""`highwater kafka`: installs, lists and removes versions of Apache Kafka; only `install` uses the network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAID_EVERY_S = 1.0
 
 
 class KafkaVersion(click.ParamType):  # type: ignore[type-arg]
-    """`4.1.0`."""
+    """A parameter that is a version of Apache Kafka, such as `4.1.0`."""
 
     name = "VERSION"
 
@@ -32,7 +32,7 @@ class KafkaVersion(click.ParamType):  # type: ignore[type-arg]
 
         if re.fullmatch(VERSION_FORM, str(value), re.ASCII):
             return str(value)
-        self.fail(f"`{value}` is no version of Kafka, such as 4.1.0", param, ctx)
+        self.fail(f"`{value}` is not a version of Kafka, such as 4.1.0", param, ctx)
 
 
 version_argument = click.argument("version", type=KafkaVersion())
@@ -44,7 +44,7 @@ def kafka() -> None:
 
 
 class ProgressOfInstall:
-    """On a terminal one line, redrawn; elsewhere a line a second while something happens."""
+    """A callable that shows the progress of an installation: one line, redrawn on a terminal, else repeated."""
 
     def __init__(self, line: WaitingLine) -> None:
         self._line = line
