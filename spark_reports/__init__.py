@@ -1,1 +1,1 @@
-"""PySpark over traces: timelines, verdicts, the report."""
+"""PySpark over the traces of runs: tables, verdicts, and the report."""

@@ -1,11 +1,13 @@
-"""Folds behind PySpark's own calls.
+"""Runs folds over the events of traces, in this process or in Spark's workers.
 
-1. Tables of partitions follow from all their events. A task folds a share of a run's partitions, straight from the
-   trace's files: these are in the order of the run, so it has each partition's events in their order without a shuffle
-   or a sort (`RunFiles`, with mapInArrow).
+A fold is a function that computes the rows of a result table from ordered events.
+
+1. Tables of partitions depend on all their events. A task folds a share of a run's partitions, straight from the
+   trace's files. The files are in the order of the run, so each partition's events come in order without a shuffle or
+   a sort (`RunFiles`, with mapInArrow).
 2. Tables of few events are folded from DataFrames (`folded`, with sortWithinPartitions and mapInArrow).
 
-Of a short trace this process folds both: starting Spark's Python workers, with all that they import, takes longer.
+Short traces are folded in this process: starting Spark's Python workers, with all that they import, takes longer.
 """
 
 from __future__ import annotations
@@ -20,38 +22,41 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 
 from replica.trace.events import OPTIONAL_TABLES, TABLES
 from spark_reports import folds
-from spark_reports.folds.events import Folding
+from spark_reports.folds.events import Folding, rows_of, write_tables
 from spark_reports.folds.facts import Share, parts_of, with_words
 from spark_reports.folds.rows import Fold, fold_batches
-from spark_reports.folds.tasks import rows_of, write_tables
 from spark_reports.held import collected, columns_of, held, is_for_short_traces
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, trace_schema
 
-# Workers, also of a cluster, get the folds themselves instead of a name that they would have to find.
+# Pickle the folds by value, since workers of a cluster cannot import this package.
 cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
 
 _SHARE_BYTES = 12 << 20
-"""Compressed: some million events."""
+"""Compressed bytes of a share, about a million events."""
 
 _SHARES = 4
-"""Of a run at most: each of them reads all files."""
+"""Maximum number of shares of a run, because each share reads all files."""
 
 
 class RunFiles(NamedTuple):
-    """folder: for tables of long traces, which tasks write at once; without it Spark computes a table when it is asked
-    for."""
+    """The runs whose files are folded into result tables.
+
+    Attributes:
+        folder: directory in which tasks write the tables of long traces in advance; without it Spark computes a table
+            when it is needed.
+    """
 
     spark: SparkSession
     run_dirs: Sequence[Path]
     folder: Path | None = None
 
     def tables(self, foldings: Mapping[str, Folding]) -> dict[str, DataFrame]:
-        """Result tables by name. Those that are written are folded together, from each event as it is read once."""
+        """Return result tables by name, all folded together, so that each event is read once."""
         if self.folder is None or is_for_short_traces(self.spark):
             return {name: self.rows(folding, RESULT_TABLES[name].ddl) for name, folding in foldings.items()}
         row_types = {name: columns_of(RESULT_TABLES[name].ddl) for name in foldings}
@@ -63,15 +68,15 @@ class RunFiles(NamedTuple):
         return {name: self.spark.read.schema(kind).parquet(str(self.folder / name)) for name, kind in row_types.items()}
 
     def kept(self, name: str, table: DataFrame) -> DataFrame:
-        """A result table that others follow from: computed once."""
+        """Return a result table of which other tables are made, stored so that it is computed only once."""
         if self.folder is None or is_for_short_traces(self.spark):
             return settled(table)
         path = str(self.folder / name)
-        table.write.option("compression", "zstd").parquet(path)
+        write_rows(table, path)
         return self.spark.read.schema(table.schema).parquet(path)
 
     def rows(self, folding: Folding, out: str) -> DataFrame:
-        """out: the DDL of the rows"""
+        """Return the rows of one folding; `out` is their DDL."""
         row_type = columns_of(out)
         schema = to_arrow_schema(row_type)
         fold = functools.partial(rows_of, (folding, schema), trace_schemas())
@@ -81,7 +86,7 @@ class RunFiles(NamedTuple):
         return held(self.spark, pa.Table.from_batches(found, schema), row_type)
 
     def _in_tasks(self, foldings: Any, work: Any, out: str) -> DataFrame:
-        """A task for each share of each run."""
+        """Run one task for each share of each run."""
         tables = {str(facts.source) for folding in foldings for facts in folding.facts.values() if facts.is_sliced}
         shares = [share for run_dir in self.run_dirs for share in _shares(run_dir.resolve(), tables)]
 
@@ -94,36 +99,54 @@ class RunFiles(NamedTuple):
 
 
 def settled(table: DataFrame) -> DataFrame:
-    """The same rows, computed on their first use and without the plan that made them: else each table that follows from
-    them plans all of it again. A cache would keep the plan."""
+    """Return the same rows, computed on first use, without their query plan.
+
+    Otherwise Spark would plan every table that uses them from the start; a cache would keep the plan.
+    """
     return table.localCheckpoint(eager=False)
+
+
+def write_rows(table: DataFrame, folder: str) -> None:
+    """Write a result table of many rows, with dictionaries for strings and deltas for numbers.
+
+    Times and offsets rise from row to row. Spark's own dictionary encoding of such columns takes twice as long and ten
+    times the space.
+    """
+    words = {
+        f"parquet.enable.dictionary#{field.name}": "true"
+        for field in table.schema
+        if isinstance(field.dataType, StringType) and field.name != "record"
+    }
+    encoded = {"parquet.writer.version": "v2", "parquet.enable.dictionary": "false", **words}
+    table.write.options(compression="zstd", **encoded).parquet(folder)
 
 
 def _shares(run_dir: Path, tables: set[str]) -> list[Share]:
     size = sum(part.stat().st_size for part in parts_of(run_dir, sorted(tables)))
     count = min(_SHARES, max(2, -(-size // _SHARE_BYTES)))
-    return [Share(str(run_dir), place, count) for place in range(count)]
+    return [Share(str(run_dir), index, count) for index in range(count)]
 
 
 def trace_schemas() -> dict[str, pa.Schema]:
-    """Of the trace's tables."""
+    """Return the Arrow schema of each table of the trace."""
     return {table: with_words(to_arrow_schema(trace_schema(table))) for table in (*TABLES, *OPTIONAL_TABLES)}
 
 
 def folded(
     facts: Mapping[str, DataFrame], columns: Sequence[str], fold: Fold, schema: str, key: Sequence[str] = PARTITION_KEY
 ) -> DataFrame:
-    """The rows that `fold` makes of each partition's events.
+    """Return the rows that `fold` yields for each partition's events.
 
-    facts:   events by the fold's names for them; each with *key, seq and the columns that it fills. Events
-             of one seq come in the order of this mapping.
-    columns: in the order in which the fold gets them; `what` among them is the name in `facts`
-    schema:  of the rows, *key in front
-    key:     what is folded apart: partitions, or something else of a run
+    Args:
+        facts: DataFrames by the fold's name for the kind of event, with the key's columns, `seq` and other columns.
+            Events of equal `seq` come in the order of this mapping.
+        columns: columns in the order in which the fold gets them; `what` is the kind's name in `facts`.
+        schema: DDL of the rows, which begin with the key's columns.
+        key: columns that group the events, usually run, topic and partition.
     """
     named = [
-        rows.withColumns({"what": F.lit(what), "_place": F.lit(place)})
-        for place, (what, rows) in enumerate(facts.items())
+        rows.withColumns({"what": F.lit(what), "_place": F.lit(index)})
+        for index, (what, rows) in enumerate(facts.items())
     ]
     together = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
     is_short = is_for_short_traces(together.sparkSession)
@@ -137,6 +160,6 @@ def folded(
 def _folded_here(
     ordered: DataFrame, fold_all: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], out: StructType
 ) -> DataFrame:
-    """Starting Python workers, with all that they import, costs more than all folds of a short trace."""
+    """Fold in this process, since starting Python workers takes longer than all folds of a short trace."""
     rows = pa.Table.from_batches(fold_all(iter(collected(ordered).to_batches())), to_arrow_schema(out))
     return held(ordered.sparkSession, rows, out)

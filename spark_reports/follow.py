@@ -1,7 +1,7 @@
-"""A trace read while it grows, with Structured Streaming: leader, ISR, HW, LEO and lag of every partition, now.
+"""Follows a trace while it grows, with Structured Streaming: leader, ISR, HW, LEO and lag of every partition.
 
-The stream reduces each batch of events to the latest value of each quantity, in Spark. Between batches it keeps one
-small row per replica, however long the trace is.
+Spark reduces each batch of events to the latest value of each quantity. Between batches this process keeps one small
+row per replica, however long the trace is.
 """
 
 from __future__ import annotations
@@ -14,21 +14,10 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from replica.trace import names
 from replica.trace.events import INTERNAL_TOPICS
-from replica.trace.names import (
-    FOLLOWER_FETCHED,
-    FOLLOWING_BEGAN,
-    ISR_COMMITTED,
-    LEADER_ELECTED,
-    LEADERSHIP_BEGAN,
-    LOG_RECOVERED,
-    LOG_TRUNCATED,
-    NODE_STARTED,
-    NODE_STOPPED,
-    PARTITION_CREATED,
-    PARTITION_WENT_OFFLINE,
-    TOPIC_DELETED,
-)
+from replica.trace.signs import SIGNS
+from spark_reports.report.embedding import environment, page_style
 from spark_reports.schema import trace_schema
 
 FOLLOWED_TABLES = ("control", "log", "fetch", "high_watermark")
@@ -49,11 +38,14 @@ _VALUES = (
 
 
 class FollowingFailed(Exception):
-    """The stream broke while the trace was still there."""
+    """The stream failed although the trace still exists."""
 
 
 class ReplicaNow(NamedTuple):
-    """lag_records, lag_us: behind the leader, as its last fetch said, and for how long; None for the leader itself"""
+    """The current state of one replica.
+
+    `lag_records` and `lag_us` are its lag behind the leader, as of its last fetch; None for the leader itself.
+    """
 
     node: str
     log_end_offset: int | None
@@ -64,7 +56,7 @@ class ReplicaNow(NamedTuple):
 
 
 class PartitionNow(NamedTuple):
-    """leader: None while there is none"""
+    """The current state of one partition. `leader` is None if there is none."""
 
     topic: str
     partition: int
@@ -76,7 +68,10 @@ class PartitionNow(NamedTuple):
 
 
 class InternalNow(NamedTuple):
-    """A topic that brokers keep for themselves. leaderless: partitions without a leader that runs"""
+    """The current state of a topic that brokers use internally.
+
+    `leaderless` is the number of partitions without a running leader.
+    """
 
     topic: str
     partitions: int
@@ -88,7 +83,7 @@ class InternalNow(NamedTuple):
 
 
 def users_and_internal(partitions: Sequence[PartitionNow]) -> tuple[list[PartitionNow], list[InternalNow]]:
-    """The partitions of users' topics one by one, those of internal topics counted."""
+    """Return the partitions of users' topics, and a summary of each internal topic."""
     told = []
     for topic in INTERNAL_TOPICS:
         own = [partition for partition in partitions if partition.topic == topic]
@@ -99,7 +94,10 @@ def users_and_internal(partitions: Sequence[PartitionNow]) -> tuple[list[Partiti
 
 
 class ClusterNow:
-    """The latest of everything, by the order of the events: tables arrive apart, so a batch may bring older events."""
+    """The latest leader, ISR, HW, LEO and other values of each replica; latest is the highest number of an event.
+
+    A micro-batch of Spark may deliver events of one table after later events of another table.
+    """
 
     def __init__(self) -> None:
         self.at_us = 0
@@ -107,7 +105,7 @@ class ClusterNow:
         self._deleted: dict[str, int] = {}
 
     def take(self, rows: list[Any]) -> None:
-        """Rows of latest_of()."""
+        """Update the state from the rows of latest_of()."""
         for row in rows:
             self.at_us = max(self.at_us, row["at_us"])
             known = self._latest.setdefault((row["topic"], row["partition"], row["node"]), {})
@@ -118,7 +116,7 @@ class ClusterNow:
                 self._deleted[row["topic"]] = max(row["deleted"], self._deleted.get(row["topic"], -1))
 
     def partitions(self) -> list[PartitionNow]:
-        """By name and number; those of deleted topics are left out."""
+        """Return the partitions by name and number, without partitions of deleted topics."""
         found = []
         for topic, partition, node in sorted(self._latest):
             created = self._latest[topic, partition, node].get("isr", (-1, None))[0]
@@ -155,10 +153,15 @@ def _lag(end: int, fetched: int | None) -> int | None:
 def follow(
     spark: SparkSession, trace_dir: Path, tell: Callable[[ClusterNow], None], keep_on: Callable[[], bool], scratch: Path
 ) -> None:
-    """Call `tell` after every batch of new events, from Spark's thread; returns when `keep_on` says no, or the trace's
-    folder is gone: the run has ended and was moved to its place.
+    """Call `tell` after every batch of new events, from Spark's thread, until `keep_on` returns False.
 
-    scratch: an empty folder for the stream's own notes     raises: FollowingFailed
+    Also stop when the trace's folder is gone, because a finished run is moved to its final place.
+
+    Args:
+        scratch: an empty folder for the stream's checkpoints.
+
+    Raises:
+        FollowingFailed: if the stream fails although the trace still exists.
     """
     now = ClusterNow()
 
@@ -185,9 +188,12 @@ def follow(
 
 
 def observations(table: str, facts: DataFrame) -> DataFrame:
-    """The values in a table's events about a partition (node "") or one of its replicas, or about a node (topic "").
+    """Return the values of partitions, replicas and nodes in a table's events.
 
-    out: seq, at_us, topic, partition, node, deleted, and the columns of _VALUES; null where an event says nothing
+    The column `node` is "" for a partition, and `topic` is "" for a node.
+
+    Returns:
+        seq, at_us, topic, partition, node, deleted, and the columns of _VALUES, null where an event has no value.
     """
     told = {"control": _of_control, "log": _of_log, "fetch": _of_fetch, "high_watermark": _of_high_watermark}[table]()
     nothing = {
@@ -202,21 +208,23 @@ def observations(table: str, facts: DataFrame) -> DataFrame:
 
 def _of_control() -> dict[str, Column]:
     event = F.col("event")
-    is_node = event.isin(NODE_STARTED, NODE_STOPPED)
-    is_decided = event.isin(PARTITION_CREATED, LEADER_ELECTED, PARTITION_WENT_OFFLINE, ISR_COMMITTED)
-    of_replica = event.isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN, LOG_TRUNCATED, LOG_RECOVERED)
-    is_deleted = event == TOPIC_DELETED
-    leader = F.when(event.isin(PARTITION_CREATED, LEADER_ELECTED), F.col("broker"))
+    is_node = event.isin(names.NODE_STARTED, names.NODE_STOPPED)
+    is_decided = event.isin(
+        names.PARTITION_CREATED, names.LEADER_ELECTED, names.PARTITION_WENT_OFFLINE, names.ISR_COMMITTED
+    )
+    of_replica = event.isin(names.LEADERSHIP_BEGAN, names.FOLLOWING_BEGAN, names.LOG_TRUNCATED, names.LOG_RECOVERED)
+    is_deleted = event == names.TOPIC_DELETED
+    leader = F.when(event.isin(names.PARTITION_CREATED, names.LEADER_ELECTED), F.col("broker"))
     return {
         "topic": F.when(is_node, F.lit("")).otherwise(F.col("topic")),
         "partition": F.when(is_node | is_deleted, F.lit(-1)).otherwise(F.col("partition")).cast("long"),
         "node": F.when(is_decided | is_deleted, F.lit(_NOBODY)).when(is_node | of_replica, F.col("node")),
-        "leader": leader.when(event == PARTITION_WENT_OFFLINE, F.lit(_NOBODY)),
+        "leader": leader.when(event == names.PARTITION_WENT_OFFLINE, F.lit(_NOBODY)),
         "leader_epoch": F.when(is_decided, F.col("leader_epoch")),
         "isr": F.when(is_decided, F.col("isr")),
         "log_end_offset": F.when(of_replica, F.col("log_end_offset")),
         "high_watermark": F.when(of_replica, F.col("high_watermark")),
-        "stopped": F.when(is_node, event == NODE_STOPPED),
+        "stopped": F.when(is_node, event == names.NODE_STOPPED),
         "deleted": F.when(is_deleted, F.lit(True)),
     }
 
@@ -230,8 +238,8 @@ def _of_high_watermark() -> dict[str, Column]:
 
 
 def _of_fetch() -> dict[str, Column]:
-    """A fetch that is judged says how far the follower is; it is caught up if it asks for the leader's log end."""
-    judged = F.col("event") == FOLLOWER_FETCHED
+    """Return the columns of a fetch: the follower's offset, and the time if it has reached the leader's log end."""
+    judged = F.col("event") == names.FOLLOWER_FETCHED
     reached = F.col("fetch_offset") >= F.col("log_end_offset")
     return {
         "topic": F.col("topic"),
@@ -243,10 +251,14 @@ def _of_fetch() -> dict[str, Column]:
 
 
 def latest_of(facts: DataFrame) -> DataFrame:
-    """One row per topic, partition and node: the latest value of each quantity, with its seq.
+    """Return one row per topic, partition and node: the latest value of each quantity, with its `seq`.
 
-    in:  observations()
-    out: *_KEY, at_us, deleted (seq), and the columns of _VALUES as structs (seq, value), null where nothing was said
+    Args:
+        facts: rows of observations().
+
+    Returns:
+        The columns of _KEY, at_us, deleted (a seq), and the columns of _VALUES as structs (seq, value), null if
+        unknown.
     """
 
     def latest(name: str) -> Column:
@@ -258,3 +270,9 @@ def latest_of(facts: DataFrame) -> DataFrame:
         F.max(F.when(F.col("deleted"), F.col("seq"))).alias("deleted"),
         *[latest(name) for name in _VALUES],
     )
+
+
+def render(at_us: int, partitions: Sequence[PartitionNow], internal: Sequence[InternalNow]) -> str:
+    """Return the state as an HTML page; `partitions` are the partitions of users' topics."""
+    template = environment().get_template("follow.html.j2")
+    return template.render(at_us=at_us, partitions=partitions, internal=internal, signs=SIGNS, style=page_style())

@@ -1,4 +1,4 @@
-"""Rows of short traces on their way between this process and Spark: in Arrow, and in one partition."""
+"""Transfer of rows of short traces between this process and Spark: in Arrow, and in one partition."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CHOSEN = {name: value for name, value in SMALL_TRACE_SETTINGS.items() if name.s
 
 
 def is_for_short_traces(spark: SparkSession) -> bool:
-    """Whether the session has the settings for short traces: all of them, for a user may have chosen one."""
+    """Return True if the session has all settings for short traces. A user may have set some of them."""
     return all(spark.conf.get(name, None) == value for name, value in _CHOSEN.items())
 
 
 def session_for_short_traces(spark: SparkSession) -> SparkSession:
-    """Another session of the same Spark, with those settings."""
+    """Return another session of the same Spark, with the settings for short traces."""
     session = spark.newSession()
     for name, value in _CHOSEN.items():
         session.conf.set(name, value)
@@ -27,15 +27,19 @@ def session_for_short_traces(spark: SparkSession) -> SparkSession:
 
 
 def held(spark: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:
-    """Rows that stand in the plan itself: Spark filters them while it optimizes, and leaves out what no row takes
-    part in.
+    """Return a DataFrame whose rows are part of the query plan.
+
+    Spark filters such rows while it optimizes, and drops the parts of a query that get no rows.
     """
-    # In one piece: of columns in several pieces, some of them empty, Spark has lost rows.
+    # Combine the chunks: Spark has lost rows of columns with several chunks, some of them empty.
     return spark.createDataFrame(rows.combine_chunks(), columns).coalesce(1) if len(rows) else no_rows(spark, columns)
 
 
 def no_rows(spark: SparkSession, columns: StructType) -> DataFrame:
-    """The optimizer drops it and what hangs on it. Made of an empty list it would start Python workers."""
+    """Return a DataFrame without rows, which the optimizer drops together with everything computed from it.
+
+    A DataFrame made of an empty list would start Python workers.
+    """
     return spark.createDataFrame(to_arrow_schema(columns).empty_table(), columns)
 
 
@@ -46,27 +50,27 @@ def columns_of(ddl: str) -> StructType:
 
 
 def none_of(spark: SparkSession, ddl: str) -> DataFrame:
-    """no_rows() with these columns."""
+    """Return a DataFrame without rows that has the columns of a DDL."""
     return no_rows(spark, columns_of(ddl))
 
 
 def has_no_rows(table: DataFrame) -> bool:
-    """Whether its plan alone says so. Of tables in files it does not."""
+    """Return True if the query plan proves that the table has no rows. Plans of tables in files never do."""
     return has_at_most(table, 0)
 
 
 def has_at_most(table: DataFrame, rows: int) -> bool:
-    """The same of so many rows."""
+    """Return True if the query plan proves that the table has at most this many rows."""
     most = table._jdf.queryExecution().optimizedPlan().maxRows()
     return bool(most.isDefined() and most.get() <= rows)
 
 
 def collected(table: DataFrame) -> pa.Table:
     rows = table.toArrow()
-    name_call_site(table.sparkSession)  # PySpark has just set its own, and removed it.
+    name_call_site(table.sparkSession)  # PySpark has just set and removed its own call site.
     return rows
 
 
 def few_rows(table: DataFrame) -> pa.Table:
-    """collected(), without a query where the plan says that there are none."""
+    """Return the rows like collected(), without a query if the plan proves that there are none."""
     return to_arrow_schema(table.schema).empty_table() if has_no_rows(table) else collected(table)

@@ -1,17 +1,21 @@
-"""Ctrl-C at places that can bear it: Py4J loses its connection when an exception comes in the middle of a call, and
-DuckDB's cannot be closed while a thread asks."""
+"""Delays Ctrl-C to places that can handle it.
+
+Py4J loses its connection if an exception comes in the middle of a call, and DuckDB's connection cannot be closed while
+a thread uses it.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
-from types import TracebackType
 from typing import Any, Self
 
 
 class Interrupts:
-    """Within the block SIGINT is only noted; `check` raises KeyboardInterrupt then. In other threads than the main one
-    nothing changes."""
+    """A context manager that only records SIGINT, for `check` to raise KeyboardInterrupt.
+
+    It has no effect outside the main thread.
+    """
 
     def __init__(self) -> None:
         self.noted = False
@@ -23,14 +27,12 @@ class Interrupts:
             self._before = signal.signal(signal.SIGINT, self._note)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self._in_main_thread:
             signal.signal(signal.SIGINT, self._before)
 
     def check(self) -> None:
-        """raises: KeyboardInterrupt"""
+        """Raise KeyboardInterrupt if SIGINT has arrived in the block."""
         if self.noted:
             raise KeyboardInterrupt
 

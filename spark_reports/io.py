@@ -10,7 +10,6 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,25 +17,25 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES
+from replica.trace.events import OPTIONAL_TABLES
 from spark_reports.folding import RunFiles
 from spark_reports.folds.facts import DamagedPart, read_part
 from spark_reports.held import held, is_for_short_traces, no_rows, session_for_short_traces
-from spark_reports.run_folders import RunFolderUnusable, must_be_told_apart, trace_bytes
+from spark_reports.run_folders import RunFolderUnusable, is_observed, must_be_told_apart, trace_bytes
 from spark_reports.schema import RUN, trace_schema
 
 SHORT_TRACE_BYTES = 256 << 10
-"""Some 20,000 events, compressed."""
+"""Largest compressed size of a short trace, which is about 20,000 events."""
 
 
 FEW_EVENTS = ("control", "group")
-"""Tables that grow with the failovers and not with the records."""
+"""Tables whose size grows with failovers, not with records."""
 FEW_EVENTS_BYTES = 512 << 10
-"""Some 40,000 of them, compressed: rows in the heap, of which plans hold copies."""
+"""Largest compressed size of FEW_EVENTS in Spark's heap: about 40,000 events. Spark's plans copy such rows."""
 
 
 class Trace(NamedTuple):
-    """The trace tables of one or many runs, each with the column `run` in front; those from `group` on may be empty."""
+    """The trace tables of one or many runs, with `run` as first column. Tables from `group` on may be empty."""
 
     control: DataFrame
     log: DataFrame
@@ -50,24 +49,23 @@ class Trace(NamedTuple):
     transaction: DataFrame
     compaction: DataFrame
     files: RunFiles
-    """What folds read; no table."""
+    """The files of the trace for folds; this is not a table."""
 
 
 TRACE_TABLES = Trace._fields[:-1]
 
 
 def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
-    """The tables of these runs. Short ones are read here, so that Spark knows what has no rows; over the files of
-    others a schema is laid, and nothing is read before it is needed.
+    """Return the trace tables of runs. Raises RunFolderUnusable.
 
-    raises: RunFolderUnusable
+    Short traces are read immediately, so that Spark knows which tables are empty. Longer traces are read when needed.
     """
     if not run_dirs:
         raise RunFolderUnusable("no run given")
     must_be_told_apart(run_dirs)
     is_short = is_for_short_traces(spark) and trace_bytes(run_dirs) < SHORT_TRACE_BYTES
     held_tables = TRACE_TABLES if is_short else FEW_EVENTS if _has_few_events(run_dirs) else ()
-    observed = any(map(_is_observed, run_dirs))
+    observed = any(map(is_observed, run_dirs))
     tables = {
         table: (_held_table if table in held_tables else _read_table)(spark, run_dirs, table, observed)
         for table in TRACE_TABLES
@@ -76,14 +74,14 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
 
 
 def brief_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace | None:
-    """Of long traces the tables FEW_EVENTS, in a session for short traces; no other has rows. None if they are many.
+    """Return the tables FEW_EVENTS of long traces in a session for short traces, and all other tables empty.
 
-    raises: RunFolderUnusable
+    Return None if even these tables are large. Raises RunFolderUnusable.
     """
     if not _has_few_events(run_dirs):
         return None
     brief = session_for_short_traces(spark)
-    observed = any(map(_is_observed, run_dirs))
+    observed = any(map(is_observed, run_dirs))
     return Trace(
         **{
             table: _held_table(brief, run_dirs, table, observed)
@@ -99,19 +97,11 @@ def _has_few_events(run_dirs: Sequence[Path]) -> bool:
     return trace_bytes(run_dirs, FEW_EVENTS) < FEW_EVENTS_BYTES
 
 
-def _is_observed(run_dir: Path) -> bool:
-    """Whether it was a run on real Kafka, whose tables have one column more. Damage is named by those who read on."""
-    first = run_dir / "trace" / "control" / "part-00000.parquet"
-    with contextlib.suppress(pa.ArrowException, OSError):
-        return OBSERVED_BY.name in pq.read_schema(first).names
-    return False
-
-
 @contextlib.contextmanager
 def damage_named() -> Iterator[None]:
-    """Files that Spark reads only now may differ from the trace's schema, or may be unreadable.
+    """Convert errors of damaged or unreadable trace files to RunFolderUnusable, which names the file.
 
-    raises: RunFolderUnusable, naming the file
+    Spark reads files only when it needs them, so such errors come late.
     """
     try:
         yield
@@ -125,31 +115,31 @@ def damage_named() -> Iterator[None]:
 
 
 def _damaged(file: str) -> str:
-    return f"{file}: damaged. Make the run again"
+    return f"{file} is damaged. Make the run again"
 
 
 _PART = r"/[^\n]*?/trace/\w+/part-\d+\.parquet"
 _UNREADABLE = re.compile(
     rf"\[FAILED_READ_FILE[^\n]*? file:/*(?P<file>{_PART})|{DamagedPart.__name__}: (?P<part>{_PART})"
 )
-"""In the many lines of Spark's own error, which spells a file as an address, or in those of a fold's."""
+"""A pattern for the name of the damaged file: a URL in Spark's long error text, a path in the error of a fold."""
 
 
 def _folders(run_dirs: Sequence[Path], table: str) -> list[Path]:
-    """Of the runs that have this table. raises: RunFolderUnusable"""
+    """Return the folders of a table in those runs that have the table. Raises RunFolderUnusable."""
     folders = [run_dir.resolve() / "trace" / table for run_dir in run_dirs]
     if table in OPTIONAL_TABLES:
         folders = [folder for folder in folders if folder.is_dir()]
     for folder in folders:
         if not any(folder.glob("part-*.parquet")):
             raise RunFolderUnusable(
-                f"{folder.parent.parent}: trace table {table!r} has no part: this is not the folder of a whole run"
+                f"{folder.parent.parent}: the trace table {table!r} has no file, so the run's folder is incomplete"
             )
     return folders
 
 
 def _held_table(spark: SparkSession, run_dirs: Sequence[Path], table: str, observed: bool) -> DataFrame:
-    """raises: RunFolderUnusable, naming the damaged file"""
+    """Return a table whose files are read immediately. Raises RunFolderUnusable, which names a damaged file."""
     columns = _columns(table, observed)
     schema = to_arrow_schema(columns)
     parts = [part for folder in _folders(run_dirs, table) for part in sorted(folder.glob("part-*.parquet"))]
@@ -158,7 +148,7 @@ def _held_table(spark: SparkSession, run_dirs: Sequence[Path], table: str, obser
 
 
 def _columns(table: str, observed: bool) -> StructType:
-    """As those of rows that Spark reads from files."""
+    """Return the columns of a table, like those of rows that Spark reads from files."""
     return StructType([StructField(RUN, StringType()), *map(_nullable, trace_schema(table, observed=observed))])
 
 
@@ -169,7 +159,7 @@ def _nullable(column: StructField) -> StructField:
 
 
 def _rows(part: Path, schema: pa.Schema) -> pa.Table:
-    """A part as Spark reads it: columns that it lacks are null. raises: RunFolderUnusable"""
+    """Return the rows of a part, with nulls in columns that it lacks, as Spark does. Raises RunFolderUnusable."""
     try:
         stored = read_part(part, schema.remove(0))
     except DamagedPart as error:
@@ -184,16 +174,17 @@ def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str, obser
     read = spark.read.schema(trace_schema(table, observed=observed)).option("pathGlobFilter", "part-*.parquet")
     facts = read.parquet(*map(str, folders))
     if is_for_short_traces(spark):
-        # A table in one partition from the beginning needs no shuffle for any join, group or window.
+        # A table in a single partition needs no shuffle for any join, group or window.
         facts = facts.coalesce(1)
     return facts.select(_run_of_row(run_dirs).alias(RUN), "*")
 
 
 def _run_of_row(run_dirs: Sequence[Path]) -> Column:
-    """The run's name: of one run a constant, which costs nothing; of several, a part of the file's address."""
+    """Return the run's name as a column: a constant for a single run, otherwise taken from the file's URL."""
     if len(run_dirs) == 1:
         return F.lit(run_dirs[0].resolve().name)
-    # As Spark spells it: .../<run>/trace/<table>/part-NNNNN.parquet, percent-encoded. It runs for every row: no regex.
+    # The URL is .../<run>/trace/<table>/part-NNNNN.parquet, percent-encoded. A regex would be slow, as this runs for
+    # every row.
     encoded = F.substring_index(F.substring_index(F.col("_metadata.file_path"), "/", -4), "/", 1)
     decoded = F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
     return F.when(F.contains(encoded, F.lit("%")), decoded).otherwise(encoded)

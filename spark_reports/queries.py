@@ -1,11 +1,11 @@
-"""The user's own SQL over the result tables and the trace, answered by DuckDB: questions only.
+"""The user's SQL queries on the result tables and the trace, answered by DuckDB.
 
-1. DuckDB gets the tables as views of Arrow data and opens no file itself: from then on its access to anything outside
-   of the process is off, no extension can be loaded, and its settings are locked.
-2. A transaction that only reads is begun, in which nothing can be changed.
-3. Statements that are no questions are refused with a clear word, before the first is run.
+1. DuckDB gets the tables as views of Arrow data and opens no file itself. After that its access to anything outside the
+   process is disabled, no extension can be loaded, and its settings are locked.
+2. A read-only transaction is begun, in which nothing can be changed.
+3. Statements other than queries are refused with a clear message, before the first one is run.
 
-Neither Spark nor a JVM takes part: the result tables are those that a report has written.
+Neither Spark nor a JVM is used: the result tables are those that a report has written.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES, TABLES, columns_of_table
+from replica.trace.events import OPTIONAL_TABLES, TABLES, columns_of_table
 from spark_reports.interrupts import Interrupts
 from spark_reports.results import COLUMNS, RESULT_TABLES
-from spark_reports.run_folders import RunFolderUnusable, must_be_told_apart
+from spark_reports.run_folders import RunFolderUnusable, is_observed, must_be_told_apart
 from spark_reports.settings import driver_memory_mb
 
 TRACE_TABLES = {f"trace_{name}": name for name in TABLES + OPTIONAL_TABLES}
-"""Name in a question -> name in a run's folder."""
+"""Names of the trace's tables in a run's folder, by their names in queries."""
 ALL_TABLES = (*RESULT_TABLES, *TRACE_TABLES)
 
 _RUN = "run"
@@ -55,7 +55,7 @@ _KINDS_OF_TRACE = {
 }
 
 _QUESTIONS = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI, duckdb.StatementType.EXPLAIN)
-"""MULTI is what PIVOT becomes: it looks for its columns first."""
+"""The types of statements that are allowed. MULTI is a PIVOT, which first queries its columns."""
 
 _BEFORE_STATEMENT = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _DESCRIBE = re.compile(r'DESC(?:RIBE)?\s+(?:TABLE\s+)?"?(\w+)"?', re.IGNORECASE)
@@ -63,11 +63,11 @@ _SHOW_TABLES = re.compile(r"SHOW\s+TABLES", re.IGNORECASE)
 
 
 class QueryRefused(Exception):
-    """A statement that cannot be run, or is not let run; the text begins with its place."""
+    """A statement cannot or may not be run. The text begins with the position of the statement."""
 
 
 class DescribedColumn(NamedTuple):
-    """`kind`: as Spark spells it, and TABLES.md."""
+    """A column of a table. `kind` is its type as Spark and TABLES.md write it."""
 
     name: str
     kind: str
@@ -75,14 +75,14 @@ class DescribedColumn(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """`line`: where it begins, from 1."""
+    """A statement, and the number of the line on which it begins, from 1."""
 
     text: str
     line: int
 
 
 class Answer(NamedTuple):
-    """`rows` as plain values; `more`: there were more of them than requested."""
+    """The answer to a statement, as rows of plain values. `more` is True if there were more rows than requested."""
 
     statement: Statement
     columns: list[str]
@@ -91,15 +91,15 @@ class Answer(NamedTuple):
 
 
 class Questions:
-    """Statements that can be asked. `place`: how errors call the text that they stand in."""
+    """The statements of a text. `place` is the text's name in error messages."""
 
     def __init__(self, sql: str, place: str) -> None:
-        """raises: QueryRefused"""
+        """Parse the statements. Raises QueryRefused."""
         self._place = place
         with _locked_settings(duckdb.connect(":memory:")) as database:
             self._statements = list(self._parsed(database, sql))
         if not self._statements:
-            raise QueryRefused(f"{place}: there is no statement in it")
+            raise QueryRefused(f"{place} has no SQL statement")
 
     def _parsed(self, database: duckdb.DuckDBPyConnection, sql: str) -> Iterator[Statement]:
         line = 1
@@ -115,27 +115,30 @@ class Questions:
             line += text.count("\n")
             try:
                 if one.type not in _QUESTIONS:
-                    raise QueryRefused(f"{self._place}:{statement.line}: {one.type.name} is not let run")
-            except ValueError as error:  # DuckDB's Python has no name for it.
-                raise QueryRefused(f"{self._place}:{statement.line}: this is no question") from error
+                    raise QueryRefused(f"{self._place}:{statement.line}: {one.type.name} statements are not allowed")
+            except ValueError as error:  # DuckDB's Python API has no name for this type.
+                raise QueryRefused(f"{self._place}:{statement.line}: this kind of statement is not allowed") from error
             yield statement
 
     @property
     def results_named(self) -> bool:
-        """Whether a result table may be read. Its name may stand for something else, which costs time only."""
+        """True if a statement may read a result table.
+
+        The name of a result table may occur in another meaning. Then the report is made in vain, which only costs time.
+        """
         asked = " ".join(one.text for one in self._statements if not _own_answer(one.text))
         return re.search(rf"\b({'|'.join(RESULT_TABLES)})\b", asked, re.IGNORECASE) is not None
 
     def answers(self, run_dirs: Sequence[Path], kept: Mapping[Path, Sequence[str]], rows_max: int) -> Iterator[Answer]:
-        """The answers, one after the other.
+        """Yield the answers, one after the other.
 
         Args:
-            kept: folders of result tables, with the names of those runs that are to be read there.
-            rows_max: at most so many rows of each answer.
+            kept: folders of result tables, and the names of the runs to be read from each.
+            rows_max: maximum number of rows of each answer.
 
         Raises:
-            QueryRefused
-            RunFolderUnusable: A file cannot be read, or two runs have one name.
+            QueryRefused: if a statement cannot or may not be run.
+            RunFolderUnusable: if a file cannot be read, or two runs have the same name.
         """
         must_be_told_apart(run_dirs)
         database = duckdb.connect(":memory:")
@@ -161,7 +164,7 @@ class Questions:
             return [column[0] for column in answer.description or ()], answer.fetchmany(rows_max)
 
         try:
-            # DuckDB does not look for signals while it fetches, and a connection that is busy cannot be closed.
+            # DuckDB ignores signals while it fetches, and a busy connection cannot be closed.
             with Interrupts() as interrupts, ThreadPoolExecutor(1) as beside:
                 asking = beside.submit(ask)
                 while wait([asking], 0.1).not_done:
@@ -171,21 +174,21 @@ class Questions:
             return asking.result()
         except duckdb.OutOfMemoryException as error:
             limit = f"{driver_memory_mb():,} MB"
-            raise self._refused(statement, f"it took more memory than the {limit} that a question may have") from error
+            raise self._refused(statement, f"the query needs more memory than its limit of {limit}") from error
         except duckdb.Error as error:
             if (file := next((table.damaged for table in stored if table.damaged), None)) is not None:
                 what = "run" if file.parent.parent.name == "trace" else "report"
-                raise RunFolderUnusable(f"{file}: damaged. Make the {what} again") from error
+                raise RunFolderUnusable(f"{file} is damaged. Make the {what} again") from error
             raise self._refused(statement, error) from error
 
     def _refused(self, statement: Statement, error: Exception | str) -> QueryRefused:
-        """One sentence at the file's line, and below it the line with a caret, if DuckDB says where."""
+        """Return the error as one sentence with its line number, and the line with a caret if the position is known."""
         sentence, _, where = str(error).partition("\n\nLINE ")
         name = re.search(r"Table with name (.+) does not exist!", sentence)
         if name is not None:
             close = difflib.get_close_matches(name[1].lower(), ALL_TABLES, n=1)
             hint = f" Did you mean `{close[0]}`?" if close else ""
-            sentence = f"`{name[1]}` is no table of a run.{hint}"
+            sentence = f"`{name[1]}` is not a table of a run.{hint}"
         number, _, excerpt = where.partition(": ")
         line = statement.line + int(number) - 1 if number.isdigit() else statement.line
         said = f"{self._place}:{line}: {' '.join(sentence.split())}"
@@ -197,7 +200,7 @@ class Questions:
 
 @contextlib.contextmanager
 def _locked_settings(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Close the door to everything but the tables that are registered."""
+    """Disable access to everything but the registered tables, and lock the settings."""
     settings = {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
@@ -207,11 +210,11 @@ def _locked_settings(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.Duc
         "temp_directory": "",
         "threads": min(_THREADS, os.cpu_count() or 1),
         "TimeZone": "UTC",
-        # As in Spark.
+        # The same as in Spark.
         "default_null_order": "nulls_first_on_asc_last_on_desc",
         "enable_progress_bar": False,
         "enable_external_access": False,
-        "lock_configuration": True,  # The last.
+        "lock_configuration": True,  # This must be the last setting.
     }
     with contextlib.closing(database):
         for name, value in settings.items():
@@ -220,7 +223,7 @@ def _locked_settings(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.Duc
 
 
 def columns_of(name: str, *, observed: bool = False) -> list[DescribedColumn]:
-    """The columns of one of ALL_TABLES. observed: of a run on real Kafka"""
+    """Return the columns of one of ALL_TABLES; `observed` is True for a run on real Kafka."""
     if name in RESULT_TABLES:
         return [DescribedColumn(column, kind, doc) for column, (kind, doc) in RESULT_TABLES[name].columns.items()]
     of_trace = columns_of_table(TRACE_TABLES[name], observed=observed)
@@ -231,7 +234,10 @@ def columns_of(name: str, *, observed: bool = False) -> list[DescribedColumn]:
 
 
 def _own_answer(text: str) -> tuple[list[str], list[list[str]]] | None:
-    """To SHOW TABLES and DESCRIBE: DuckDB's DESCRIBE does not say what a column means."""
+    """Return the answer to SHOW TABLES and DESCRIBE, None for other statements.
+
+    DuckDB's own DESCRIBE does not show the meaning of columns.
+    """
     if _SHOW_TABLES.fullmatch(text):
         return ["name"], [[name] for name in sorted(ALL_TABLES)]
     described = _DESCRIBE.fullmatch(text)
@@ -241,7 +247,12 @@ def _own_answer(text: str) -> tuple[list[str], list[list[str]]] | None:
 
 
 class _File(NamedTuple):
-    """A part of a table. `run`: of a trace, which has no such column. `runs`: of results, those to be read."""
+    """A file of a table.
+
+    Attributes:
+        run: name of the run, for tables of a trace, which have no such column.
+        runs: names of the runs to be read, for result tables.
+    """
 
     path: Path
     run: str | None = None
@@ -249,13 +260,14 @@ class _File(NamedTuple):
 
 
 class _Stored:
-    """The files of one table as Arrow data, which DuckDB has read anew for each use in a question. The dataset of
-    PyArrow would do the same, and would read only the columns that are used, but it imports pandas.
+    """The files of one table as Arrow data, which DuckDB reads again for each use in a query.
+
+    A PyArrow dataset would read only the columns that are used, but it imports pandas.
     """
 
     def __init__(self, columns: Sequence[DescribedColumn], files: Sequence[_File]) -> None:
         self.schema = pa.schema([(column.name, _KINDS[column.kind]) for column in columns])
-        self.damaged: Path | None = None  # The file that could not be read.
+        self.damaged: Path | None = None  # the file that could not be read
         self._files = files
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -272,7 +284,7 @@ class _Stored:
                 raise
 
     def _shaped(self, batch: pa.RecordBatch, file: _File) -> pa.RecordBatch:
-        """With all columns of the schema; those that the file lacks are null. raises: ArrowException"""
+        """Return the batch with all columns of the schema, null if the file lacks them. Raises ArrowException."""
         if file.run is None and not set(batch.column(_RUN).dictionary.to_pylist()).issubset(file.runs):
             import pyarrow.compute as pc
 
@@ -286,15 +298,15 @@ class _Stored:
                 columns.append(pa.nulls(len(batch), field.type))
             elif batch.column(field.name).type == field.type:
                 columns.append(batch.column(field.name))
-            elif pa.types.is_list(field.type):  # Its elements may have another name.
+            elif pa.types.is_list(field.type):  # The list elements may have another name.
                 columns.append(batch.column(field.name).cast(field.type))
             else:
-                raise pa.ArrowInvalid(f"{field.name} is of another type")
+                raise pa.ArrowInvalid(f"column {field.name} has type {batch.column(field.name).type}, not {field.type}")
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 def _repeated(text: str, count: int) -> pa.StringArray:
-    """`pa.repeat` takes values of Python's, and imports pandas to see whether one is of pandas'."""
+    """Return an array of equal strings without `pa.repeat`, which imports pandas to examine a Python value."""
     encoded = text.encode()
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
     return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(encoded * count))
@@ -306,7 +318,7 @@ def _results(name: str, kept: Mapping[Path, Sequence[str]]) -> _Stored:
 
 
 def _trace(name: str, run_dirs: Sequence[Path]) -> _Stored:
-    observed = any(map(_is_observed, run_dirs))
+    observed = any(map(is_observed, run_dirs))
     folders = {run_dir.resolve().name: run_dir / "trace" / TRACE_TABLES[name] for run_dir in run_dirs}
     files = [_File(part, run) for run, folder in folders.items() for part in _parts(folder)]
     return _Stored(columns_of(name, observed=observed), files)
@@ -316,16 +328,8 @@ def _parts(folder: Path) -> list[Path]:
     return sorted(folder.resolve().glob("part-*.parquet"))
 
 
-def _is_observed(run_dir: Path) -> bool:
-    """Whether it was a run on real Kafka, whose tables have one column more."""
-    for part in _parts(run_dir / "trace" / "control")[:1]:
-        with contextlib.suppress(pa.ArrowException, OSError):
-            return OBSERVED_BY.name in pq.read_schema(part).names
-    return False
-
-
 def _plain(value: Any) -> Any:
-    """As JSON values: structs and maps are objects, times and decimals strings."""
+    """Return a value for JSON: structs and maps become objects, times and decimals strings."""
     if isinstance(value, dict):
         return {str(_plain(key)): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
-"""The report's result tables, declared once: the meaning of each, its columns in their order, types and meanings.
+"""The declarations of the report's result tables: their meaning, and name, type and meaning of their columns.
 
-The results of definitions are compared with it; the folds, DESCRIBE and TABLES.md follow it.
+Computed tables are checked against them. The folds, DESCRIBE and TABLES.md use them.
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ from typing import NamedTuple
 
 
 class ResultColumn(NamedTuple):
-    """`type`: as Spark's DDL spells it. A name means one thing in all tables that have it."""
+    """A column of result tables. `type` is its type in Spark's DDL. A name has the same meaning in all tables."""
 
     type: str
     doc: str
 
 
 class ResultTable(NamedTuple):
-    """`names`: of its columns, in order. `counted`: those of them that are a number of records here."""
+    """A result table.
+
+    Attributes:
+        doc: the meaning of the table.
+        names: names of its columns, in order.
+        counted: names of the columns that are a number of records in this table.
+    """
 
     doc: str
     names: str
@@ -42,12 +48,13 @@ COLUMNS: dict[str, ResultColumn] = {
     "topic": ResultColumn(_TEXT, "topic"),
     "partition": ResultColumn(_INT, "partition number"),
     "node": ResultColumn(_TEXT, "the broker whose event or log it is"),
-    "seq": ResultColumn(_INT, "position in the run's one total order"),
+    "seq": ResultColumn(_INT, "number of the event in the order of the run"),
     "at_us": ResultColumn(_INT, "virtual time, microseconds since the run began"),
     "from_us": ResultColumn(_INT, "begin, virtual microseconds"),
     "until_us": ResultColumn(_INT, "end, virtual microseconds (exclusive)"),
     "event": ResultColumn(_TEXT, "name of the event in the trace"),
     "reason": ResultColumn(_TEXT, "why, in one sentence, as the trace states it"),
+    "data": ResultColumn(_TEXT, "the event as JSON; of an ISR that its leader had proposed: the proposal"),
     "scenario": ResultColumn(_TEXT, "scenario id"),
     "variant": ResultColumn(_TEXT, "variant id"),
     "seed": ResultColumn(_INT, "seed of the run"),
@@ -56,43 +63,40 @@ COLUMNS: dict[str, ResultColumn] = {
     "events": ResultColumn(_INT, "rows of the trace"),
     "record": ResultColumn(_TEXT, "name of the record"),
     "client": ResultColumn(_TEXT, "the producer or consumer (of a read stall null, where a group is the reader)"),
-    "group": ResultColumn(
-        _TEXT,
-        "the consumer group that should have read (null: a consumer of the scenario did on its own)",
-    ),
-    "internal": ResultColumn(_FLAG, "the topic is one that brokers keep for themselves, as __consumer_offsets"),
+    "group": ResultColumn(_TEXT, "the consumer group that should have read; null for a consumer without a group"),
+    "internal": ResultColumn(_FLAG, "True for internal topics, such as __consumer_offsets"),
     "acks": ResultColumn(_INT, "acks of the producer: 0, 1 or -1 (all)"),
     "sent_us": ResultColumn(_INT, "when the application sent it"),
     "sent_seq": ResultColumn(_INT, "seq of the sending"),
-    "last_sent_seq": ResultColumn(_INT, "seq of the last sending: a transform does its work again"),
+    "last_sent_seq": ResultColumn(_INT, "seq of the last time it was sent: transforms may send a record again"),
     "told": ResultColumn(_TEXT, "acked; failed (definitely not written); unknown"),
-    "told_us": ResultColumn(_INT, "when its producer learned its fate: acked, handed over or failed"),
+    "told_us": ResultColumn(_INT, "when its producer learned the result: acked, handed over or failed"),
     "told_seq": ResultColumn(_INT, "seq of that"),
-    "handed_over": ResultColumn(_FLAG, "acks=0: given to the socket, nothing promised"),
+    "handed_over": ResultColumn(_FLAG, "with acks=0: the socket has the record, which promises nothing"),
     "acked_us": ResultColumn(_INT, "when the producer learned of the ack"),
     "acked_seq": ResultColumn(_INT, "seq of the ack"),
     "acked_by": ResultColumn(_TEXT, "the broker that acked it"),
     "ack_offset": ResultColumn(_INT, "offset in the ack"),
     "latency_us": ResultColumn(
         _INT,
-        "from the send call to the ack; of a client from outside, from the arrival of the request at the "
-        "broker to its answer with the kernel",
+        "from the send call to the ack; of a client from outside Kafka's TotalTimeMs, from the arrival of the request "
+        "at the broker to its answer with the kernel",
     ),
     "measured_at": ResultColumn(
         _TEXT,
-        "producer: from the send call to the ack, with acks=0 to the socket; broker (clients from "
-        "outside): from the arrival of the request to its answer with the kernel, with acks=0 no figure",
+        "producer: from the send call to the ack (acks=0: to the socket); broker, for clients from "
+        "outside: from the request's arrival to its answer (acks=0: null)",
     ),
     "error": ResultColumn(_TEXT, "Kafka's error name, if it failed"),
-    "copies": ResultColumn(_INT, "offsets it has in the final log"),
-    "settled_copies": ResultColumn(_INT, "those of them whose transaction, if there is one, is decided"),
+    "copies": ResultColumn(_INT, "number of offsets at which the final log has the record"),
+    "settled_copies": ResultColumn(_INT, "as `copies`, without those in open transactions"),
     "offset": ResultColumn(_INT, "offset (of a record: its first in the final log)"),
     "present": ResultColumn(_FLAG, "in the final log"),
     "readable": ResultColumn(_FLAG, "below the high watermark of a running leader"),
     "read": ResultColumn(_FLAG, "a consumer read it"),
-    "promised": ResultColumn(_FLAG, "an application is done with its input, and has to have written it"),
-    "deleted": ResultColumn(_FLAG, "an operator deleted it, alone or with its topic"),
-    "expired": ResultColumn(_FLAG, "retention by time or size took it from some replica"),
+    "promised": ResultColumn(_FLAG, "its input was processed, so it must be in the log"),
+    "deleted": ResultColumn(_FLAG, "an operator deleted the record or its topic"),
+    "expired": ResultColumn(_FLAG, "retention by time or size removed it from some replica"),
     "compacted": ResultColumn(
         _FLAG,
         "compaction took it from some replica, as it may: a later record had its key, and is not lost itself",
@@ -105,10 +109,10 @@ COLUMNS: dict[str, ResultColumn] = {
     "unseen": ResultColumn(
         _FLAG, "acked, in the final log, not readable; or committed, and the marker that says so is gone"
     ),
-    "missing": ResultColumn(_FLAG, "never arrived: neither acked nor definitely failed, not in the final log"),
+    "missing": ResultColumn(_FLAG, "neither acked nor definitely failed, not in the final log"),
     "duplicated": ResultColumn(_FLAG, "at more than one offset of the final log"),
     "dirty": ResultColumn(_FLAG, "read by a consumer, not in the final log, neither deleted, expired nor compacted"),
-    "reordered": ResultColumn(_FLAG, "stands after a record its producer sent later"),
+    "reordered": ResultColumn(_FLAG, "in the log after a record that its producer sent later"),
     "aborted": ResultColumn(
         _FLAG,
         "acked, and aborted with its transaction: readers of committed records do not miss it",
@@ -118,14 +122,16 @@ COLUMNS: dict[str, ResultColumn] = {
     "failed": ResultColumn(_INT, "records that definitely failed"),
     "unknown": ResultColumn(_INT, "records of unknown outcome"),
     "anomaly": ResultColumn(_TEXT, "name in the verdict"),
-    "witness": ResultColumn(_TEXT, "the record, client or invariant it shows in"),
+    "witness": ResultColumn(_TEXT, "the record, client or invariant that shows the anomaly"),
     "detail": ResultColumn(_TEXT, "what was seen"),
     "held_by": ResultColumn(_LIST, "replicas that had it before the ack"),
-    "elected_us": ResultColumn(_INT, "first election after the ack of a leader that did not have it (null: none)"),
+    "elected_us": ResultColumn(
+        _INT, "first election, after the ack, of a leader without the record; null if there was none"
+    ),
     "elected": ResultColumn(_TEXT, "the leader chosen then"),
     "elected_clean": ResultColumn(_FLAG, "chosen from the ISR"),
     "elected_reason": ResultColumn(_TEXT, "why it was chosen"),
-    "erased_us": ResultColumn(_INT, "first truncation after the ack that cut it off a log that had it"),
+    "erased_us": ResultColumn(_INT, "first truncation, after the ack, of a log that had the record"),
     "erased_on": ResultColumn(_LIST, "brokers that truncated it"),
     "erased_reason": ResultColumn(_TEXT, "why it was truncated"),
     "disk_lost_us": ResultColumn(_INT, "first loss of bytes by a disk after the ack"),
@@ -149,23 +155,20 @@ COLUMNS: dict[str, ResultColumn] = {
     "high_watermark": ResultColumn(_INT, "high watermark (exclusive)"),
     "uncommitted_records": ResultColumn(_INT, "log end offset minus high watermark"),
     "follower": ResultColumn(_TEXT, "the follower"),
-    "fetch_offset": ResultColumn(_INT, "the follower's log end offset, as it last asked"),
+    "fetch_offset": ResultColumn(_INT, "the follower's log end offset in its last fetch"),
     "lag_records": ResultColumn(_INT, "records the follower lacked"),
-    "lag_us": ResultColumn(_INT, "age of the oldest record it lacked"),
-    "peak_lag_us": ResultColumn(_INT, "what that age had grown to just before this moment"),
+    "lag_us": ResultColumn(_INT, "age of the oldest record that the follower lacked"),
+    "peak_lag_us": ResultColumn(_INT, "that age just before this moment"),
     "behind_us": ResultColumn(_INT, "time since it was last caught up, by Kafka's ISR rule"),
     "previous_leader": ResultColumn(_TEXT, "leader before"),
     "clean": ResultColumn(_FLAG, "elected from the ISR"),
-    "lost_us": ResultColumn(
-        _INT,
-        "since when no leader had been running: its process stopped, or the partition went offline",
-    ),
+    "lost_us": ResultColumn(_INT, "when the last leader stopped or the partition went offline"),
     "leading_us": ResultColumn(_INT, "when the new leader knew"),
     "first_write_us": ResultColumn(_INT, "first append under the new leader"),
     "elect_us": ResultColumn(_INT, "from loss to election"),
     "write_us": ResultColumn(_INT, "from loss to the first write"),
     "kind": ResultColumn(_TEXT, "no leader, leader down, under-replicated, under min ISR"),
-    "observed_us": ResultColumn(_INT, "time the partition existed; of a group's: time in which the group had members"),
+    "observed_us": ResultColumn(_INT, "time in which the partition existed, or the group had members"),
     "offline_us": ResultColumn(_INT, "time without a running leader"),
     "under_replicated_us": ResultColumn(_INT, "time with fewer replicas in sync than assigned"),
     "under_min_isr_us": ResultColumn(_INT, "time with fewer in sync than min.insync.replicas"),
@@ -178,23 +181,22 @@ COLUMNS: dict[str, ResultColumn] = {
     "p99_us": ResultColumn(_INT, "99th percentile"),
     "p999_us": ResultColumn(_INT, "99.9th percentile"),
     "max_us": ResultColumn(_INT, "largest"),
-    "replication_factor": ResultColumn(
-        "int",
-        "replicas the partition should have (without those a reassignment is adding)",
-    ),
+    "replication_factor": ResultColumn("int", "assigned replicas, without those that a reassignment adds"),
     "from_seq": ResultColumn(_INT, "seq of its begin"),
     "until_seq": ResultColumn(_INT, "seq of its end"),
     "ended_by": ResultColumn(_TEXT, "what ended it"),
-    "pinned_by": ResultColumn(_LIST, "followers that held the high watermark longest: in the ISR and not beyond it"),
-    "pinned_us": ResultColumn(_INT, "how long they held it, of the stall"),
-    "waiting_records": ResultColumn(_INT, "records that waited (the most)"),
+    "pinned_by": ResultColumn(
+        _LIST, "followers that held the high watermark back longest: in the ISR and not beyond it"
+    ),
+    "pinned_us": ResultColumn(_INT, "for how long they held it back during the stall"),
+    "waiting_records": ResultColumn(_INT, "largest number of waiting records"),
     "at_risk_records": ResultColumn(_INT, "acked records above the leader's high watermark"),
     "started_us": ResultColumn(_INT, "when the broker started again"),
     "first_fetch_us": ResultColumn(_INT, "its first fetch"),
     "from_offset": ResultColumn(_INT, "what it fetched from first"),
-    "caught_up_us": ResultColumn(_INT, "its fetch reached the leader's end (null: never)"),
-    "to_offset": ResultColumn(_INT, "the leader's end, then"),
-    "joined_us": ResultColumn(_INT, "when it came back into the ISR (null: it did not, or had not left)"),
+    "caught_up_us": ResultColumn(_INT, "when its fetch reached the end of the leader's log; null if never"),
+    "to_offset": ResultColumn(_INT, "the end of the leader's log at that time"),
+    "joined_us": ResultColumn(_INT, "when it joined the ISR again; null if it did not, or had not left it"),
     "bytes": ResultColumn(_INT, "bytes appended meanwhile"),
     "records_per_s": ResultColumn("double", "records per second of that time"),
     "bytes_per_s": ResultColumn("double", "bytes per second of that time"),
@@ -202,8 +204,8 @@ COLUMNS: dict[str, ResultColumn] = {
     "partition_reads": ResultColumn(_INT, "partitions of fetches answered with records"),
     "record_bytes": ResultColumn(_INT, "bytes of records sent"),
     "bytes_per_read": ResultColumn("double", "record_bytes by partition_reads"),
-    "empty_fetches": ResultColumn(_INT, "partitions a follower asked for, and nothing was sent"),
-    "requests": ResultColumn(_INT, "fetches that found something (null: the run did not measure requests)"),
+    "empty_fetches": ResultColumn(_INT, "partitions in a follower's fetches for which nothing was sent"),
+    "requests": ResultColumn(_INT, "fetches that got records; null if the run did not measure requests"),
     "bytes_per_request": ResultColumn("double", "bytes of answers by requests"),
     "sendfile_bytes": ResultColumn(_INT, "bytes that left by sendfile"),
     "sendfile_calls": ResultColumn(_INT, "system calls for them"),
@@ -216,8 +218,8 @@ COLUMNS: dict[str, ResultColumn] = {
     "decided_us": ResultColumn(_INT, "when the decision to commit or abort was on all in-sync replicas (null: none)"),
     "state": ResultColumn(_TEXT, "state that it reached, by Kafka's name"),
     "coordinator": ResultColumn(_TEXT, "the broker that stated this"),
-    "fenced": ResultColumn(_FLAG, "ended by the coordinator itself: a new instance came, or it timed out"),
-    "duration_us": ResultColumn(_INT, "from its begin to its end (null: it has none)"),
+    "fenced": ResultColumn(_FLAG, "ended by the coordinator: a new instance began, or it timed out"),
+    "duration_us": ResultColumn(_INT, "from its beginning to its end; null if it has not ended"),
     "markers_us": ResultColumn(_INT, "from the decision until every partition had its marker (null: not all have)"),
     "last_stable_offset": ResultColumn(_INT, "last stable offset (exclusive): read_committed reads below it"),
     "member": ResultColumn(_TEXT, "member id (null: nobody)"),
@@ -225,24 +227,21 @@ COLUMNS: dict[str, ResultColumn] = {
     "generation": ResultColumn(_INT, "generation of the group; of a consumer group of KIP-848 the member's epoch"),
     "unread_us": ResultColumn(
         _INT,
-        "time in which the group had members, and none that ran was to read it: its owner was down or frozen, or it "
-        "had none (from when one had given it up until the coordinator gave it to the next)",
+        "time in which the group had members, and no running one owned the partition: its owner was down or "
+        "frozen, or it was unassigned",
     ),
     "longest_unread_us": ResultColumn(_INT, "the longest stretch of that"),
-    "members": ResultColumn(_INT, "members that were to read it, one after the other"),
+    "members": ResultColumn(_INT, "members that owned the partition, one after the other"),
 }
-"""Every column may be null in Parquet."""
+"""Column name -> column. Every column may be null in Parquet."""
 
 _PARTITION = "run topic partition"
 _TERM = f"{_PARTITION} leader_epoch leader"
 
 RESULT_TABLES: dict[str, ResultTable] = {
-    "runs": ResultTable(
-        "one row per run",
-        "run scenario variant seed profile end_us events",
-    ),
+    "runs": ResultTable("one row per run", "run scenario variant seed profile end_us events"),
     "records": ResultTable(
-        "one row per record: what its producer learned, and what became of it",
+        "one row per record: what its producer learned, and whether it is in the final log",
         f"{_PARTITION} record client acks sent_us sent_seq last_sent_seq told told_us told_seq handed_over acked_us "
         "acked_seq acked_by ack_offset latency_us error copies settled_copies offset present readable read promised "
         "deleted expired compacted lost unseen missing duplicated dirty reordered aborted",
@@ -253,18 +252,18 @@ RESULT_TABLES: dict[str, ResultTable] = {
         "handed_over lost unseen missing duplicated dirty reordered",
     ),
     "anomalies": ResultTable(
-        "one row per witness of an anomaly: the verdict is the set of these names",
+        "one row per record, client or invariant that shows an anomaly; the verdict is the set of anomalies",
         "run anomaly topic partition witness offset detail",
     ),
     "lost_records": ResultTable(
-        "one row per lost record: who held it at the ack, who led without it, what erased it",
+        "one row per lost record: the replicas that had it at the ack, the leader without it, and what erased it",
         f"{_PARTITION} record acks sent_us acked_us acked_by ack_offset held_by elected_us elected "
         "elected_clean elected_reason erased_us erased_on erased_reason disk_lost_us disk_lost_on "
         "disk_lost_reason",
     ),
     "key_moments": ResultTable(
         "the story of a run: faults, deaths, elections, ISR changes, truncations",
-        "run seq at_us event verb how topic partition node reason",
+        "run seq at_us event verb how topic partition node reason data",
     ),
     "partition_states": ResultTable(
         "one row per decision of the controller about a partition",
@@ -279,10 +278,7 @@ RESULT_TABLES: dict[str, ResultTable] = {
         "a replica's standing over time: leader, in sync, out of sync",
         f"{_PARTITION} node from_us until_us standing reason",
     ),
-    "stopped_intervals": ResultTable(
-        "when a broker was down",
-        "run node from_us until_us how reason",
-    ),
+    "stopped_intervals": ResultTable("when a broker was down", "run node from_us until_us how reason"),
     "fault_intervals": ResultTable(
         "when a fault of the scenario was in force",
         "run fault verb targets from_us until_us reason",
@@ -301,7 +297,7 @@ RESULT_TABLES: dict[str, ResultTable] = {
         "first_write_us elect_us write_us",
     ),
     "unavailability": ResultTable(
-        "stretches in which a partition was offline, under-replicated or under min ISR",
+        "intervals in which a partition was offline, under-replicated or under min ISR",
         f"{_PARTITION} kind from_us until_us reason internal",
     ),
     "availability": ResultTable(
@@ -309,12 +305,12 @@ RESULT_TABLES: dict[str, ResultTable] = {
         f"{_PARTITION} observed_us offline_us under_replicated_us under_min_isr_us internal",
     ),
     "write_stalls": ResultTable(
-        "stretches in which at least one attempt of a producer to write is pending (its record sent, neither answered "
+        "intervals in which at least one attempt of a producer to write is pending (its record sent, neither answered "
         "nor given up, its client alive) and none succeeds",
         f"{_PARTITION} client from_us until_us refused errors recovered",
     ),
     "read_stalls": ResultTable(
-        "stretches in which committed records waited for a consumer or a group, and it read nothing",
+        "intervals in which committed records waited for a consumer or a group that read nothing",
         f"{_PARTITION} client group from_us until_us waiting_records refused errors recovered",
     ),
     "ack_latency": ResultTable(
@@ -326,11 +322,11 @@ RESULT_TABLES: dict[str, ResultTable] = {
         f"{_TERM} from_us from_seq until_us until_seq ended_by log_end_offset high_watermark",
     ),
     "hw_stalls": ResultTable(
-        "stretches in which records waited above a high watermark that did not move, and who held it",
+        "intervals in which records waited above a high watermark that did not move, and who held it back",
         f"{_TERM} from_us until_us high_watermark waiting_records ended_by pinned_by pinned_us under_min_isr_us",
     ),
     "data_at_risk": ResultTable(
-        "acked records above their leader's high watermark, over time: lost if it died then",
+        "acked records above their leader's high watermark, over time: lost if the leader died at that time",
         f"{_TERM} acks at_us seq at_risk_records",
     ),
     "catch_ups": ResultTable(
@@ -349,22 +345,22 @@ RESULT_TABLES: dict[str, ResultTable] = {
         "fenced duration_us markers_us",
     ),
     "lso_stalls": ResultTable(
-        "stretches in which a last stable offset stood below its high watermark: read_committed waited",
+        "intervals in which a last stable offset was below its high watermark: read_committed consumers waited",
         f"{_TERM} from_us until_us last_stable_offset waiting_records",
     ),
     "group_assignments": ResultTable(
-        "which member of a group was to read a partition, over time, by its coordinator's word",
+        "which member of a group owned a partition, over time, according to the coordinator",
         "run group topic partition member client_id generation from_us until_us",
     ),
     "group_unread": ResultTable(
-        "time in which no member of a group that runs was to read a partition",
+        "time in which no running member of a group owned a partition",
         "run group topic partition observed_us unread_us longest_unread_us members",
     ),
 }
 
 
 def as_markdown() -> str:
-    """Each table with its columns, for a reader of the tables."""
+    """Return a description of each table with its columns, as Markdown."""
     return "\n".join(line for name, table in RESULT_TABLES.items() for line in _section(name, table))
 
 

@@ -1,4 +1,4 @@
-"""Run folders, as far as they can be judged before a module of Spark's or Arrow's is there."""
+"""Run folders, checked as far as possible without importing Spark or Arrow."""
 
 from __future__ import annotations
 
@@ -9,37 +9,54 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from replica.trace.events import OBSERVED_BY
+
 _MADE_OF = "made-of.json"
-"""Beside the result tables of a report: the traces that they follow from, and the code that made them."""
+"""File beside a report's result tables that names the traces and the version of the code they were made from."""
 
 
 class RunFolderUnusable(Exception):
-    """A folder that does not hold a whole run, or two runs of one name."""
+    """A folder does not contain a complete run, or two runs have the same name."""
 
 
 def trace_bytes(run_dirs: Sequence[Path], tables: Sequence[str] = ("*",)) -> int:
-    """How long the traces are, compressed; or these tables of them."""
+    """Return the compressed size of the traces, or of some of their tables, in bytes."""
     parts = [part for run_dir in run_dirs for name in tables for part in run_dir.glob(f"trace/{name}/part-*.parquet")]
     return sum(part.stat().st_size for part in parts)
 
 
 def must_be_told_apart(run_dirs: Sequence[Path]) -> None:
-    """raises: RunFolderUnusable"""
+    """Raise RunFolderUnusable if two runs have the same name."""
     names = [run_dir.resolve().name for run_dir in run_dirs]
     for name in names:
         if names.count(name) > 1:
-            raise RunFolderUnusable(f"two runs are called {name!r}: the report names runs by their folders")
+            raise RunFolderUnusable(
+                f"two run folders are called {name!r}, and a report needs different names: rename one of them"
+            )
+
+
+def is_observed(run_dir: Path) -> bool:
+    """Return True for a run on real Kafka, whose tables have one more column, and False for a damaged file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for part in sorted((run_dir / "trace" / "control").glob("part-*.parquet"))[:1]:
+        with contextlib.suppress(pa.ArrowException, OSError):
+            return OBSERVED_BY.name in pq.read_schema(part).names
+    return False
 
 
 def note_what_tables_are_made_of(run_dirs: Sequence[Path], tables: Path) -> None:
-    """So that `tables_kept` finds them. raises: OSError"""
+    """Record from which traces and by which code these result tables were made, for `tables_kept`. Raises OSError."""
     made_of = {"code": _code(), "traces": {run_dir.resolve().name: _trace_sha256(run_dir) for run_dir in run_dirs}}
     (tables / _MADE_OF).write_text(json.dumps(made_of, indent=2) + "\n", encoding="utf-8")
 
 
 def tables_kept(run_dirs: Sequence[Path]) -> dict[Path, list[str]]:
-    """Folders of result tables beside these runs, which this code made of their traces; with the names of the runs that
-    each is to be asked about. Runs without tables are in none.
+    """Return the folders of result tables beside these runs, with the names of the runs to be read from each.
+
+    Only tables that this version of the code has made from the current traces count. A run without such tables is left
+    out.
     """
     kept: dict[Path, list[str]] = {}
     folders = {run_dir / "report" / "tables": None for run_dir in run_dirs}
@@ -71,7 +88,7 @@ def _trace_sha256(run_dir: Path) -> str | None:
 
 @functools.cache
 def _code() -> str:
-    """Digest of the code that tables follow from."""
+    """Return a digest of the code that makes the tables."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
     for source in sorted([*here.rglob("*.py"), *(here.parent / "replica" / "trace").glob("*.py")]):

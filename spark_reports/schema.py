@@ -1,4 +1,4 @@
-"""The trace's tables as Spark schemas, derived from `replica.trace`: declared once, beside the events."""
+"""The trace's tables as Spark schemas, derived from the declarations of the events in `replica.trace`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 from replica.trace.events import Column, columns_of_table
 
 RUN = "run"
-"""Name of the run folder; added by the reader, so that one job can read many runs."""
+"""Column with the name of the run folder. The reader adds it, so that one job can read many runs."""
 
 PARTITION_KEY = (RUN, "topic", "partition")
 REPLICA_KEY = (*PARTITION_KEY, "node")
@@ -32,15 +32,15 @@ _SPARK_TYPES: dict[str, DataType] = {
 
 
 def trace_schema(table: str, *, observed: bool = False) -> StructType:
-    """Schema of one trace table as it lies on disk, with each column's documentation as its comment.
+    """Return the schema of a trace table on disk, with each column's meaning as its comment.
 
-    observed: of a run on real Kafka
+    `observed` is True for a run on real Kafka.
     """
     return spark_schema(columns_of_table(table, observed=observed))
 
 
 def spark_schema(columns: Sequence[Column]) -> StructType:
-    """The same for any declared columns."""
+    """Return the Spark schema of declared columns."""
     return StructType(
         [
             StructField(column.name, _SPARK_TYPES[column.type], column.nullable, {"comment": column.doc})

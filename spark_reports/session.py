@@ -1,4 +1,4 @@
-"""One quiet Spark session: nothing on the console, no web UI, no look at the network beyond this machine."""
+"""A quiet Spark session: no output on the console, no web UI, no network access beyond this machine."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from spark_reports.environment import environment
 from spark_reports.jars import first_on_class_path, jars_needed, spark_home
 from spark_reports.java import find_java, java_home_for_spark
-from spark_reports.jvm.end import log_tail, why_it_ended
-from spark_reports.jvm.gateway import SparkJvm, is_begun_elsewhere
+from spark_reports.jvm import SparkJvm, environment, is_begun_elsewhere, log_tail, why_it_ended
 from spark_reports.settings import DEFAULTS, JAVA_OPTIONS, driver_memory_mb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 _NAME = "highwater"
 DEFAULT_MASTER = "local[2]"
 MASTER_ANSWERS_S = 10.0
 _ENDS_WITHIN_S = 30.0
-"""The JVM, once its session has stopped."""
+"""Seconds for the JVM to end after its session has stopped."""
 JVM_LOG = "jvm.log"
 
 _LOG4J2 = """\
@@ -48,20 +48,26 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
 
-# Without these Spark asks the network for this machine's name and address, and listens there.
+# Otherwise Spark asks the network for this machine's name and address, and listens there.
 _LOOPBACK: dict[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOOPBACK_ENVIRONMENT: dict[str, str] = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
 
 _NOT_FROM_HERE: dict[str, str] = {"PYTHONSAFEPATH": "1"}
-"""Spark starts its workers with `-m`, and Python would look for modules in the current directory first."""
+"""Variables that keep Python from importing modules of the current directory, as Spark starts workers with `-m`."""
 
 
 class SparkFailed(Exception):
-    """Spark did not start, or ended early; the text ends with the last lines of the JVM's log."""
+    """Spark did not start, or ended early. The text ends with the last lines of the JVM's log."""
 
 
-class _Place(NamedTuple):
-    """Where a session is begun. `settings`: all of them, the master's, too. `variables`: of the JVM's environment."""
+class _Launch(NamedTuple):
+    """The environment in which a session is started.
+
+    Attributes:
+        scratch: folder for temporary files.
+        settings: all Spark settings, including the master.
+        variables: environment variables of the JVM.
+    """
 
     scratch: Path
     settings: dict[str, str]
@@ -78,27 +84,30 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[SparkSession]:
-    """A session for the length of the block; its scratch folder goes with it.
+    """Provide a session in the block. Its scratch folder is deleted at the end.
 
-    master:    local[2], local[*], spark://host:port; unless that is another machine, nothing listens on the network
-    settings:  further Spark settings, which win over ours.
-    meanwhile: called while the JVM starts: for modules that are slow to import
-    raises:    JavaMissing, SparkFailed
+    Args:
+        master: local[2], local[*] or spark://host:port; only for another machine does Spark listen on the network.
+        settings: further Spark settings, which override the defaults.
+        meanwhile: function called while the JVM starts, to import slow modules.
+
+    Raises:
+        JavaMissing, SparkFailed
     """
     scratch = Path(tempfile.mkdtemp(prefix="highwater-spark-"))
     jvm: SparkJvm | None = None
     try:
-        place = _prepared(master, scratch, settings or {})
-        with environment(place.variables), place.jvm_log.open("a") as log:
-            jvm = None if is_begun_elsewhere() else _jvm_of(place, log)
+        launch = _prepared(master, scratch, settings or {})
+        with environment(launch.variables), launch.jvm_log.open("a") as log:
+            jvm = None if is_begun_elsewhere() else _jvm_of(launch, log)
             meanwhile()
-            session = _begun(jvm, place)
+            session = _begun(jvm, launch)
         try:
             yield session
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            ended = None if isinstance(error, SparkFailed) else why_it_ended(error, _process(jvm), place.jvm_log)
+            ended = None if isinstance(error, SparkFailed) else why_it_ended(error, _process(jvm), launch.jvm_log)
             _stop(session, jvm)
             if ended is not None:
                 raise SparkFailed(ended) from error
@@ -106,7 +115,7 @@ def spark_session(
         else:
             _stop(session, jvm)
     finally:
-        # At Ctrl-C queries may be under way, and the JVM itself may be: neither is worth waiting for.
+        # After Ctrl-C queries or the JVM itself may still be starting; do not wait for either.
         if jvm is not None and jvm.is_there:
             jvm.kill()
             _forget()
@@ -115,9 +124,9 @@ def spark_session(
 
 @contextlib.contextmanager
 def job_on(master: str) -> Iterator[None]:
-    """On a cluster the workers read and write the files themselves: where these are not there, the job fails.
+    """Convert every failure of a job on a cluster to SparkFailed, with advice.
 
-    raises: SparkFailed, with the fix, for any failure there
+    The workers read and write the files themselves, so the job fails if a worker lacks them.
     """
     if is_local(master):
         yield
@@ -136,8 +145,8 @@ def job_on(master: str) -> Iterator[None]:
         ) from failed
 
 
-def _prepared(master: str, scratch: Path, settings: Mapping[str, str]) -> _Place:
-    """raises: JavaMissing, SparkFailed"""
+def _prepared(master: str, scratch: Path, settings: Mapping[str, str]) -> _Launch:
+    """Prepare the scratch folder and the environment of a session. Raises JavaMissing, SparkFailed."""
     _must_answer(master)
     for folder in ("conf", "tmp"):
         (scratch / folder).mkdir()
@@ -162,40 +171,40 @@ def _prepared(master: str, scratch: Path, settings: Mapping[str, str]) -> _Place
         **{f"spark.executorEnv.{name}": value for name, value in _NOT_FROM_HERE.items()},
     }
     chosen = {**ours, **settings, "spark.master": master}
-    # A JVM that is killed leaves its files there.
+    # A JVM that is killed leaves its temporary files there.
     chosen[JAVA_OPTIONS] += f' "-Djava.io.tmpdir={scratch / "tmp"}"'
-    return _Place(scratch, chosen, variables)
+    return _Launch(scratch, chosen, variables)
 
 
-def _jvm_of(place: _Place, log: IO[str]) -> SparkJvm:
-    """raises: SparkFailed, where Spark's scripts are not there"""
+def _jvm_of(launch: _Launch, log: IO[str]) -> SparkJvm:
+    """Start Spark's JVM. Raises SparkFailed if Spark's scripts are missing."""
     try:
-        return SparkJvm(place.settings, place.scratch, log)
+        return SparkJvm(launch.settings, launch.scratch, log)
     except OSError as error:
         raise SparkFailed(f"Spark did not start: {error}") from error
 
 
-def _begun(jvm: SparkJvm | None, place: _Place) -> SparkSession:
-    """raises: SparkFailed"""
+def _begun(jvm: SparkJvm | None, launch: _Launch) -> SparkSession:
+    """Return a session in the JVM. Raises SparkFailed."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    from spark_reports.jvm.py4j_names import remember_names
+    from spark_reports.py4j_names import remember_names
 
     _silence_broken_calls()
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         if jvm is not None:
-            conf = SparkConf().setAppName(_NAME).setAll([*place.settings.items()])
+            conf = SparkConf().setAppName(_NAME).setAll([*launch.settings.items()])
             SparkContext._ensure_initialized(gateway=jvm.connect(), conf=conf)
             SparkContext.getOrCreate(conf)
-        session = SparkSession.builder.appName(_NAME).config(map={**place.settings}).getOrCreate()
+        session = SparkSession.builder.appName(_NAME).config(map={**launch.settings}).getOrCreate()
     except Exception as error:
-        ended = why_it_ended(error, _process(jvm), place.jvm_log)
+        ended = why_it_ended(error, _process(jvm), launch.jvm_log)
         what = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise SparkFailed(ended or f"Spark did not start: {what}\n{log_tail(place.jvm_log)}") from error
+        raise SparkFailed(ended or f"Spark did not start: {what}\n{log_tail(launch.jvm_log)}") from error
     if threading.current_thread() is threading.main_thread():
-        # PySpark's own handler asks the JVM to cancel all jobs, in the middle of another request.
+        # PySpark's own handler asks the JVM to cancel all jobs, perhaps in the middle of another request.
         signal.signal(signal.SIGINT, on_interrupt)
     _silence_query_errors()
     _silence_accumulators(session)
@@ -205,15 +214,17 @@ def _begun(jvm: SparkJvm | None, place: _Place) -> SparkSession:
 
 
 def name_call_site(session: SparkSession) -> None:
-    """For the queries of this thread. Else Spark searches the JVM's stack at every step of every plan for its origin,
-    which only the web UI shows: this takes a quarter of the time to begin a query.
+    """Set a fixed call site for the queries of this thread.
+
+    Otherwise Spark searches the JVM's stack for the origin of every step of every plan, which takes a quarter of the
+    time to start a query. Only the web UI shows call sites.
     """
     for form in ("short", "long"):
         session.sparkContext.setLocalProperty(f"callSite.{form}", "highwater")
 
 
 def is_local(master: str) -> bool:
-    """Whether the tasks run in the driver's own JVM."""
+    """Return True if the tasks run in the driver's own JVM."""
     return master == "local" or master.startswith("local[")
 
 
@@ -222,27 +233,27 @@ def on_this_machine(master: str) -> bool:
 
 
 def _must_answer(master: str) -> None:
-    """Spark tries for a minute to reach a master that is not there, and ends with a page of Java."""
+    """Raise SparkFailed if no master answers. Spark itself would try for a minute and print a page of Java."""
     why: OSError | None = None
     for host, port in re.findall(r"(?:spark://|,)\[?([^,/\]]+)\]?:(\d+)", master):
         try:
             socket.create_connection((host, int(port)), MASTER_ANSWERS_S).close()
             return
         except (OSError, OverflowError) as error:
-            why = error if isinstance(error, OSError) else OSError(f"{port} is no port")
+            why = error if isinstance(error, OSError) else OSError(f"{port} is not a port number")
     if why is not None:
         raise SparkFailed(f"no Spark master answers at {master}: {why.strerror or why}")
 
 
 def _worker_python(master: str) -> str:
-    """Elsewhere our own path means nothing: there it is what the user names, or Spark's `python3`."""
+    """Return the Python of the workers. For other machines it is the user's PYSPARK_PYTHON, or Spark's `python3`."""
     if is_local(master):
         return sys.executable
     return os.environ.get("PYSPARK_PYTHON") or (sys.executable if on_this_machine(master) else "python3")
 
 
 def _silence_query_errors() -> None:
-    # PySpark writes a kilobyte-long JSON line to stderr for every SQL error, besides raising it.
+    # PySpark writes a JSON line of a kilobyte to stderr for every SQL error, besides raising it.
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -250,15 +261,13 @@ def _silence_query_errors() -> None:
 
 
 def _silence_accumulators(session: SparkSession) -> None:
-    """PySpark's server for accumulators writes a traceback to stderr when the JVM ends in the middle of a task."""
+    """Silence PySpark's accumulator server, which prints a traceback when the JVM ends in the middle of a task."""
     server: Any = session.sparkContext._accumulatorServer
     server.handle_error = lambda request, client: None
 
 
 def _silence_broken_calls() -> None:
-    """Py4J logs a call that Ctrl-C or the end of the JVM breaks off, with its traceback, and raises the same error. It
-    logs with its own logger when the connection is closed, with the root logger before.
-    """
+    """Silence Py4J's logs of calls that end with Ctrl-C or with the JVM; their errors are raised as well."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_no_call_that_broke)
 
@@ -272,11 +281,14 @@ def _process(jvm: SparkJvm | None) -> subprocess.Popen[bytes] | None:
 
 
 def _stop(session: SparkSession, jvm: SparkJvm | None) -> None:
-    """`SparkSession.stop` leaves the JVM running until this process ends; its log and scratch folder must go before."""
+    """Stop the session and its JVM, whose log and scratch folder are deleted afterwards.
+
+    `SparkSession.stop` alone leaves the JVM running until this process ends.
+    """
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
-    with contextlib.suppress(Py4JError, OSError):  # A JVM that ran out of memory has ended by itself.
+    with contextlib.suppress(Py4JError, OSError):  # A JVM that ran out of memory has already ended.
         session.stop()
     if SparkContext._gateway is not None:
         SparkContext._gateway.shutdown()
@@ -286,9 +298,48 @@ def _stop(session: SparkSession, jvm: SparkJvm | None) -> None:
 
 
 def _forget() -> None:
-    """PySpark's own knowledge of a JVM that was killed."""
+    """Reset PySpark's references to a JVM that was killed."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
+
+
+COMES_WITHIN_S = 60.0
+LOOK_S = 0.2
+_MEMORY = "spark.executor.memory"
+_MEMORY_UNLESS_SET = "1g"
+
+
+class FirstExecutor:
+    """A check that the first executor of a new session starts in time."""
+
+    def __init__(self, spark: SparkSession, within_s: float = COMES_WITHIN_S) -> None:
+        self._spark = spark
+        self._until_s = time.monotonic() + within_s
+        self._within_s = within_s
+        self._has_come = is_local(str(spark.sparkContext.master))
+
+    def has_come(self) -> bool:
+        """Return True if an executor has started. Raises SparkFailed if it is late."""
+        if not self._has_come:
+            known = self._spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+            self._has_come = len(known) > 1  # The driver is one of them.
+            if not self._has_come and time.monotonic() > self._until_s:
+                raise SparkFailed(self._why())
+        return self._has_come
+
+    def wait(self) -> None:
+        """Wait for the first executor. Raises SparkFailed if it does not start in time."""
+        while not self.has_come():
+            time.sleep(LOOK_S)
+
+    def _why(self) -> str:
+        context = self._spark.sparkContext
+        memory = context.getConf().get(_MEMORY, _MEMORY_UNLESS_SET)
+        return (
+            f"no worker of {context.master} has an executor for this job after {self._within_s:g} s: they are busy, or "
+            f"have less memory than the {memory} that it takes, or cannot start it\n"
+            f"(--conf {_MEMORY}=512m asks for less; the master's web page shows its workers and their logs)"
+        )

@@ -1,4 +1,4 @@
-"""Spark's settings, and its JVM's: for all sessions, for short traces, for reports. They were measured."""
+"""Settings of Spark and its JVM: for all sessions, for short traces, for reports. All values were measured."""
 
 from __future__ import annotations
 
@@ -14,44 +14,52 @@ _JVM_OPTIONS = (
     "-XX:+UseSerialGC -XX:-UsePerfData -XX:MetaspaceSize=256m "
     "-XX:+UnlockExperimentalVMOptions -XX:SymbolTableSize=400009"
 )
-"""MetaspaceSize: from 21 MB of classes on, each further half of that has the whole heap searched; Spark has 120 MB.
-SymbolTableSize: for the names in Spark's classes. The JVM's own has 32,768 lists, which get eight names long before it
-makes more of them, and every class that is loaded looks up hundreds of names."""
+"""Options of the JVM.
+
+MetaspaceSize: by default a garbage collection runs at 21 MB of classes and each further half; Spark has 120 MB.
+SymbolTableSize: for the names in Spark's classes. The default of 32,768 lists becomes slow long before the JVM enlarges
+it, and every class that is loaded looks up hundreds of names.
+"""
 
 _COMPILED_LESS = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
     "-XX:Tier4BackEdgeThreshold=800000 -XX:MaxInlineLevel=9 -XX:InlineSmallCode=1200 -XX:FreqInlineSize=200"
 )
-"""For Java's thorough compiler. Thresholds twenty times its own: a report runs most of Spark's code some thousand
-times, and code that meets every event reaches these, too. And half as much inlining, which tasks do not miss."""
+"""Options for Java's optimizing compiler: thresholds twenty times the defaults, and half as much inlining.
+
+A report runs most of Spark's code some thousand times; code that handles every event still reaches these thresholds.
+"""
 
 _COMPILED_SOON = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m "
     "-XX:Tier3InvocationThreshold=100 -XX:Tier3MinInvocationThreshold=50 -XX:Tier3CompileThreshold=1000"
 )
-"""By Java's quick compiler, after half the calls that it waits for: it has as much work, and less is interpreted. It is
-given 48 MB for code: one report fills that, and nothing is compiled from then on."""
+"""Options to compile only with Java's quick compiler, after half the usual number of calls.
+
+This takes as much compile time, but less code is interpreted. The default code cache of 48 MB is full after one report,
+after which no code is compiled.
+"""
 
 DEFAULTS: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # 200, Spark's own number, cost three seconds a query.
+    # 200, Spark's default, costs three seconds a query.
     "spark.sql.shuffle.partitions": "2",
-    # The least memory of every sort, hash table and broadcast: 64 MiB each with a heap of 4 GiB, if Spark may choose.
+    # Each sort, hash table and broadcast takes at least this memory. Spark's default is 64 MiB with a heap of 4 GiB.
     "spark.buffer.pageSize": "1m",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
-    # The rows of a broadcast may have to be found in the whole trace first. On a busy machine that took more than the
-    # five minutes after which Spark gives up.
+    # The rows of a broadcast may come from the whole trace. On a busy machine that took longer than Spark's limit of
+    # five minutes.
     "spark.sql.broadcastTimeout": "-1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Else every F.col, select and join sends the JVM the line of Python it stands in: a third of defining tables.
+    # Otherwise every F.col, select and join sends its Python line to the JVM: a third of the time to define tables.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     JAVA_OPTIONS: f"{_JVM_OPTIONS} {_COMPILED_LESS}",
 }
 
 COMPILED_SOON: dict[str, str] = {JAVA_OPTIONS: f"{_JVM_OPTIONS} {_COMPILED_SOON}"}
-"""For a report: its tables are folded from the files by Python, so the JVM meets few rows and has much to plan."""
+"""Settings for a report: Python folds tables from the files, so the JVM has few rows and many plans to handle."""
 
 SMALL_TRACE_SETTINGS: dict[str, str] = {
     **COMPILED_SOON,
@@ -60,36 +68,39 @@ SMALL_TRACE_SETTINGS: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Each broadcast is a separate job; where all is in one partition a join needs none.
+    # Each broadcast is a separate job, and joins need none if all rows are in one partition.
     "spark.sql.optimizer.disableHints": "true",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
-"""For traces read in no time: compiling queries, in Spark and in the JVM, would take longer than running them."""
+"""Settings for short traces: compiling queries, in Spark and in the JVM, would take longer than running them."""
 
-# About 200,000 events: from there on compiled queries win, even with the time it takes to compile them.
+# About 200,000 events. For longer traces compiled queries are faster, including the time to compile them.
 _SMALL_TRACE_BYTES = 2 << 20
-# Compressed, as the trace is: a task then sorts or folds some hundred megabytes at most.
+# Compressed size, as in the trace, with which a task sorts or folds some hundred megabytes at most.
 _PARTITION_BYTES = 8 << 20
 
 
 def are_small(run_dirs: Sequence[Path]) -> bool:
-    """Whether these traces together are small enough for SMALL_TRACE_SETTINGS."""
+    """Return True if these traces together are small enough for SMALL_TRACE_SETTINGS."""
     return trace_bytes(run_dirs) < _SMALL_TRACE_BYTES
 
 
 def settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
-    """Spark settings that suit the size of these traces, for callers that start the session early."""
+    """Return Spark settings for the size of these traces."""
     if are_small(run_dirs):
         return SMALL_TRACE_SETTINGS
     return {"spark.sql.shuffle.partitions": str(max(2, trace_bytes(run_dirs) // _PARTITION_BYTES))}
 
 
 def report_settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
-    """The same for a session of reports alone."""
+    """Return the Spark settings of a session that only makes reports."""
     return {**settings_for(run_dirs), **COMPILED_SOON}
 
 
 def driver_memory_mb() -> int:
-    """A quarter of the machine, between 1 and 4 GiB: a 10 M event trace does with 1, and is done sooner with more."""
+    """Return a quarter of the machine's memory in MiB, between 1024 and 4096.
+
+    A trace of 10 million events needs 1 GiB, and is faster with more.
+    """
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1024, min(4096, physical // 4 >> 20))

@@ -1,4 +1,4 @@
-"""How each result table follows from the trace. Their meaning is declared in results.py."""
+"""The definitions of the result tables: how each is computed from the trace. results.py declares their meaning."""
 
 from __future__ import annotations
 
@@ -17,15 +17,12 @@ from spark_reports.io import Trace, brief_trace, read_trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.transforms.availability import availability, unavailability, write_stalls
 from spark_reports.transforms.compaction import gone_records
-from spark_reports.transforms.exposure import data_at_risk
-from spark_reports.transforms.fetching import catch_ups, fetch_efficiency
+from spark_reports.transforms.fetching import ack_latency, catch_ups, fetch_efficiency
 from spark_reports.transforms.groups import group_assignments, group_unread
-from spark_reports.transforms.high_watermark import hw_stalls
-from spark_reports.transforms.isr import isr_changes, isr_intervals
-from spark_reports.transforms.lag import replication_lag
-from spark_reports.transforms.latency import ack_latency
 from spark_reports.transforms.partitions import (
     fault_intervals,
+    isr_changes,
+    isr_intervals,
     node_turns,
     partition_states,
     run_ends,
@@ -34,10 +31,9 @@ from spark_reports.transforms.partitions import (
 )
 from spark_reports.transforms.reading import read_stalls
 from spark_reports.transforms.records import final_entries, record_counts, record_fates
-from spark_reports.transforms.replica_timeline import replica_timeline
 from spark_reports.transforms.terms import elections, leader_terms
-from spark_reports.transforms.transaction_ends import known_of_records
-from spark_reports.transforms.transactions import lso_stalls, transactions
+from spark_reports.transforms.timelines import data_at_risk, hw_stalls, replica_timeline, replication_lag
+from spark_reports.transforms.transactions import known_of_records, lso_stalls, transactions
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import key_moments, lost_records, runs
 
@@ -45,14 +41,17 @@ _FEW_ROWS = 10_000
 
 
 class ResultTables(Mapping[str, DataFrame]):
-    """Every table over a trace, by name; each is defined on its first use, with the tables that it follows from.
+    """All result tables of a trace by name. Each is defined on its first use, with the tables that it depends on.
 
-    Defining takes PySpark longer than a small trace takes to read. Threads may ask at once: one at a time defines, and
-    others meanwhile wait for rows.
+    Defining takes PySpark longer than reading a small trace. If several threads need tables, one of them defines, while
+    the others wait for rows.
     """
 
     def __init__(self, trace: Trace, brief: ResultTables | None = None) -> None:
-        """brief: of a long trace, its tables that follow from few events, in a session for short traces"""
+        """Create the tables of a trace.
+
+        For a long trace, `brief` has the tables that depend on few events, in a session for short traces.
+        """
         self._trace = trace
         self._brief = brief
         self._rows: dict[str, pa.Table] = {}
@@ -74,12 +73,12 @@ class ResultTables(Mapping[str, DataFrame]):
             return self._defined[name]
 
     def _folded(self, name: str) -> dict[str, DataFrame]:
-        """The table, and the others of its kind if it costs little more."""
+        """Return a table of _OF_PARTITIONS by name, and for long traces all others too, since they cost little more."""
         names = [name] if self._trace.files.folder is None else [*_OF_PARTITIONS]
         return self._trace.files.tables({one: _OF_PARTITIONS[one](self, self._trace) for one in names})
 
     def rows(self, name: str) -> pa.Table:
-        """The rows of a table that grows with the failovers and not with the records, or of a short trace."""
+        """Return the rows of a table that grows with failovers and not with records, or that is of a short trace."""
         table = self[name]
         with self._collecting[name]:
             if name not in self._rows:
@@ -87,18 +86,18 @@ class ResultTables(Mapping[str, DataFrame]):
             return self._rows[name]
 
     def rows_if_few(self, name: str) -> pa.Table | None:
-        """The rows of a table that is computed already, and small; or whose plan says that it is."""
+        """Return the rows of a table that is already computed, or small according to its plan; else None."""
         table = self[name]
         is_known = name in self._rows or has_at_most(table, _FEW_ROWS)
         return self.rows(name) if is_known else None
 
     def _taken(self, name: str, table: DataFrame) -> DataFrame:
-        """A table of the few events, for the queries of all."""
+        """Return a table that depends on few events, for queries in the session of the whole trace."""
         self._rows[name] = collected(table)
         return held(self._trace.control.sparkSession, self._rows[name], table.schema)
 
     def _empty(self, name: str) -> DataFrame | None:
-        """The table, where it is known to have no rows: to define it would take as long as if it had any."""
+        """Return a table without rows if its source has none, since defining it would take longer; else None."""
         source = getattr(self._trace, _ONLY_FROM[name]) if name in _ONLY_FROM else None
         if source is None or not has_no_rows(source):
             return None
@@ -123,7 +122,7 @@ class ResultTables(Mapping[str, DataFrame]):
         return self._helper("node_turns", lambda tables: settled(node_turns(tables.control)))
 
     def _helper(self, name: str, define: Callable[[ResultTables], DataFrame]) -> DataFrame:
-        """A table that others follow from, and no result itself."""
+        """Return a table that others depend on but that is not a result table."""
         with self._defining:
             if name not in self._defined:
                 if self._brief is not None:
@@ -146,7 +145,10 @@ class ResultTables(Mapping[str, DataFrame]):
 
 
 def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], folder: Path) -> ResultTables:
-    """folder: for the tables that are written as they are made     raises: RunFolderUnusable"""
+    """Return the result tables of long traces. Raises RunFolderUnusable.
+
+    `folder` is for tables that are written as they are computed.
+    """
     few = brief_trace(spark, run_dirs)
     trace = read_trace(spark, run_dirs)
     trace = trace._replace(files=trace.files._replace(folder=folder))
@@ -161,7 +163,7 @@ _ONLY_FROM = {
     "group_assignments": "group",
     "group_unread": "group",
 }
-"""Tables that have no rows if this table of the trace has none."""
+"""The trace's table on which a result table depends entirely, by result table: without its rows there are none."""
 
 _OF_FEW_EVENTS = frozenset(
     (
@@ -169,7 +171,7 @@ _OF_FEW_EVENTS = frozenset(
         "fault_intervals", "unavailability", "availability", "leader_terms", "group_assignments", "group_unread",
     )
 )  # fmt: skip
-"""Tables that follow from `io.FEW_EVENTS` of the trace alone."""
+"""Result tables that depend only on those tables of the trace that are in `io.FEW_EVENTS`."""
 
 _OF_PARTITIONS: dict[str, Callable[[ResultTables, Trace], Folding]] = {
     "replica_timeline": lambda tables, trace: replica_timeline(),
@@ -181,7 +183,7 @@ _OF_PARTITIONS: dict[str, Callable[[ResultTables, Trace], Folding]] = {
     "catch_ups": lambda tables, trace: catch_ups(tables.rows("isr_changes")),
     "write_stalls": lambda tables, trace: write_stalls(trace.produce, tables.control, tables.run_ends),
 }
-"""Tables that tasks fold from the events of each partition: of a long trace, from all of them together."""
+"""Result tables that tasks fold from the events of each partition, for a long trace all at the same time."""
 
 _DEFINITIONS: dict[str, _Define] = {
     "runs": lambda tables, trace: runs(tables.control),

@@ -1,10 +1,9 @@
-"""The cost of queries for Spark, in numbers that do not depend on the machine: jobs, stages, tasks, sizes of plans."""
+"""The cost of queries for Spark in numbers that do not depend on the machine: jobs, stages, tasks, sizes of plans."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from pyspark.sql import SparkSession
@@ -14,7 +13,7 @@ from spark_reports.tables import ResultTables
 
 
 class Work(NamedTuple):
-    """Stages that were skipped, because their rows were there already, do not count."""
+    """The number of jobs, stages and tasks, without skipped stages, whose rows existed already."""
 
     jobs: int
     stages: int
@@ -22,7 +21,7 @@ class Work(NamedTuple):
 
 
 class WorkCount:
-    """Of all that the session does within the block: `done` when it has ended."""
+    """A context manager that counts the session's work in its block; `done` has the result."""
 
     done: Work
 
@@ -33,9 +32,7 @@ class WorkCount:
         self._before = self._jobs()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         found = [work for job, work in self._jobs().items() if job not in self._before]
         self.done = Work(len(found), sum(work.stages for work in found), sum(work.tasks for work in found))
 
@@ -50,6 +47,6 @@ class WorkCount:
 
 
 def plan_sizes(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, int]:
-    """Characters of each result table's physical plan. Parts shared by tables do not count: they are computed once."""
+    """Return the number of characters of each result table's physical plan, without parts that tables share."""
     tables = ResultTables(read_trace(spark, run_dirs))
     return {name: len(table._jdf.queryExecution().executedPlan().toString()) for name, table in tables.items()}

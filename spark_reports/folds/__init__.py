@@ -1,6 +1,6 @@
-"""Tables from the ordered events of each partition, in plain Python or numpy, which Spark runs in its workers.
+"""Folds: functions in plain Python or numpy that compute tables from the ordered events of each partition.
 
-It may import: the standard library, pyarrow and numpy, no other room, for it travels to workers that have nothing else
-of Highwater. Open first: slices.py, events.py and written.py (how events come and rows go), then timeline.py;
-for what needs all events of a record, exchange.py and fates.py; for the way rows take between tasks, parcels.py.
+Spark runs them in its workers.
+May import: the standard library, pyarrow and numpy, no other package, because workers have no other part of Highwater.
+Open first: events.py (how events come, slice by slice), then timeline.py, the shortest fold.
 """

@@ -1,4 +1,4 @@
-"""How fast a replica of a broker that started again caught up with its leader."""
+"""How fast the replicas of a restarted broker caught up with their leaders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ STARTED, STOPPED, FETCHED, APPENDED, JOINED = "started", "stopped", "fetched", "
 
 
 class _Return:
-    """`bytes` and `records`: appended between the first fetch and the one that reached the leader's end."""
+    """The return of a replica after its broker restarted.
+
+    `bytes` and `records` were appended between its first fetch and the fetch that reached the leader's log end.
+    """
 
     __slots__ = ("bytes", "caught_us", "first_us", "from_offset", "joined_us", "records", "started_us", "to_offset")
 
@@ -58,7 +61,7 @@ class _Return:
 
 
 def catch_ups(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """The first life of a broker does not count as a return."""
+    """Yield a row for each return of a replica. The first start of a broker does not count as a return."""
     known: set[str] = set()
     returned: dict[str, _Return] = {}
     for what, _, at_us, node, offset, end, base_offset, last_offset, size_bytes, joined in facts:
@@ -88,7 +91,7 @@ def catch_ups(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def cut(facts: pa.Table) -> pa.Table:
-    """Of what a replica does only what lies between its return and the fetch that reaches its leader's end."""
+    """Drop a replica's events except those between its return and the fetch that reaches its leader's log end."""
     node = codes(facts, "topic", "partition", "node")
     order = np.argsort(node, kind="stable")
     is_start, is_stop = of_kind(facts, STARTED)[order], of_kind(facts, STOPPED)[order]
@@ -106,6 +109,6 @@ def cut(facts: pa.Table) -> pa.Table:
 
 
 def _count_from(counted: Any, first: Any) -> Any:
-    """How many are counted, from where each group begins up to each place. first: as of begins()"""
+    """Return the number of True values from each group's start up to each index; `first` comes from begins()."""
     total = np.cumsum(counted)
     return total - (total - counted)[last_of(np.zeros(len(first), bool), first)]

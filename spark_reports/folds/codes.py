@@ -1,4 +1,4 @@
-"""Columns of events as numpy sees them: numbers for words, and what stands together."""
+"""Columns of events as numpy arrays: numbers in place of strings, and the bounds of groups."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 
 
 def of_kind(facts: pa.Table, *kinds: str) -> Any:
-    """Whether each event is one of these, by the fold's names."""
+    """Return a mask of the events whose kind (column `what`) is one of `kinds`."""
     return is_one_of(facts["what"], kinds)
 
 
 def is_one_of(column: pa.ChunkedArray, values: Sequence[str | bool | None]) -> Any:
-    """Whether each value is one of these. Of words by number each word is looked at once, and not each value."""
+    """Return a mask of the values that are in `values`. A dictionary column is checked once per word, not per value."""
     if not pa.types.is_dictionary(column.type):
         return pc.is_in(column, value_set=pa.array(values, column.type)).to_numpy(zero_copy_only=False)
     found = [np.zeros(0, bool)]
@@ -28,7 +28,7 @@ def is_one_of(column: pa.ChunkedArray, values: Sequence[str | bool | None]) -> A
 
 
 def codes(facts: pa.Table, *columns: str) -> Any:
-    """A number for the values of these columns: equal for equal values."""
+    """Return a number for each row, equal for rows with equal values in `columns`."""
     number = np.zeros(len(facts), np.int64)
     for column in columns:
         values = facts[column].combine_chunks()
@@ -40,12 +40,12 @@ def codes(facts: pa.Table, *columns: str) -> Any:
 
 
 def numbers(facts: pa.Table, column: str, instead: int = 0) -> Any:
-    """A column of integers; `instead` of nulls."""
+    """Return a column of integers, with `instead` in place of nulls."""
     return facts[column].fill_null(instead).to_numpy()
 
 
 def begins(*keys: Any) -> Any:
-    """Whether each place of sorted keys is the first with its values."""
+    """Return a mask of the rows at which a group of equal keys begins. The keys must be sorted."""
     first = np.zeros(len(keys[0]), bool)
     first[:1] = True
     for key in keys:
@@ -54,28 +54,28 @@ def begins(*keys: Any) -> Any:
 
 
 def ends(first: Any) -> Any:
-    """Whether each place is the last of its group. first: as of begins()"""
+    """Return a mask of the rows at which a group ends; `first` is from begins()."""
     return np.append(first[1:], np.ones(min(len(first), 1), bool))
 
 
 def last_of(stated: Any, first: Any) -> Any:
-    """For each place the last one, up to it, where something is stated; or where its group begins.
+    """Return for each index the latest index of its group at which `stated` is True, or the group's start if none is.
 
-    first: as of begins()
+    `first` is from begins().
     """
     return np.maximum.accumulate(np.where(stated | first, np.arange(len(stated)), 0))
 
 
 def first_place(groups: Any, stated: Any, count: int) -> Any:
-    """Of each of `count` groups the first place where something is stated, -1 if there is none."""
-    places = np.flatnonzero(stated)[::-1]
+    """Return for each of `count` groups the first index where `stated` is True, -1 if there is none."""
+    stated_at = np.flatnonzero(stated)[::-1]
     found = np.full(count, -1)
-    found[groups[places]] = places
+    found[groups[stated_at]] = stated_at
     return found
 
 
 def highest_so_far(values: Any, first: Any) -> Any:
-    """The highest value of each group up to each place. first: as of begins()"""
+    """Return the highest value of each group up to each index; `first` is from begins()."""
     highest = values.copy()
     for one in np.split(highest, np.flatnonzero(first)[1:]):
         np.maximum.accumulate(one, out=one)

@@ -1,10 +1,11 @@
-"""Records that compaction took out of a log by right, and for a reason that holds to the end.
+"""Records that compaction removed legitimately, for a reason that is still valid at the end of the run.
 
-It promises to keep the last record of each key. So a record may go when a later one of its key stands below the end
-of the round, when it is a tombstone, or with its aborted transaction. The reason no longer holds where that later
-record was cut off: unless it is in the log that counts, was deleted or has expired, or was a tombstone that went by
-right, the earlier one is lost with it. And a tombstone did not go by right where the log that counts was cut off below
-its place and still has an earlier record of its key.
+Compaction must keep the last record of each key. So it may remove a record if a later record of its key is below the
+end of the round, if the record is a tombstone, or if its transaction was aborted.
+
+The first reason is no longer valid if that later record was truncated. Then the earlier record is lost, unless the
+later one is in the final log, was deleted, has expired, or was a tombstone that was removed legitimately. Removing a
+tombstone was not legitimate if the final log was truncated below its offset and still has an earlier record of its key.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ Place = tuple[int, int]
 
 
 class _Record(NamedTuple):
-    """batch: base offset, leader epoch, CRC and seq of its append, and the record's place in it"""
+    """A record of a compacted partition.
+
+    Attributes:
+        batch: base offset, leader epoch, CRC and `seq` of its append, and the record's index in the batch.
+    """
 
     key: str
     is_tombstone: bool
@@ -35,20 +40,20 @@ class _Record(NamedTuple):
 
 
 class _Life:
-    """A partition until its topic is deleted."""
+    """The records of a partition between its topic's creation and deletion."""
 
     def __init__(self) -> None:
         self.records: dict[Place, _Record] = {}
         self.offsets_of: dict[str, dict[int, None]] = {}
         self.taken: dict[Place, bool] = {}
-        """Whether it went with an aborted transaction."""
+        """For each removed record, True if it was removed with an aborted transaction."""
         self.deleted_to: dict[str, int] = {}
 
     def appended(self, batch: tuple[int, int, int, int], keys: Sequence[str], tombstones: Sequence[int]) -> None:
         base, epoch, _, _ = batch
-        for place, key in enumerate(keys):
-            offset = base + place
-            self.records[offset, epoch] = _Record(key, offset in tombstones, (*batch, place))
+        for index, key in enumerate(keys):
+            offset = base + index
+            self.records[offset, epoch] = _Record(key, offset in tombstones, (*batch, index))
             self.offsets_of.setdefault(key, {})[offset] = None
 
     def took(self, epoch: int, removed: Sequence[int], cleaned_to: int, aborted: bool) -> None:
@@ -60,9 +65,12 @@ class _Life:
                     self.taken[offset, epoch] = aborted or self.taken.get((offset, epoch), False)
 
     def settled(self, entries: Sequence[tuple[int, int, bool]], end: int) -> Iterator[tuple[int, int, int, int, int]]:
-        """The batches and places of records that went by right.
+        """Yield batch and index of each record that was removed legitimately.
 
-        entries: offset, leader epoch and whether it is of an aborted transaction: the log that counts, in its order
+        Args:
+            entries: offset and leader epoch of each record of the final log in order, and True if its transaction was
+                aborted.
+            end: end offset of the final log.
         """
         standing: dict[str, tuple[int, int]] = {}
         for offset, epoch, is_aborted in entries:
@@ -85,15 +93,15 @@ class _Life:
                     lost.add((offset, epoch))
                 else:
                     replaced_to[record.key] = max(offset, replaced_to.get(record.key, -1))
-        for place, aborted in self.taken.items():
-            record = self.records[place]
+        for position, aborted in self.taken.items():
+            record = self.records[position]
             replaced = max(standing.get(record.key, (0, -1))[1], replaced_to.get(record.key, -1))
-            if aborted or (place not in lost if record.is_tombstone else replaced > place[0]):
+            if aborted or (position not in lost if record.is_tombstone else replaced > position[0]):
                 yield record.batch
 
 
 def compacted(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """The state in memory grows with the records of a compacted partition."""
+    """Yield the legitimately removed records. Memory use grows with the records of a compacted partition."""
     life = _Life()
     entries: list[tuple[int, int, bool]] = []
     end = 0

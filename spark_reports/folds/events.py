@@ -1,17 +1,20 @@
-"""The events of a share of a run's partitions in their order, slice by slice, and folds of them.
+"""The events of a share of a run's partitions in order, slice by slice, and the folds over them.
 
-A partition may have more events than a task is to hold. So a fold gets a slice of them at a time, and says which of
-the events so far it needs again for the next slice.
+A partition may have more events than a task can keep in memory. So a fold gets one slice of them at a time, and returns
+the events that it needs again for the next slice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from spark_reports.folds.codes import begins
 from spark_reports.folds.facts import (
@@ -29,20 +32,22 @@ from spark_reports.folds.facts import (
 from spark_reports.folds.rows import Fold, fold_table
 
 SLICE_EVENTS = 1 << 18
-"""Some ten megabytes, and a few times as much while they are sorted and folded."""
+"""Number of events in a slice: about ten megabytes, and a few times as much while they are sorted and folded."""
 
 BEGIN, END = -(1 << 63), (1 << 63) - 1
 _PARTITIONS = pa.schema([("topic", pa.string()), ("partition", pa.int64())])
 
 Schemas = Mapping[str, pa.Schema]
-"""Of the trace's tables."""
+"""The schema of each table of the trace."""
 
 
 class Events(NamedTuple):
-    """rows:    run, *KEY and the columns of a fold: the events of one slice, and before them those of earlier slices
-    that the fold needs for these
-    is_new:  of each whether it is of this slice
-    is_last: no slice follows
+    """The events of one slice.
+
+    Attributes:
+        rows: run, topic, partition and the columns of a fold; events that the fold kept from earlier slices come first.
+        is_new: mask of the rows that are new in this slice.
+        is_last: True if no slice follows.
     """
 
     rows: pa.Table
@@ -50,30 +55,33 @@ class Events(NamedTuple):
     is_last: bool
 
     def taken(self, order: Any) -> Events:
-        """The same in this order."""
+        """Return the events at the indexes in `order`, in that order."""
         return self._replace(rows=self.rows.take(pa.array(order)), is_new=self.is_new[order])
 
     def needed(self, chosen: Any) -> pa.Table:
-        """Of all slices so far those events, by a mask, which the next one cannot be folded without."""
+        """Return the events of a mask, which the next slice needs; none of them if this is the last slice."""
         return self.rows.slice(0, 0) if self.is_last else self.rows.filter(pa.array(chosen))
 
 
 Made = tuple[Iterable[pa.RecordBatch], pa.Table]
-"""The rows of the table that follow from the new events, and the events that are needed for the next slice's. The fold
-may add columns to these."""
+"""The rows of the table that follow from the new events, and the events that the next slice needs.
+
+The fold may add columns to these events.
+"""
 
 Make = Callable[[pa.Schema, Events], Made]
-"""The columns of a table, and the next slice of the events of one share of a run."""
+"""A function that gets a table's schema and the next slice of events of one share of a run."""
 
 Cut = Callable[[pa.Table], pa.Table]
-"""Ordered events -> those of them from which a fold makes the same rows, whatever follows."""
+"""A function that drops ordered events that cannot influence the rows of a fold, whatever events follow."""
 
 
 class Folding(NamedTuple):
-    """How the rows of a table follow from the facts of each partition: `make` gets these columns of them, by partition
-    and `seq`.
+    """A method to compute a table from the events of each partition.
 
-    facts: `what` among the columns is the name in it; of one seq events come in the order of these
+    Attributes:
+        make: gets `columns` of the events, sorted by partition and `seq`.
+        facts: events by their name in the column `what`; events of equal `seq` come in the order of this mapping.
     """
 
     make: Make
@@ -82,11 +90,11 @@ class Folding(NamedTuple):
 
 
 Foldings = Mapping[str, tuple[Folding, pa.Schema]]
-"""By table, with the table's columns."""
+"""The folding and the schema of each result table."""
 
 
 def at_the_end(make: Callable[[pa.Schema, pa.Table], Iterable[pa.RecordBatch]], cut: Cut) -> Make:
-    """For what is made of so few events, once they are cut, that all may wait for the last."""
+    """Return a `Make` that collects the events until the last slice; `cut` must leave few enough for the memory."""
 
     def make_at_the_end(schema: pa.Schema, events: Events) -> Made:
         rows = cut(events.rows)
@@ -96,31 +104,30 @@ def at_the_end(make: Callable[[pa.Schema, pa.Table], Iterable[pa.RecordBatch]], 
 
 
 def by_partition(fold: Fold, cut: Cut = lambda rows: rows) -> Make:
-    """For a function that gets the facts of one partition at a time, and each fact by itself."""
+    """Return a `Make` for a function that gets the events of one partition at a time, as tuples."""
     return at_the_end(lambda schema, rows: fold_table(fold, schema, rows), cut)
 
 
 def fold_share(share: Share, foldings: Foldings, schemas: Schemas) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of several tables that follow from the events of a share, each with its table's name: every file is read
-    once for all tables.
+    """Yield the rows of several tables for one share, each batch with its table's name. Raises DamagedPart.
 
-    raises: DamagedPart
+    Every file is read once for all tables.
     """
     folds = {name: TableFold(folding, out, schemas, share) for name, (folding, out) in foldings.items()}
     read = columns_read([folding for folding, _ in foldings.values()], schemas)
 
-    def most() -> int:  # Folds look again at what they hold.
+    def most() -> int:  # Ask each time, as folds change how many events they keep.
         return max(SLICE_EVENTS, *(fold.held for fold in folds.values()))
 
     for piece in slices(share, read, most):
         for name, fold in folds.items():
             for batch in fold.rows(piece):
                 yield name, batch
-        del piece  # It is not held while the next one is read.
+        del piece  # Free it before the next one is read.
 
 
 def columns_read(foldings: Iterable[Folding], schemas: Schemas) -> Schemas:
-    """What is needed of the tables that are read slice by slice."""
+    """Return the schemas of the trace's tables that are read slice by slice, with only the needed columns."""
     names: dict[str, dict[str, None]] = {}
     for facts in (facts for folding in foldings for facts in folding.facts.values() if facts.is_sliced):
         names.setdefault(str(facts.source), dict.fromkeys((*KEY, "seq"))).update(dict.fromkeys(facts.read))
@@ -128,7 +135,7 @@ def columns_read(foldings: Iterable[Folding], schemas: Schemas) -> Schemas:
 
 
 class Slice(NamedTuple):
-    """By table of the trace: all events of a share before a place in the order that no slice has had so far."""
+    """All events of a share between two values of `seq`, by table of the trace."""
 
     rows: Mapping[str, pa.Table]
     since: int
@@ -140,9 +147,14 @@ class Slice(NamedTuple):
 
 
 def slices(share: Share, tables: Schemas, most: Callable[[], int]) -> Iterator[Slice]:
-    """File after file is read, and given away as soon as those to come can have nothing that belongs before it.
+    """Yield the slices of a share. Events are yielded once all files with earlier events have been read.
 
-    tables: the columns of each     most: so many events are enough for a slice     raises: DamagedPart
+    Args:
+        tables: the columns of each table.
+        most: returns the number of events that are enough for a slice.
+
+    Raises:
+        DamagedPart: if a file of the trace cannot be read.
     """
     in_order = sorted((first_seq(part), part) for part in parts_of(share.run_dir, tables))
     held = {table: schema.empty_table() for table, schema in tables.items()}
@@ -168,15 +180,11 @@ def _by_seq(rows: pa.Table) -> pa.Table:
 
 
 def _place(rows: pa.Table, seq: int) -> int:
-    """How many rows are before this one."""
     return int(np.searchsorted(rows["seq"].to_numpy(), seq))
 
 
 class TableFold:
-    """The rows of a table that follow from one share, slice by slice.
-
-    raises: DamagedPart
-    """
+    """The computation of a table's rows for one share, slice by slice. Raises DamagedPart."""
 
     def __init__(self, folding: Folding, out: pa.Schema, schemas: Schemas, share: Share) -> None:
         self._folding, self._out, self._run = folding, out, share.run
@@ -190,7 +198,7 @@ class TableFold:
 
     @property
     def held(self) -> int:
-        """So many events stay from slice to slice."""
+        """The number of events that are kept for the next slice."""
         return 0 if self._needed is None else len(self._needed)
 
     def rows(self, piece: Slice) -> Iterable[pa.RecordBatch]:
@@ -201,28 +209,30 @@ class TableFold:
         return made
 
     def _facts(self, piece: Slice) -> list[pa.Table]:
-        """All new ones, those of each kind by themselves."""
+        """Read the new events of a slice, and return them in one table per kind."""
         facts = self._folding.facts
         read = {
-            what: one.chosen(piece.rows[str(one.source)]) if one.is_sliced else self._told(what, piece.since, piece)
+            what: one.chosen(piece.rows[str(one.source)])
+            if one.is_sliced
+            else self._read_at_once(what, piece.since, piece)
             for what, one in facts.items()
             if not one.everywhere
         }
         known = together([rows.select(KEY) for rows in read.values()]).cast(_PARTITIONS)
         known = known.group_by(list(KEY), use_threads=False).aggregate([])
-        fresh = [place for place in map(tuple, map(dict.values, known.to_pylist())) if place not in self._partitions]
+        fresh = [key for key in map(tuple, map(dict.values, known.to_pylist())) if key not in self._partitions]
         found = []
         for what, one in facts.items():
             if one.everywhere:
-                found.append(_in_each(self._told(what, piece.since, piece), [*self._partitions], what))
-                found.append(_in_each(self._told(what, BEGIN, piece), fresh, what))
+                found.append(_in_each(self._read_at_once(what, piece.since, piece), [*self._partitions], what))
+                found.append(_in_each(self._read_at_once(what, BEGIN, piece), fresh, what))
             else:
                 found.append(each_called(read[what], "what", what))
         self._partitions.update(dict.fromkeys(fresh))
         return found
 
-    def _told(self, what: str, since: int, piece: Slice) -> pa.Table:
-        """Of facts at hand those from this place on that belong into the slice."""
+    def _read_at_once(self, what: str, since: int, piece: Slice) -> pa.Table:
+        """Return this slice's events of a kind that is read as a whole, not slice by slice."""
         rows = self._at_hand[what]
         if self._folding.facts[what].ahead:
             return rows if since == BEGIN else rows.slice(0, 0)
@@ -243,17 +253,72 @@ class TableFold:
 
 
 def _order(events: pa.Table) -> Any:
-    """By partition and seq."""
     seq, topic = events["seq"].to_numpy(), events["topic"].combine_chunks().indices.to_numpy().astype(np.int64)
     number = (topic << 32) + events["partition"].to_numpy()
-    # Sorting goes along what is sorted already: not by partition, if there is one.
+    # Sorting sorted data is faster, so do not sort by partition if there is only one.
     return np.lexsort((seq, number)) if begins(number).sum() > 1 else np.argsort(seq, kind="stable")
 
 
 def _in_each(rows: pa.Table, partitions: Sequence[tuple[str, int]], what: str) -> pa.Table:
-    """Every row in each partition."""
-    place = pa.array(np.repeat(np.arange(len(partitions)), len(rows)))
+    """Return a copy of all rows for each partition, with the partition's columns and the kind `what`."""
+    owner = pa.array(np.repeat(np.arange(len(partitions)), len(rows)))
     repeated = rows.take(pa.array(np.tile(np.arange(len(rows)), len(partitions))))
-    whose = pa.Table.from_pylist([dict(zip(KEY, one, strict=True)) for one in partitions], _PARTITIONS).take(place)
-    repeated = repeated.append_column("topic", whose["topic"].cast(WORD)).append_column("partition", whose["partition"])
+    owners = pa.Table.from_pylist([dict(zip(KEY, one, strict=True)) for one in partitions], _PARTITIONS).take(owner)
+    repeated = repeated.append_column("topic", owners["topic"].cast(WORD)).append_column(
+        "partition", owners["partition"]
+    )
     return each_called(repeated, "what", what)
+
+
+WRITTEN_ROWS = 65_536
+"""Number of rows in a row group of a table's file."""
+
+
+def rows_of(folding: tuple[Folding, pa.Schema], schemas: Schemas, share: Share) -> Iterator[pa.RecordBatch]:
+    return (batch for _, batch in fold_share(share, {"": folding}, schemas))
+
+
+def write_tables(folder: Path, foldings: Foldings, schemas: Schemas, share: Share) -> Iterator[pa.RecordBatch]:
+    """Write a file for each table, even without rows. Yield nothing, as Spark needs no result."""
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(_RowGroups(folder / name / f"{share.run}-{share.number:05}.parquet", out))
+            for name, (_, out) in foldings.items()
+        }
+        for name, batch in fold_share(share, foldings, schemas):
+            files[name].write(batch)
+    yield from ()
+
+
+class _RowGroups:
+    """A writer of a table's file that collects rows until they fill a row group."""
+
+    def __init__(self, file: Path, schema: pa.Schema) -> None:
+        numbers = [field.name for field in schema if pa.types.is_integer(field.type)]
+        # Times and offsets rise from row to row: their deltas take a tenth of the space of a dictionary.
+        self._writer = pq.ParquetWriter(
+            file,
+            schema,
+            compression="zstd",
+            use_dictionary=[field.name for field in schema if pa.types.is_string(field.type)],
+            column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+        )
+        self._schema = schema
+        self._waiting: list[pa.RecordBatch] = []
+
+    def __enter__(self) -> _RowGroups:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if raised == (None, None, None):
+            self._flush()
+        self._writer.close()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        if sum(map(len, self._waiting)) >= WRITTEN_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema), WRITTEN_ROWS)
+        self._waiting = []

@@ -1,4 +1,4 @@
-"""Records that were acked and stood above the high watermark: how many at a time, by columns."""
+"""The number over time of acknowledged records above the high watermark, which a failover could lose."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _TERM = ("run", "topic", "partition", "leader_epoch", "leader")
 
 
 def data_at_risk(schema: pa.Schema, events: Events) -> Made:
-    """A record is at risk from its ack until its leader's high watermark has passed it, or until the term ends.
+    """Count the records at risk: from a record's acknowledgement until its leader's high watermark passes it.
 
-    value: of an ack the record's offset, else the high watermark
+    The risk also ends with the leader's term. The column `value` is the record's offset for an acknowledgement,
+    otherwise the high watermark.
     """
     events = events.taken(np.argsort(codes(events.rows, "topic", "partition", "leader"), kind="stable"))
     at_us = numbers(events.rows, "at_us")
-    # What there is to say of an instant is known when a later one has come.
+    # The number at a point in time is final once a later event has come.
     begin_us, until_us = at_us[~events.is_new].max(initial=-1), at_us.max(initial=-1)
     risks = _risks(events.rows)
     found = _changes(events.rows, risks, int(begin_us), None if events.is_last else int(until_us))
@@ -41,10 +42,12 @@ def data_at_risk(schema: pa.Schema, events: Events) -> Made:
 
 
 class _Risks(NamedTuple):
-    """Acks in terms, with what ended the risk of their records.
+    """Acknowledgements during terms, and the event that ended the risk of each record.
 
-    acked:  places of the acks     term: of their terms     mark: of what passed each first, itself if nothing did
-    latest: places of the last terms of the leaders so far, and of the highest marks in them
+    Attributes:
+        acked: indexes of the acknowledgements; `term` has the index of each one's term.
+        mark: index of the first high watermark that passed the record, its own index if none did.
+        latest: indexes of the leaders' last terms so far, and of the highest high watermarks in them.
     """
 
     acked: Any
@@ -56,15 +59,16 @@ class _Risks(NamedTuple):
 
 
 def _risks(facts: pa.Table) -> _Risks:
-    """in: leader by leader"""
-    # Every event in the last term of its leader that has begun, if that has not ended.
+    """Return the risks of events that are grouped by leader."""
+    # Select the events in the last term of their leader that has begun and not ended.
     is_term, is_acked = of_kind(facts, TERM), of_kind(facts, ACKED)
     first = begins(codes(facts, "topic", "partition", "leader"))
     term = last_of(is_term, first)
     seq, at_us, epoch = numbers(facts, "seq"), numbers(facts, "at_us"), numbers(facts, "leader_epoch")
     inside = is_term[term] & (seq <= numbers(facts, "until_seq")[term]) & (is_acked | (epoch == epoch[term]))
     inside &= facts["value"].is_valid().to_numpy()
-    # In a term the high watermark only rises: by falling value the last one met is the first that passed a record.
+    # In a term the high watermark only rises. So in order of falling value, the last mark seen is the first that passes
+    # a record.
     value = numbers(facts, "value")
     order = np.flatnonzero(inside)
     order = order[np.lexsort((-seq[order], ~is_acked[order], -value[order], term[order]))]
@@ -84,11 +88,11 @@ def _risks(facts: pa.Table) -> _Risks:
 
 
 def _changes(facts: pa.Table, risks: _Risks, from_us: int, until_us: int | None) -> pa.Table:
-    """How many are at risk, whenever that changes in this time."""
+    """Return a row each time the number of records at risk changes, from `from_us` until `until_us`."""
     at_us, seq = numbers(facts, "at_us"), numbers(facts, "seq")
     exposed = risks.over_us > at_us[risks.acked]
     acked, over_us, over_seq = risks.acked[exposed], risks.over_us[exposed], risks.over_seq[exposed]
-    # Each is one more at its ack, and one less when it is over.
+    # Each record adds one at its acknowledgement, and subtracts one when its risk is over.
     change = np.repeat([1, -1], len(acked))
     when_us, when = np.concatenate([at_us[acked], over_us]), np.concatenate([seq[acked], over_seq])
     whose, acks = np.tile(risks.term[exposed], 2), np.tile(numbers(facts, "acks")[acked], 2)
@@ -96,7 +100,7 @@ def _changes(facts: pa.Table, risks: _Risks, from_us: int, until_us: int | None)
     change, when_us, when, whose, acks = (each[by_time] for each in (change, when_us, when, whose, acks))
     first = np.flatnonzero(begins(whose, acks, when_us))
     total, latest = np.add.reduceat(change, first), np.maximum.reduceat(when, first)
-    # All of a term's are over when it ends: one sum over everything is the sum of each.
+    # All risks of a term are over when it ends, so a running sum over all terms is the sum of each term.
     at_risk = np.cumsum(total)
     told = (total != 0) & (when_us[first] >= from_us)
     if until_us is not None:

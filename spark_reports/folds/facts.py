@@ -1,4 +1,4 @@
-"""Events as folds want them, as Arrow columns straight from the trace's files: no row passes through Spark."""
+"""Events as folds need them: Arrow columns straight from the trace's files, so that no row passes through Spark."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ class DamagedPart(Exception):
 
 
 class Facts(NamedTuple):
-    """Events of one kind.
+    """A kind of events, and where to read them.
 
-    source:     a table of the trace, or rows with a column `run`
-    columns:    by the fold's name for each: the column of the source
-    where:      columns, and the values that each may have
-    everywhere: events of no partition, such as a broker's stop: every partition that has other events has these too
-    ahead:      the first slice has all of them, whatever their `seq`
+    Attributes:
+        source: a table of the trace, or rows with a column `run`.
+        columns: the source's name of each column, by the fold's name.
+        where: allowed values of some columns of the source.
+        everywhere: True for events of no partition, such as a broker's stop; every partition with other events gets
+            them.
+        ahead: True if the first slice gets all of them, whatever their `seq`.
     """
 
     source: str | pa.Table
@@ -40,16 +42,16 @@ class Facts(NamedTuple):
 
     @property
     def is_sliced(self) -> bool:
-        """Whether they are read slice by slice; others are few, and are read at once."""
+        """True if these events are read slice by slice. Other kinds have few events and are read as a whole."""
         return isinstance(self.source, str) and not self.everywhere and not self.ahead
 
     @property
     def read(self) -> list[str]:
-        """The columns that are needed of the source."""
+        """The columns of the source that are needed."""
         return list(dict.fromkeys([*(() if self.everywhere else KEY), *self.columns.values(), *self.where]))
 
     def chosen(self, rows: pa.Table) -> pa.Table:
-        """These facts among rows of the source.  out: *KEY, but for those of no partition, and the fold's columns"""
+        """Return the events of this kind among rows of the source, with the fold's columns and any partition."""
         found = np.ones(len(rows), bool)
         for column, values in self.where.items():
             found &= is_one_of(rows[column], values)
@@ -64,10 +66,10 @@ class Facts(NamedTuple):
 
 
 class Share(NamedTuple):
-    """One of `shares` shares of the partitions of a run."""
+    """One of `shares` parts into which the partitions of a run are divided."""
 
     run_dir: str
-    place: int
+    number: int
     shares: int
 
     @property
@@ -75,14 +77,14 @@ class Share(NamedTuple):
         return Path(self.run_dir).name
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Rows of its partitions."""
+        """Return the rows of this share's partitions."""
         if self.shares == 1:
             return rows
-        return rows.filter(pa.array(_partition_numbers(rows) % self.shares == self.place))
+        return rows.filter(pa.array(_partition_numbers(rows) % self.shares == self.number))
 
 
 def _partition_numbers(rows: pa.Table) -> Any:
-    """A number for each row: that of a partition is the same in every process; those of a topic are consecutive."""
+    """Return a number for each row's partition, which is equal in every process, and consecutive within a topic."""
     topics = rows["topic"].combine_chunks()
     hashes = np.array(
         [0 if topic is None else crc32(topic.encode()) for topic in [*topics.dictionary.to_pylist(), None]]
@@ -92,12 +94,12 @@ def _partition_numbers(rows: pa.Table) -> Any:
 
 
 def same(*columns: str) -> dict[str, str]:
-    """Columns that keep their names."""
+    """Return a mapping of columns to their own names."""
     return {column: column for column in columns}
 
 
 def with_words(schema: pa.Schema) -> pa.Schema:
-    """The same columns with dictionaries for strings, as files have them; not for records, of which few are equal."""
+    """Return the schema with dictionaries for strings, as in the files, except for record names, as few are equal."""
     return pa.schema(
         [
             field.with_type(WORD) if pa.types.is_string(field.type) and field.name != "record" else field
@@ -107,12 +109,12 @@ def with_words(schema: pa.Schema) -> pa.Schema:
 
 
 def together(tables: Sequence[pa.Table]) -> pa.Table:
-    """All their rows; those that lack a column of others have null there."""
+    """Return the rows of all tables, with nulls in columns that a table lacks."""
     return pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
 
 
 def each_called(rows: pa.Table, column: str, word: str) -> pa.Table:
-    """With a first column of one word."""
+    """Return the rows with a new first column that has the same word in each row."""
     same_word = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
     return rows.add_column(0, column, pa.DictionaryArray.from_arrays(same_word, [word]))
 
@@ -121,12 +123,15 @@ def each_called(rows: pa.Table, column: str, word: str) -> pa.Table:
 
 
 def parts_of(run_dir: str | Path, tables: Iterable[str]) -> list[Path]:
-    """The files of these tables of a run's trace, in order."""
+    """Return the Parquet files of some tables of a run's trace, table by table."""
     return [part for table in tables for part in sorted(Path(run_dir, "trace", table).glob("part-*.parquet"))]
 
 
 def read_facts(share: Share, facts: Facts, schema: pa.Schema | None) -> pa.Table:
-    """All these facts of a share, by seq.  schema: of the source, if it is a table of the trace  raises: DamagedPart"""
+    """Return all events of one kind in a share, sorted by `seq`. Raises DamagedPart.
+
+    `schema` is the source's schema, if the source is a table of the trace.
+    """
     if isinstance(facts.source, str):
         assert schema is not None
         columns = pa.schema([schema.field(name) for name in facts.read])
@@ -140,21 +145,18 @@ def read_facts(share: Share, facts: Facts, schema: pa.Schema | None) -> pa.Table
 
 
 def first_seq(part: Path) -> int:
-    """The least `seq` in a file; that of a file without rows is 0.  raises: DamagedPart"""
+    """Return the smallest `seq` in a file, 0 for a file without rows. Raises DamagedPart."""
     try:
         about = pq.read_metadata(part)
     except (pa.ArrowException, OSError) as error:
         raise DamagedPart(str(part)) from error
-    place = about.schema.names.index("seq")
-    stated = [about.row_group(number).column(place).statistics for number in range(about.num_row_groups)]
+    seq_column = about.schema.names.index("seq")
+    stated = [about.row_group(number).column(seq_column).statistics for number in range(about.num_row_groups)]
     return min((known.min for known in stated if known is not None and known.has_min_max), default=0)
 
 
 def read_part(part: Path, schema: pa.Schema) -> pa.Table:
-    """The columns of `schema` from a file; those that it lacks are null.
-
-    raises: DamagedPart
-    """
+    """Return the columns of `schema` from a file, with nulls in columns that the file lacks. Raises DamagedPart."""
     words = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     try:
         with pq.ParquetFile(part, read_dictionary=words) as file:
@@ -175,7 +177,7 @@ def read_part(part: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Without the name of a list's elements, and whether they may be null."""
+    """Return the type without dictionary encoding, names of list elements, and their nullability."""
     if pa.types.is_list(kind):
         return pa.list_(kind.value_type)
     return kind.value_type if pa.types.is_dictionary(kind) else kind

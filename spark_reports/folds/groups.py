@@ -1,4 +1,4 @@
-"""Who of a group is to read which partition, by its coordinator's word."""
+"""The member of a group to which each partition is assigned, according to the coordinator's events."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ JOINED, LEFT, REBALANCES, REBALANCED, HAS, REMOVED, OVER = (
 )  # fmt: skip
 
 Owner = tuple[str | None, str | None, int | None]
-"""Member, client.id, generation; all None: nobody."""
+"""Member, client.id and generation; all None if the partition is unassigned."""
 NOBODY: Owner = (None, None, None)
 
 
 def group_assignments(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """A row for each stretch in which one member, or nobody, is to read a partition, while the group has members.
+    """Yield a row for each interval in which a partition of a group with members has the same owner or none.
 
-    A partition counts from the first member that has it until the group is empty. Members of an eager group have
-    nothing from the begin of a rebalance on, those of a cooperative one keep what they have until they are given
-    something else. A static member that comes back has what it had.
+    A partition counts from its first owner until the group is empty. Members of an eager group lose their partitions
+    when a rebalance begins; members of a cooperative group keep theirs until they are assigned others. A static member
+    that returns has its earlier partitions.
     """
     members: dict[str, tuple[str | None, str | None, tuple[str, ...], int]] = {}
     now: dict[str, tuple[Owner, int]] = {}
@@ -58,7 +58,10 @@ def group_assignments(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, .
 
 
 def _ended(now: dict[str, tuple[Owner, int]], owners: dict[str, Owner], at_us: int) -> Iterator[tuple[Any, ...]]:
-    """The stretches that end now, longer than nothing; a new generation of the same member is the same stretch."""
+    """Yield the intervals that end now and are not empty, and remove them.
+
+    A new generation of the same member does not end an interval.
+    """
     for partition, (owner, from_us) in list(now.items()):
         if partition in owners and owners[partition][0] == owner[0]:
             continue

@@ -1,4 +1,4 @@
-"""High watermarks that stood still while records waited above them: their length, and the followers that held them."""
+"""Stalls of high watermarks below waiting records: how long they lasted, and which followers caused them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ COLUMNS = (
 STATE, TERM, APPENDED, MOVED, FETCHED = "state", "term", "appended", "moved", "fetched"
 
 SHORTEST_HW_STALL_US = 500_000
-"""A shorter wait for the followers' next fetches is normal replication (replica.fetch.wait.max.ms is 500 ms)."""
+"""Shortest stall that counts. Waits for followers' next fetches are normal (replica.fetch.wait.max.ms is 500 ms)."""
 
 ADVANCED = "the high watermark moved"
 
 
 class _Stall:
-    """`waiting`: records above the high watermark (the most). `behind`: since when each follower that fetched in this
-    term has not been beyond the high watermark, None for one that is. `were_behind`: follower, from and until."""
+    """An interval in which the high watermark did not move.
+
+    Attributes:
+        waiting: largest number of records above the high watermark.
+        behind: time since which each follower that has fetched in this term has not been beyond the high watermark;
+            None for followers that are beyond it.
+        were_behind: earlier such times, as (follower, from, until).
+    """
 
     __slots__ = ("behind", "from_us", "waiting", "were_behind")
 
@@ -47,7 +53,7 @@ class _Term:
         self.stall: _Stall | None = None
 
     def stands(self, at_us: int, end: int | None) -> None:
-        """Where the log ends now, at a high watermark that has not moved."""
+        """Update the stall when the log end has moved but the high watermark has not."""
         if end is None or self.level is None or end <= self.level:
             self.stall = None
             return
@@ -70,7 +76,7 @@ class _Term:
 
 
 class _States:
-    """The controller's decisions about the partition: its ISR from when to when."""
+    """The ISR of a partition over time, as decided by the controller."""
 
     def __init__(self) -> None:
         self._states: list[tuple[int, int, list[str], int | None]] = []
@@ -80,7 +86,10 @@ class _States:
             self._states.append((from_us, until_us, isr, min_isr))
 
     def during(self, from_us: int, until_us: int) -> Iterator[tuple[int, int, list[str], int | None]]:
-        """Cut to that time; the latest first, because callers ask about intervals that have just ended."""
+        """Yield the states that overlap with an interval, limited to the interval, the latest first.
+
+        Callers ask about intervals that have just ended, so this order is fast.
+        """
         for begin, end, isr, min_isr in reversed(self._states):
             if end <= from_us:
                 return
@@ -89,10 +98,11 @@ class _States:
 
 
 def hw_stalls(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """A stall begins when a record stands above the high watermark and ends when that moves, or with the term.
+    """Yield the stalls of high watermarks.
 
-    In a term both ends only rise. A member of the ISR that has not fetched beyond the high watermark holds it back; one
-    that comes back with fewer records than it had holds it back once more.
+    A stall begins when a record is above the high watermark, and ends when the high watermark moves or the term ends.
+    In a term both offsets only rise. A member of the ISR that has not fetched beyond the high watermark holds it back,
+    even if it once had those records and has returned without them.
     """
     states = _States()
     terms: dict[tuple[str, int], _Term] = {}
@@ -106,7 +116,7 @@ def hw_stalls(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         term = terms.get((leader, epoch))
         if what == TERM:
             if term is not None:
-                yield from _told(term, term.until_us, term.ended_by, states)
+                yield from _rows_of_stall(term, term.until_us, term.ended_by, states)
             term = terms[leader, epoch] = _Term(leader, epoch, until_seq, until_us, ended_by)
         elif term is None or seq > term.until_seq:
             continue
@@ -115,16 +125,16 @@ def hw_stalls(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
                 term.fetched(at_us, follower, offset)
             continue
         if high_watermark is not None and high_watermark != term.level:
-            yield from _told(term, at_us, ADVANCED, states)
+            yield from _rows_of_stall(term, at_us, ADVANCED, states)
             term.level = high_watermark
             term.stall = None
         term.stands(at_us, end)
     for term in terms.values():
-        yield from _told(term, term.until_us, term.ended_by, states)
+        yield from _rows_of_stall(term, term.until_us, term.ended_by, states)
 
 
-def _told(term: _Term, until_us: int, ended_by: str, states: _States) -> Iterator[tuple[Any, ...]]:
-    """The row of a stall that ends now, if it lasted."""
+def _rows_of_stall(term: _Term, until_us: int, ended_by: str, states: _States) -> Iterator[tuple[Any, ...]]:
+    """Yield the row of a stall that ends now, if the stall was long enough."""
     stall = term.stall
     if stall is None or until_us - stall.from_us < SHORTEST_HW_STALL_US:
         return
@@ -139,7 +149,7 @@ def _told(term: _Term, until_us: int, ended_by: str, states: _States) -> Iterato
             if name in isr and name != term.leader:
                 held[name] = held.get(name, 0) + max(0, min(end, until) - max(begin, since))
         for name in isr:
-            if name not in stall.behind and name != term.leader:  # It has not fetched in this term.
+            if name not in stall.behind and name != term.leader:  # The follower has not fetched in this term.
                 held[name] = held.get(name, 0) + end - begin
     pinned_us = max(held.values(), default=0)
     pinned_by = sorted(name for name, us in held.items() if us == pinned_us > 0)
@@ -150,73 +160,81 @@ def _told(term: _Term, until_us: int, ended_by: str, states: _States) -> Iterato
 
 
 def cut(facts: pa.Table) -> pa.Table:
-    """Of a term only what lies in stretches that may be stalls: in which the high watermark stood for long below the
-    log's end, or which may go on. Of the time between two of these the last fetch of each follower, and how the next
-    stretch begins, without the log's end, which would begin a stall.
+    """Drop events of a term except those in stretches that may be stalls.
+
+    A stretch begins where the high watermark moves. In a possible stall the high watermark was below the log's end for
+    long, or the stretch may continue. Between two possible stalls, keep the last fetch of each follower and the start
+    of
+    the next stretch, without the log's end, which would begin a stall.
     """
     events = _Terms(facts)
     is_long = events.is_long()[events.stretch]
-    # Of the time before each long stretch; those after the last one of a term that is over come to nothing.
+    # Number the long stretches. Fetches after the last one of a finished term have no effect.
     before = np.cumsum(is_long & events.begins_stretch)
     needed = is_long | events.is_term
     needed |= np.roll(is_long, 1) & events.begins_stretch
     needed[_last_fetches(facts, events, before, ~is_long)] = True
     kept = of_kind(facts, STATE)
-    kept[events.place[needed]] = True
+    kept[events.index[needed]] = True
     has_no_end = np.zeros(len(facts), bool)
-    has_no_end[events.place[~is_long]] = True
+    has_no_end[events.index[~is_long]] = True
     column = facts.schema.get_field_index("log_end_offset")
     end = pc.if_else(pa.array(has_no_end), None, facts["log_end_offset"])
     return facts.set_column(column, "log_end_offset", end).filter(pa.array(kept))
 
 
 class _Terms:
-    """What happens in terms, term by term. A stretch of a term begins where its high watermark moves.
+    """The events of terms, term by term. A stretch of a term begins where its high watermark moves.
 
-    place: of each event in `facts`     stretch: its number, from 0
+    Attributes:
+        index: index of each event in `facts`.
+        stretch: number of each event's stretch, from 0.
     """
 
     def __init__(self, facts: pa.Table) -> None:
         leader = codes(facts, "topic", "partition", "leader", "leader_epoch")
-        place = np.flatnonzero(~of_kind(facts, STATE))
-        place = place[np.argsort(leader[place], kind="stable")]
-        is_term = of_kind(facts, TERM)[place]
-        term = last_of(is_term, begins(leader[place]))
-        is_inside = is_term[term] & (numbers(facts, "seq")[place] <= numbers(facts, "until_seq")[place][term])
-        is_fetch = of_kind(facts, FETCHED)[place]
-        is_inside &= ~is_fetch | facts["fetch_offset"].is_valid().to_numpy()[place]
+        index = np.flatnonzero(~of_kind(facts, STATE))
+        index = index[np.argsort(leader[index], kind="stable")]
+        is_term = of_kind(facts, TERM)[index]
+        term = last_of(is_term, begins(leader[index]))
+        is_inside = is_term[term] & (numbers(facts, "seq")[index] <= numbers(facts, "until_seq")[index][term])
+        is_fetch = of_kind(facts, FETCHED)[index]
+        is_inside &= ~is_fetch | facts["fetch_offset"].is_valid().to_numpy()[index]
         is_inside |= is_term
-        self.facts, self.place = facts, place[is_inside]
+        self.facts, self.index = facts, index[is_inside]
         self._latest_seq = numbers(facts, "seq").max(initial=-1)
         self.is_term, self.is_fetch = is_term[is_inside], is_fetch[is_inside]
-        level, is_stated = numbers(facts, "high_watermark")[self.place], self._has("high_watermark") & ~self.is_fetch
+        level, is_stated = (
+            numbers(facts, "high_watermark")[self.index],
+            self._has("high_watermark") & ~self.is_fetch,
+        )
         latest = last_of(is_stated, self.is_term)
         moved = is_stated & ~self.is_term
         moved[1:] &= ~is_stated[latest[:-1]] | (level[1:] != level[latest[:-1]])
         self.begins_stretch = self.is_term | moved
         self.stretch = np.cumsum(self.begins_stretch) - 1
         self._above = self._has("log_end_offset") & ~self.is_fetch & is_stated[latest]
-        self._above &= numbers(facts, "log_end_offset")[self.place] > level[latest]
+        self._above &= numbers(facts, "log_end_offset")[self.index] > level[latest]
 
     def _has(self, column: str) -> Any:
-        return self.facts[column].is_valid().to_numpy()[self.place]
+        return self.facts[column].is_valid().to_numpy()[self.index]
 
     def is_long(self) -> Any:
-        """Of each stretch whether a record may have waited for long, or may yet."""
+        """Return for each stretch True if a record has waited long in it, or may yet do so."""
         first = np.flatnonzero(self.begins_stretch)
-        at_us, until_us = numbers(self.facts, "at_us")[self.place], numbers(self.facts, "until_us")[self.place]
+        at_us, until_us = numbers(self.facts, "at_us")[self.index], numbers(self.facts, "until_us")[self.index]
         since_us = np.minimum.reduceat(np.where(self._above, at_us, np.iinfo(np.int64).max), first)
         term = first[last_of(self.is_term[first], np.zeros(len(first), bool))]
         ends_term = np.roll(self.is_term[first], -1)
         end_us = np.where(ends_term, until_us[term], np.roll(at_us[first], -1))
-        goes_on = ends_term & (numbers(self.facts, "until_seq")[self.place][term] > self._latest_seq)
+        goes_on = ends_term & (numbers(self.facts, "until_seq")[self.index][term] > self._latest_seq)
         return (end_us - since_us >= SHORTEST_HW_STALL_US) | goes_on
 
 
 def _last_fetches(facts: pa.Table, events: _Terms, before: Any, asked: Any) -> Any:
-    """Of each follower the last one, of those that are asked for, before each of some stretches of a term."""
-    places = np.flatnonzero(events.is_fetch & asked)
-    follower = codes(facts, "follower")[events.place[places]]
+    """Return the index of each follower's last fetch before each numbered stretch, among fetches in mask `asked`."""
+    fetch_indexes = np.flatnonzero(events.is_fetch & asked)
+    follower = codes(facts, "follower")[events.index[fetch_indexes]]
     order = np.argsort(follower, kind="stable")
-    is_last = np.roll(begins(follower[order], before[places[order]]), -1)
-    return places[order[is_last]]
+    is_last = np.roll(begins(follower[order], before[fetch_indexes[order]]), -1)
+    return fetch_indexes[order[is_last]]

@@ -1,4 +1,4 @@
-"""Replication lag as the leader knows it, in records, and in time as Kafka's ISR rule measures it: by columns."""
+"""The replication lag that a leader knows of: in records, and in time as Kafka's ISR rule measures it."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ BEGAN, APPENDED, FETCHED, TERM_ENDED, STARTED, STOPPED = (
 
 
 _MET_SEQ, _CAUGHT_UP_US = "met_seq", "caught_up_us"
-"""Of the last fetch of an earlier slice: when the leader met the follower, and when that was last caught up."""
+"""Columns of fetches kept from earlier slices: when the leader first saw the follower, and when that was caught up."""
 
 
 def replication_lag(schema: pa.Schema, events: Events) -> Made:
-    """A row for each fetch, and for each known follower at each append of its leader and at the end of its term."""
+    """Return a row for each fetch of a follower, each append of its leader, and the end of the leader's term.
+
+    The leader's appends and the term's end give a row to every follower that has fetched in the term.
+    """
     facts, views = events.rows, _Views(events)
     moments = _moments(views)
     caught_up = _caught_up_us(views, moments)
     found = _measured(views, moments, caught_up)
-    # In the order of the events; of one event in the order in which its leader met the followers.
+    # Sort by event, and for the same event by the order in which its leader first saw the followers.
     order = np.flatnonzero(views.is_new[moments.event])
-    order = order[np.lexsort((moments.met_seq[moments.pair[order]], views.place[moments.event[order]]))]
-    place = pa.array(views.place[moments.event[order]])
-    table = facts.select(["run", "topic", "partition", "leader_epoch", "leader", "at_us", "seq"]).take(place)
-    follower = facts["follower"].take(pa.array(views.place[moments.met[moments.pair[order]]]))
+    order = order[np.lexsort((moments.met_seq[moments.pair[order]], views.row_index[moments.event[order]]))]
+    row_index = pa.array(views.row_index[moments.event[order]])
+    table = facts.select(["run", "topic", "partition", "leader_epoch", "leader", "at_us", "seq"]).take(row_index)
+    follower = facts["follower"].take(pa.array(views.row_index[moments.met[moments.pair[order]]]))
     table = table.append_column("follower", follower)
     for name, values in found.items():
         table = table.append_column(name, values.take(pa.array(order)))
@@ -41,51 +44,54 @@ def replication_lag(schema: pa.Schema, events: Events) -> Made:
 
 
 class _Views:
-    """The events of leaders, view by view, each view's in their order: what a leader knows in one life and one epoch.
+    """The events of leaders, grouped by view: what a leader knows of its followers in one life and one leader epoch.
 
-    A leader that was down has lost its knowledge of its followers, though its epoch may be the same. Of a topic that
-    was deleted and made again the epochs begin anew, too: there a view begins with what begins after its end.
-    place:    of the events in `facts`     number: of the view of each, from 0
-    told:     of the last event, up to each, that says that the view began or is over
-    life_now: of nodes, by their numbers
+    A life is the time from a node's start to its stop. A leader that was down has forgotten its followers, though its
+    epoch may be the same. If a topic was deleted and created again, its epochs start again; such a view begins after
+    the end of the previous one.
+
+    Attributes:
+        row_index: index of each event in `facts`; `number` is that of its view, from 0.
+        last_change: index of the last event, up to each, at which the view began or ended.
+        life_now: the latest life of each node, by the node's number.
     """
 
     def __init__(self, events: Events) -> None:
         self.facts = facts = events.rows
         node, life = codes(facts, "topic", "partition", "leader"), _lives(facts)
         epoch = numbers(facts, "leader_epoch", -1)
-        place = np.flatnonzero(~of_kind(facts, STARTED, STOPPED))
-        place = place[np.lexsort((life[place], epoch[place], node[place]))]
-        self.place = place
-        first = begins(node[place], epoch[place], life[place])
-        began, over = of_kind(facts, BEGAN)[place], of_kind(facts, TERM_ENDED)[place]
+        row_index = np.flatnonzero(~of_kind(facts, STARTED, STOPPED))
+        row_index = row_index[np.lexsort((life[row_index], epoch[row_index], node[row_index]))]
+        self.row_index = row_index
+        first = begins(node[row_index], epoch[row_index], life[row_index])
+        began, over = of_kind(facts, BEGAN)[row_index], of_kind(facts, TERM_ENDED)[row_index]
         latest = last_of(began | over, first)
         first[1:] |= began[1:] & over[latest[:-1]] & ~first[1:]
-        self.told = np.where(first, np.arange(len(first)), latest)
-        self.node, self.life, self.is_new = node[place], life[place], events.is_new[place]
+        self.last_change = np.where(first, np.arange(len(first)), latest)
+        self.node, self.life, self.is_new = node[row_index], life[row_index], events.is_new[row_index]
         self.life_now = np.zeros(int(node.max(initial=-1)) + 1, np.int64)
         self.life_now[node] = life
         self.number = np.cumsum(first) - 1
         self.count = int(first.sum())
-        self.is_over, self.is_append = over, of_kind(facts, APPENDED)[place]
-        self.is_fetch = of_kind(facts, FETCHED)[place] & self.has("fetch_offset")
+        self.is_over, self.is_append = over, of_kind(facts, APPENDED)[row_index]
+        self.is_fetch = of_kind(facts, FETCHED)[row_index] & self.has("fetch_offset")
         self.began = first_place(self.number, began, self.count)
 
     def has(self, column: str) -> Any:
-        return self.facts[column].is_valid().to_numpy()[self.place]
+        return self.facts[column].is_valid().to_numpy()[self.row_index]
 
     def column(self, name: str) -> Any:
-        return numbers(self.facts, name)[self.place]
+        return numbers(self.facts, name)[self.row_index]
 
     def known(self, name: str) -> _Known:
-        """A column that only events of earlier slices may have."""
+        """Return a column that only events of earlier slices may have, and a mask of its known values."""
         if name not in self.facts.column_names:
-            return _Known(np.zeros(len(self.place), np.int64), np.zeros(len(self.place), bool))
+            return _Known(np.zeros(len(self.row_index), np.int64), np.zeros(len(self.row_index), bool))
         return _Known(self.column(name), self.has(name))
 
 
 def _lives(facts: pa.Table) -> Any:
-    """At each event how many times its node has started, 0 while it is down."""
+    """Return for each event how many times its node has started, 0 while the node is down."""
     node = codes(facts, "topic", "partition", "leader")
     order = np.argsort(node, kind="stable")
     started, stopped = of_kind(facts, STARTED)[order], of_kind(facts, STOPPED)[order]
@@ -99,10 +105,14 @@ def _lives(facts: pa.Table) -> Any:
 
 
 class _Moments(NamedTuple):
-    """When a follower's lag is measured: at its fetches, and from the first of them on whenever its leader appends and
-    when the term ends. Follower by follower, each one's in their order.
+    """The events at which a follower's lag is measured, grouped by follower.
 
-    pair: number of a view's follower     event: of the view's     met: by pair, its first fetch, and the seq of that
+    These are its fetches and, from the first fetch on, its leader's appends and the end of the term.
+
+    Attributes:
+        pair: number of the follower in its view.
+        event: index of the event in the views.
+        met, met_seq: for each pair its first fetch, and that fetch's `seq`.
     """
 
     pair: Any
@@ -113,13 +123,13 @@ class _Moments(NamedTuple):
 
 def _moments(views: _Views) -> _Moments:
     fetches, others = np.flatnonzero(views.is_fetch), np.flatnonzero(views.is_append | views.is_over)
-    # Of each view's in earlier slices the last one and the last append say what a follower lacked.
+    # The last event and the last append of each view in earlier slices are needed to know what a follower lacked.
     is_asked = views.is_new[others]
     first = begins(views.number[others], is_asked)
     is_asked[ends(first)] = True
     is_asked[last_of(views.is_append[others], first)[ends(first)]] = True
     others = others[is_asked]
-    follower = codes(views.facts, "follower")[views.place[fetches]]
+    follower = codes(views.facts, "follower")[views.row_index[fetches]]
     order = np.lexsort((follower, views.number[fetches]))
     fetches = fetches[order]
     first = begins(views.number[fetches], follower[order])
@@ -131,12 +141,12 @@ def _moments(views: _Views) -> _Moments:
     pair = np.concatenate([np.cumsum(first) - 1, of_others])
     event = np.concatenate([fetches, others[np.repeat(begin, counts) + within]])
     order = np.lexsort((event, pair))
-    met_seq = views.known(_MET_SEQ).otherwise(_Known(views.column("seq"), np.ones(len(views.place), bool))).us
+    met_seq = views.known(_MET_SEQ).otherwise(_Known(views.column("seq"), np.ones(len(views.row_index), bool))).us
     return _Moments(pair[order], event[order], met, met_seq[met])
 
 
 def _measured(views: _Views, moments: _Moments, caught_up: _Known) -> dict[str, pa.Array]:
-    """The columns that are measured, by moment."""
+    """Return the measured columns, with a value for each moment."""
     event, first = moments.event, begins(moments.pair)
     at_us, end, is_fetch = views.column("at_us")[event], views.column("log_end_offset")[event], views.is_fetch[event]
     states_end = views.has("log_end_offset")[event] & ~views.is_over[event]
@@ -149,7 +159,7 @@ def _measured(views: _Views, moments: _Moments, caught_up: _Known) -> dict[str, 
     caught_up = caught_up.at(np.cumsum(is_fetch) - 1)
     began = views.began[views.number[event]]
     begun = _Known(views.column("at_us")[began], (began >= 0) & (began < event))
-    # Between two moments it lacks the same oldest record.
+    # Between two moments the follower lacks the same oldest record.
     before = np.maximum(np.arange(len(event)) - 1, 0)
     lacked = lacks[before] & ~first
     return {
@@ -163,25 +173,25 @@ def _measured(views: _Views, moments: _Moments, caught_up: _Known) -> dict[str, 
 
 
 class _Known(NamedTuple):
-    """Times, and whether each of them is known."""
+    """Times, and a mask of the known times."""
 
     us: Any
     known: Any
 
-    def at(self, places: Any) -> _Known:
-        return _Known(self.us[places], self.known[places])
+    def at(self, indexes: Any) -> _Known:
+        return _Known(self.us[indexes], self.known[indexes])
 
     def otherwise(self, others: _Known) -> _Known:
         return _Known(np.where(self.known, self.us, others.us), self.known | others.known)
 
 
 def _since(at_us: Any, then: _Known, counts: Any) -> pa.Array:
-    """The time since then; 0 where nothing is counted, and null where it is unknown when that was."""
+    """Return the time since `then`: 0 where `counts` is False, null where `then` is unknown."""
     return pa.array(np.where(counts, at_us - then.us, 0), mask=counts & ~then.known)
 
 
 def _caught_up_us(views: _Views, moments: _Moments) -> _Known:
-    """At each fetch: when the follower was last caught up. source: Replica.updateFetchStateOrThrow"""
+    """Return for each fetch when the follower was last caught up. Source: Replica.updateFetchStateOrThrow"""
     is_fetch = views.is_fetch[moments.event]
     pair, event = moments.pair[is_fetch], moments.event[is_fetch]
     at_us, offset, end = (views.column(name)[event] for name in ("at_us", "fetch_offset", "log_end_offset"))
@@ -197,7 +207,7 @@ def _caught_up_us(views: _Views, moments: _Moments) -> _Known:
 
 
 def _had_us(views: _Views, event: Any, offset: Any, lacks: Any) -> _Known:
-    """Since when the leader has had, in its term, the record at this offset."""
+    """Return for each event the time at which the leader got the record at the follower's offset, in its term."""
     at_us, had_us, known = views.column("at_us"), np.zeros(len(event), np.int64), np.zeros(len(event), bool)
     appends = np.flatnonzero(views.is_append & views.has("last_offset"))
     last_offset = views.column("last_offset")[appends]
@@ -207,9 +217,9 @@ def _had_us(views: _Views, event: Any, offset: Any, lacks: Any) -> _Known:
     for number in range(views.count):
         its, here = slice(bounds[number], bounds[number + 1]), asked[asks[number] : asks[number + 1]]
         if its.start < its.stop and len(here):
-            place = np.searchsorted(last_offset[its], offset[here])
-            append = appends[its][np.minimum(place, its.stop - its.start - 1)]
-            is_there = (place < its.stop - its.start) & (append <= event[here])
+            row_index = np.searchsorted(last_offset[its], offset[here])
+            append = appends[its][np.minimum(row_index, its.stop - its.start - 1)]
+            is_there = (row_index < its.stop - its.start) & (append <= event[here])
             had_us[here[is_there]], known[here[is_there]] = at_us[append[is_there]], True
     began = views.began[views.number[event]]
     is_older = lacks & (began >= 0) & (began < event) & views.has("log_end_offset")[began]
@@ -218,8 +228,11 @@ def _had_us(views: _Views, event: Any, offset: Any, lacks: Any) -> _Known:
 
 
 def _needed(events: Events, views: _Views, moments: _Moments, caught_up: _Known) -> pa.Table:
-    """Of views that go on: the begin, all appends, for a follower may come back with less than it had, and the last
-    fetch of each follower, with what is known of it. And the last start or stop of each node."""
+    """Return the events of unfinished views that the next slice needs.
+
+    These are the start of the view, all appends (a follower may return with fewer records than it had), the last fetch
+    of each follower with its derived columns, and the last start or stop of each node.
+    """
     if events.is_last:
         return events.needed(None)
     facts, last = events.rows, ends(begins(views.number))
@@ -228,33 +241,33 @@ def _needed(events: Events, views: _Views, moments: _Moments, caught_up: _Known)
     began = views.began[goes_on & (views.began >= 0)]
     is_fetch = views.is_fetch[moments.event]
     fetched = ends(begins(moments.pair[is_fetch])) & is_inside[moments.event[is_fetch]]
-    pair, place = moments.pair[is_fetch][fetched], views.place[moments.event[is_fetch][fetched]]
+    pair, row_index = moments.pair[is_fetch][fetched], views.row_index[moments.event[is_fetch][fetched]]
     turns = np.flatnonzero(of_kind(facts, STARTED, STOPPED))
     node = codes(facts, "topic", "partition", "leader")[turns]
     order = np.argsort(node, kind="stable")
     needed = np.zeros(len(facts), bool)
-    needed[views.place[is_inside & views.is_append]] = True
-    needed[views.place[np.concatenate([began, views.told[last][goes_on]])]] = True
-    needed[place] = True
+    needed[views.row_index[is_inside & views.is_append]] = True
+    needed[views.row_index[np.concatenate([began, views.last_change[last][goes_on]])]] = True
+    needed[row_index] = True
     needed[turns[order[ends(begins(node[order]))]]] = True
     for name, known in (
         (_MET_SEQ, _Known(moments.met_seq[pair], np.ones(len(pair), bool))), (_CAUGHT_UP_US, caught_up.at(fetched)),
     ):  # fmt: skip
         values, is_unknown = np.zeros(len(facts), np.int64), np.ones(len(facts), bool)
-        values[place], is_unknown[place] = known.us, ~known.known
+        values[row_index], is_unknown[row_index] = known.us, ~known.known
         others = facts.drop_columns(name) if name in facts.column_names else facts
         facts = others.append_column(name, pa.array(values, mask=is_unknown))
     return events._replace(rows=facts).needed(needed)
 
 
 def _goes_on(views: _Views, last: Any) -> Any:
-    """Of each view whether there may be more of it: of its node's life, or of an unknown one, all that are not over,
-    and the latest, for a leader may not have heard that its term is over.
+    """Return for each view True if more events of it may follow.
 
-    last: the places where views end
+    They may if its node's life continues or is unknown, and the view has not ended. The latest view counts in any case,
+    since a leader may not know yet that its term is over. `last` has the indexes at which views end.
     """
-    node, life, place = views.node[last], views.life[last], views.place[last]
+    node, life, row_index = views.node[last], views.life[last], views.row_index[last]
     latest = np.full(len(views.life_now), -1)
-    np.maximum.at(latest, node, place)
-    is_over = views.is_over[views.told[last]]
-    return ((life == 0) | (life == views.life_now[node])) & (~is_over | (place == latest[node]))
+    np.maximum.at(latest, node, row_index)
+    is_over = views.is_over[views.last_change[last]]
+    return ((life == 0) | (life == views.life_now[node])) & (~is_over | (row_index == latest[node]))

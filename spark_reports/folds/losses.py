@@ -1,4 +1,4 @@
-"""The causes of lost records: the holders, the leaders elected without them, the deletions."""
+"""The causes of lost records: which replicas had them, which leaders were elected without them, what was deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Fact(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A replica that ever appended a lost record: first and last when."""
+    """A replica that once had a lost record, with the first and last `seq` at which it appended the record."""
 
     record: str
     had_seq: int
@@ -30,7 +30,13 @@ class _Kept(NamedTuple):
 
 
 class _Lost:
-    """`cuts`: truncations that took it off a replica. `gone_seq`: by node, when it was first gone from there."""
+    """A lost record.
+
+    Attributes:
+        said: the columns of its row that are known from the start.
+        cuts: truncations that removed it from a replica.
+        gone_seq: `seq` of the first removal from each node.
+    """
 
     __slots__ = ("acked_seq", "cuts", "gone_seq", "had_seq", "said")
 
@@ -49,8 +55,11 @@ class _Lost:
             self.cuts.append(cut)
 
     def elected_without(self, elections: dict[str, list[_Fact]]) -> _Fact | None:
-        """The first election after the ack of a leader whose log did not have the record then: of each broker, the
-        first after the ack, and the first after it had lost the record."""
+        """Return the first leader election after the acknowledgement whose leader did not have the record, else None.
+
+        For each broker, two elections are considered: its first after the acknowledgement, and its first after it had
+        lost the record.
+        """
         found = []
         for node, of_node in elections.items():
             first = _after(of_node, self.acked_seq)
@@ -68,24 +77,24 @@ class _Lost:
         return (
             *self.said, held_by if self.had_seq else None,
             *((elected.at_us, elected.node, elected.clean, elected.reason) if elected else (None,) * 4),
-            *_told(self.cuts), *_told([loss for loss in disk_losses if loss.seq > self.acked_seq]),
+            *_described(self.cuts), *_described([loss for loss in disk_losses if loss.seq > self.acked_seq]),
         )  # fmt: skip
 
 
 def _after(facts: list[_Fact], seq: int) -> _Fact | None:
-    place = bisect_right(facts, seq, key=lambda fact: fact.seq)
-    return facts[place] if place < len(facts) else None
+    next_index = bisect_right(facts, seq, key=lambda fact: fact.seq)
+    return facts[next_index] if next_index < len(facts) else None
 
 
-def _told(facts: Sequence[_Fact]) -> tuple[int | None, list[str] | None, str | None]:
-    """When first, on which nodes, and why the first one."""
+def _described(facts: Sequence[_Fact]) -> tuple[int | None, list[str] | None, str | None]:
+    """Return the time of the first of these facts, the nodes of all, and the reason of the first."""
     if not facts:
         return None, None, None
     return min(fact.at_us for fact in facts), sorted({fact.node for fact in facts}), min(facts).reason
 
 
 class _Replica:
-    """One replica's lost records, by offset, and the changes of its log."""
+    """The lost records of one replica by offset, and the changes of its log."""
 
     def __init__(self) -> None:
         self.kept: dict[int, list[_Kept]] = {}
@@ -101,7 +110,7 @@ class _Replica:
 
 
 def lost_records(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """The state in memory grows with the lost records of a partition and with its elections."""
+    """Yield the lost records with their causes. Memory use grows with lost records and elections of a partition."""
     lost: dict[str, _Lost] = {}
     replicas: dict[str, _Replica] = {}
     elections: dict[str, list[_Fact]] = {}
@@ -133,7 +142,7 @@ def lost_records(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         elif what == DISK_LOST:
             disk_losses.append(cut)
             replica.disk_lost = True
-        else:  # Its log was opened: after its disk lost bytes, or torn, it may be without them.
+        else:  # The log was opened, perhaps without the record because its disk had lost bytes.
             if end is not None and (replica.disk_lost or (size_bytes or 0) > 0):
                 for kept in replica.within(end, 1 << 63):
                     lost[kept.record].cut(kept, cut, truncated=False)

@@ -1,6 +1,6 @@
-"""Stretches in which committed records waited for a reader and it read nothing, by columns.
+"""Intervals in which committed records waited for a reader that read nothing, computed from columns of events.
 
-The readers of a partition are few: each is looked at by itself, with the high watermarks of its partition.
+A partition has few readers, so each is examined separately, with the high watermarks of its partition.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ READ, RESET, FAILED, STOPPED, MOVED, BEGAN, MARKER, ABORTED = (
 )  # fmt: skip
 
 _GONE = (1 << 63) - 1
-"""Position of a consumer that has stopped, and of a group without members: nothing waits for it."""
+"""Position of a consumer that has stopped, and of a group without members, for which no record waits."""
 
 
 class GroupLife(NamedTuple):
-    """A time in which a group had members with an assignment; until_us None: to the end of the run."""
+    """An interval in which a group had members with an assignment.
+
+    `until_us` is None if it lasted to the end of the run.
+    """
 
     from_seq: int
     until_seq: int
@@ -33,10 +36,13 @@ class GroupLife(NamedTuple):
 
 
 class KnownReaders(NamedTuple):
-    """outside:  what names of clients begin with that are not of the scenario
-    group_of: by run and client, of those that are members of one group alone
-    lives:    by run and group
-    end_us:   by run
+    """The consumers of the runs and their groups.
+
+    Attributes:
+        outside: prefix of the names of external clients.
+        group_of: group by (run, client), for clients that are members of exactly one group.
+        lives: intervals in which the group had members, by (run, group).
+        end_us: end of each run.
     """
 
     outside: str
@@ -46,10 +52,15 @@ class KnownReaders(NamedTuple):
 
 
 class _Steps:
-    """What one reader did, and the high watermarks of its partition, in their order; each column an array."""
+    """The events of one reader and the high watermarks of its partition, in order, as arrays."""
 
     def __init__(self, moves: dict[str, Any], marks: dict[str, Any]) -> None:
-        """moves: seq, at_us, position (-1: it stays), is_read, error; marks: seq, at_us, high_watermark"""
+        """Merge the reader's moves and the high watermarks by `seq`.
+
+        Args:
+            moves: seq, at_us, position (-1 if unchanged), is_read, error.
+            marks: seq, at_us, high_watermark.
+        """
         count, others = len(moves["seq"]), len(marks["seq"])
         order = np.argsort(np.concatenate([moves["seq"], marks["seq"]]), kind="stable")
 
@@ -64,13 +75,13 @@ class _Steps:
         self.mark = both(np.full(count, -1), marks["high_watermark"])
 
     def stalls(self, end_us: int, shortest_us: int) -> Iterator[tuple[int, int, int, int, list[int], bool]]:
-        """out: from_us, until_us, waiting_records, refused, numbers of errors, recovered"""
+        """Yield stalls as (from_us, until_us, waiting_records, failed fetches, numbers of errors, recovered)."""
         starts = np.flatnonzero(self.position >= 0)
         if not len(starts):
             return
         first = np.zeros(len(self.position), bool)
         first[:1] = True
-        # Before the first of either -1 stands there: nothing waits.
+        # Before the first position and the first high watermark the value is -1, so nothing waits.
         stood = self.position[last_of(self.position >= 0, first)]
         waiting = np.where(stood >= 0, self.mark[last_of(self.mark >= 0, first)] - stood, 0)
         never = np.iinfo(np.int64).max
@@ -80,18 +91,18 @@ class _Steps:
         most = np.maximum.reduceat(waiting, starts)
         long = np.flatnonzero(until_us - from_us >= shortest_us)
         bounds = np.append(starts, len(self.position))
-        for place in long.tolist():
-            inside = slice(bounds[place], bounds[place + 1])
+        for number in long.tolist():
+            inside = slice(bounds[number], bounds[number + 1])
             failed = self.is_failed[inside]
             errors = np.unique(self.error[inside][failed]).tolist()
             yield (
-                int(from_us[place]), int(until_us[place]), int(most[place]), int(failed.sum()),
-                [error for error in errors if error >= 0], bool(recovered[place]),
+                int(from_us[number]), int(until_us[number]), int(most[number]), int(failed.sum()),
+                [error for error in errors if error >= 0], bool(recovered[number]),
             )  # fmt: skip
 
 
 class _Consumed:
-    """Events of a share, as arrays."""
+    """The events of a share, as arrays."""
 
     def __init__(self, facts: pa.Table) -> None:
         self.facts = facts
@@ -106,42 +117,42 @@ class _Consumed:
         self.error = errors.indices.fill_null(-1).to_numpy()
         self.client = codes(facts, "client")
 
-    def moves(self, places: Any) -> dict[str, Any]:
-        """Of reads, seeks and failed fetches."""
-        offset, is_read = self.offset[places], self.kind[READ][places]
-        position = np.where(is_read, offset + 1, np.where(self.kind[RESET][places], offset, -1))
+    def moves(self, indexes: Any) -> dict[str, Any]:
+        """Return the columns of reads, seeks and failed fetches."""
+        offset, is_read = self.offset[indexes], self.kind[READ][indexes]
+        position = np.where(is_read, offset + 1, np.where(self.kind[RESET][indexes], offset, -1))
         return {
-            "seq": self.seq[places], "at_us": self.at_us[places], "position": position, "is_read": is_read,
-            "is_failed": self.kind[FAILED][places], "error": self.error[places],
+            "seq": self.seq[indexes], "at_us": self.at_us[indexes], "position": position, "is_read": is_read,
+            "is_failed": self.kind[FAILED][indexes], "error": self.error[indexes],
         }  # fmt: skip
 
     def partitions(self) -> Iterator[Any]:
-        """The places of each one's events."""
+        """Yield for each partition the indexes of its events."""
         bounds = np.flatnonzero(begins(codes(self.facts, "topic", "partition"))).tolist()
         for first, end in zip(bounds, [*bounds[1:], len(self.facts)][: len(bounds)], strict=True):
             yield np.arange(first, end)
 
-    def places_of_marks(self, places: Any) -> Any:
-        return places[self.is_mark[places]]
+    def mark_indexes(self, indexes: Any) -> Any:
+        return indexes[self.is_mark[indexes]]
 
-    def marks(self, places: Any) -> dict[str, Any]:
-        return {"seq": self.seq[places], "at_us": self.at_us[places], "high_watermark": self.mark[places]}
+    def marks(self, indexes: Any) -> dict[str, Any]:
+        return {"seq": self.seq[indexes], "at_us": self.at_us[indexes], "high_watermark": self.mark[indexes]}
 
 
 def read_stalls(readers: KnownReaders, shortest_us: int, schema: pa.Schema, facts: pa.Table) -> list[pa.RecordBatch]:
-    """One row per stretch of at least `shortest_us`."""
+    """Return one row for each stall of at least `shortest_us`."""
     events = _Consumed(facts)
-    rows = [row for places in events.partitions() for row in _of_partition(readers, shortest_us, events, places)]
+    rows = [row for indexes in events.partitions() for row in _of_partition(readers, shortest_us, events, indexes)]
     return pa.Table.from_pylist(rows, schema).to_batches()  # type: ignore[no-any-return]
 
 
-def _of_partition(readers: KnownReaders, shortest_us: int, events: _Consumed, places: Any) -> Iterator[dict[str, Any]]:
-    where = events.facts.select(["run", "topic", "partition"]).slice(int(places[0]), 1).to_pylist()[0]
+def _of_partition(readers: KnownReaders, shortest_us: int, events: _Consumed, indexes: Any) -> Iterator[dict[str, Any]]:
+    where = events.facts.select(["run", "topic", "partition"]).slice(int(indexes[0]), 1).to_pylist()[0]
     run = where["run"]
-    marks = events.marks(events.places_of_marks(places))
-    left_out = _LeftOut(events, places)
-    for reader, its, seq, gone_us in _readers(readers, run, events, places):
-        # Consumers of the scenario state where they begin.
+    marks = events.marks(events.mark_indexes(indexes))
+    left_out = _LeftOut(events, indexes)
+    for reader, its, seq, gone_us in _readers(readers, run, events, indexes):
+        # A consumer of the scenario has an event for its first position; other clients do not count.
         if "client" in reader and not events.kind[RESET][its].any():
             continue
         moves = _with_ends(events.moves(its), seq, gone_us)
@@ -154,11 +165,14 @@ def _of_partition(readers: KnownReaders, shortest_us: int, events: _Consumed, pl
 
 
 def _readers(
-    readers: KnownReaders, run: str, events: _Consumed, places: Any
+    readers: KnownReaders, run: str, events: _Consumed, indexes: Any
 ) -> Iterator[tuple[dict[str, str], Any, Any, Any]]:
-    """Each reader of a partition, the places of what it did, and the seq and time of each of its ends."""
-    own = places[events.is_own[places]]
-    stops = places[events.kind[STOPPED][places]]
+    """Yield the readers of a partition: groups, and clients that are neither in a group nor external.
+
+    With each come its name, the indexes of its events, and `seq` and time of each of its ends.
+    """
+    own = indexes[events.is_own[indexes]]
+    stops = indexes[events.kind[STOPPED][indexes]]
     of_groups: dict[str, list[Any]] = {}
     for code in np.unique(events.client[own]).tolist():
         its = own[events.client[own] == code]
@@ -182,7 +196,7 @@ def _readers(
 
 
 def _with_ends(moves: dict[str, Any], seq: Any, at_us: Any) -> dict[str, Any]:
-    """And then the reader is gone, each time."""
+    """Return the moves with one more move at each end, after which no record waits for the reader."""
     none = np.zeros(len(seq), bool)
     ends = {
         "seq": seq, "at_us": at_us, "position": np.full(len(seq), _GONE), "is_read": none, "is_failed": none,
@@ -192,28 +206,29 @@ def _with_ends(moves: dict[str, Any], seq: Any, at_us: Any) -> dict[str, Any]:
 
 
 class _LeftOut:
-    """Offsets of a partition at which nothing waits: of markers; and of records of aborted transactions, but for a
-    reader that gets them.
+    """Offsets of a partition for which no reader waits: markers, and records of aborted transactions.
+
+    Aborted records are not left out for a reader that gets them.
     """
 
-    def __init__(self, events: _Consumed, places: Any) -> None:
-        self.markers = np.unique(events.offset[places[events.kind[MARKER][places]]])
-        dropped = events.facts.take(pa.array(places)).filter(pa.array(of_kind(events.facts, ABORTED)[places]))
+    def __init__(self, events: _Consumed, indexes: Any) -> None:
+        self.markers = np.unique(events.offset[indexes[events.kind[MARKER][indexes]]])
+        dropped = events.facts.take(pa.array(indexes)).filter(pa.array(of_kind(events.facts, ABORTED)[indexes]))
         stretches = zip(numbers(dropped, "base_offset").tolist(), numbers(dropped, "last_offset").tolist(), strict=True)
         each = [np.arange(first, last + 1) for first, last in stretches]
         self.aborted = np.unique(np.concatenate([np.zeros(0, np.int64), *each]))
 
     def reads_aborted(self, moves: dict[str, Any]) -> Any:
-        """Of what a reader did, whether it is a read of a record that not every reader gets."""
+        """Return a mask of the reads of aborted records, which only some readers get."""
         return moves["is_read"] & np.isin(moves["position"] - 1, self.aborted)
 
     def behind(self, moves: dict[str, Any]) -> Any:
-        """Positions of a reader, behind what lies there."""
+        """Return the reader's positions, moved past offsets for which it does not wait."""
         of_some, of_all = self.behind_either(moves["position"])
         return of_all if self.reads_aborted(moves).any() else of_some
 
     def behind_either(self, position: Any) -> tuple[Any, Any]:
-        """Of a reader that gets no aborted record, and of one that does."""
+        """Return the positions of a reader that gets no aborted records, and of a reader that gets them."""
         return _behind(np.union1d(self.markers, self.aborted), position), _behind(self.markers, position)
 
 
@@ -221,23 +236,26 @@ def _behind(offsets: Any, position: Any) -> Any:
     if not len(offsets):
         return position
     lasts = np.append(np.flatnonzero(np.diff(offsets) > 1), len(offsets) - 1)
-    place = np.minimum(np.searchsorted(offsets, position), len(offsets) - 1)
-    ends = offsets[lasts[np.searchsorted(lasts, place)]] + 1
-    return np.where(offsets[place] == position, ends, position)
+    nearest = np.minimum(np.searchsorted(offsets, position), len(offsets) - 1)
+    ends = offsets[lasts[np.searchsorted(lasts, nearest)]] + 1
+    return np.where(offsets[nearest] == position, ends, position)
 
 
 def cut(readers: KnownReaders, shortest_us: int, facts: pa.Table) -> pa.Table:
-    """Of what a reader does only the begin and the end of stretches that may be stalls, and what shows who it is; of
-    high watermarks those that begin to leave records waiting, and the highest. Where such a stretch ends and none
-    begins, the position becomes one at which nothing waits.
+    """Drop the events that cannot belong to stalls.
+
+    Keep a reader's first and last event of each interval that may be a stall, and the events that identify the reader.
+    Keep the first high watermark that leaves records waiting, and the highest one. If such an interval ends and no
+    other
+    begins, replace the position by one for which no record waits.
     """
     events = _Consumed(facts)
     needed, gone = of_kind(facts, STOPPED, MARKER, ABORTED), np.zeros(len(facts), bool)
-    for places in events.partitions():
-        run = facts["run"][int(places[0])].as_py()
-        left_out, marks = _LeftOut(events, places), events.places_of_marks(places)
+    for indexes in events.partitions():
+        run = facts["run"][int(indexes[0])].as_py()
+        left_out, marks = _LeftOut(events, indexes), events.mark_indexes(indexes)
         needed[marks[-1:]] = True
-        for _, its, seq, at_us in _readers(readers, run, events, places):
+        for _, its, seq, at_us in _readers(readers, run, events, indexes):
             stretches = _Stretches(events, left_out, its, seq, at_us)
             kept, may_be = stretches.kept(shortest_us)
             needed[[*stretches.marks(may_be, marks), *stretches.failed(may_be)]] = True
@@ -251,10 +269,15 @@ def cut(readers: KnownReaders, shortest_us: int, facts: pa.Table) -> pa.Table:
 
 
 class _Stretches:
-    """Of a reader, from each change of its position to the next one: `position` up to there."""
+    """The intervals between changes of a reader's position."""
 
     def __init__(self, events: _Consumed, left_out: _LeftOut, its: Any, seq: Any, at_us: Any) -> None:
-        """its: places of what the reader did     seq, at_us: its ends"""
+        """Compute the intervals of one reader.
+
+        Args:
+            its: indexes of the reader's events.
+            seq, at_us: `seq` and time of the reader's ends.
+        """
         moves = _with_ends(events.moves(its), seq, at_us)
         starts = np.flatnonzero(moves["position"] >= 0)
         starts = starts[np.argsort(moves["seq"][starts], kind="stable")]
@@ -264,7 +287,10 @@ class _Stretches:
         self._reads_aborted = left_out.reads_aborted(moves)[starts]
 
     def kept(self, shortest_us: int) -> tuple[Any, Any]:
-        """Those that may be stalls, and those that show that it is a reader, and of what; and the former alone."""
+        """Return a mask of the intervals to keep, and a mask of the kept intervals that may be stalls.
+
+        Other intervals are kept as evidence that this is a reader, and whether it gets aborted records.
+        """
         until_us = np.append(self._at_us[1:], np.iinfo(np.int64).max)[: len(self._at_us)]
         may_be = (self._position < _GONE) & (until_us - self._at_us >= shortest_us)
         kept = may_be.copy()
@@ -274,26 +300,29 @@ class _Stretches:
         return kept, may_be
 
     def bounds(self, kept: Any) -> tuple[Any, Any]:
-        """Places of what begins these stretches, and of what ends them."""
+        """Return the indexes of the events that begin the intervals in `kept`, and of the events that end them."""
         begins_one, ends_one = self._place[kept], self._place[1:][kept[:-1]]
         return begins_one[begins_one >= 0], ends_one[ends_one >= 0]
 
     def failed(self, asked: Any) -> Iterator[int]:
-        """Failed fetches in these stretches."""
-        places = self._its[self._events.kind[FAILED][self._its]]
-        stretch = np.searchsorted(self._seq, self._events.seq[places]) - 1
-        yield from places[stretch >= 0][asked[stretch[stretch >= 0]]].tolist()
+        """Yield the indexes of failed fetches in these intervals."""
+        indexes = self._its[self._events.kind[FAILED][self._its]]
+        stretch = np.searchsorted(self._seq, self._events.seq[indexes]) - 1
+        yield from indexes[stretch >= 0][asked[stretch[stretch >= 0]]].tolist()
 
     def marks(self, asked: Any, marks: Any) -> Iterator[int]:
-        """Of these high watermarks the one before each of these stretches, the highest in it, and the first with which
-        records waited: it may be known only later that the reader gets records of aborted transactions."""
+        """Yield the indexes of high watermarks that matter for these intervals.
+
+        They are the last one before each interval, the highest in it, and the first one at which records waited. The
+        first is computed both with and without aborted records, since later events may show that the reader gets them.
+        """
         seq, either = self._events.seq[marks], np.stack(self._left_out.behind_either(self._position))
         first, end = np.searchsorted(seq, self._seq), np.searchsorted(seq, np.append(self._seq[1:], _GONE))
-        for place in np.flatnonzero(asked).tolist():
-            its = marks[first[place] : end[place]]
+        for number in np.flatnonzero(asked).tolist():
+            its = marks[first[number] : end[number]]
             inside = self._events.mark[its]
-            yield from marks[max(first[place] - 1, 0) : first[place]].tolist()
+            yield from marks[max(first[number] - 1, 0) : first[number]].tolist()
             if len(its):
                 yield int(its[np.argmax(inside)])
-            for position in either[:, place].tolist():
+            for position in either[:, number].tolist():
                 yield from its[np.flatnonzero(inside > position)[:1]].tolist()

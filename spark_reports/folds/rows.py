@@ -1,4 +1,4 @@
-"""From Arrow batches of ordered events to the rows that a fold makes of them: batch by batch, never a whole trace."""
+"""Conversion of Arrow batches of ordered events to the rows that a fold yields, batch by batch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 Fold = Callable[[Iterator[tuple[Any, ...]]], Iterable[tuple[Any, ...]]]
-"""The events of one partition in their order, without the partition -> rows of a result table, without it."""
+"""A function from the ordered events of one partition to rows of a result table, without the partition's columns."""
 
 _Part = tuple[tuple[Any, ...], list[tuple[Any, ...]]]
-"""A partition, and some of its rows one after the other."""
+"""A partition's key, and some consecutive rows of the partition."""
 
 _ROWS_AT_ONCE = 2_000
 _EVENTS_AT_ONCE = 10_000
@@ -23,8 +23,10 @@ _EVENTS_AT_ONCE = 10_000
 
 @contextmanager
 def no_search_for_cycles() -> Iterator[None]:
-    """For a block whose many small tuples and dictionaries make no cycles: Python would search all of them for one,
-    again and again, for a quarter of the time of a fold."""
+    """Disable Python's garbage collector in a block that creates many small objects without cycles.
+
+    It would examine them again and again, which takes a quarter of a fold's time.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -35,16 +37,19 @@ def no_search_for_cycles() -> Iterator[None]:
 
 
 def fold_table(fold: Fold, schema: pa.Schema, facts: pa.Table) -> Iterator[pa.RecordBatch]:
-    """in: events sorted by partition and order, with run, topic and partition in front     out: batches of `schema`"""
+    """Fold a table of events, and yield batches of `schema`.
+
+    The table is sorted by partition and `seq`, and begins with the columns run, topic and partition.
+    """
     return fold_batches(fold, schema, 3, iter(facts.to_batches(_EVENTS_AT_ONCE)))
 
 
 def fold_batches(
     fold: Fold, schema: pa.Schema, key_columns: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """in: events sorted by partition and order     out: batches of `schema`
+    """Fold batches of events that are sorted by key and `seq`, and yield batches of `schema`.
 
-    key_columns: how many stand in front, of events and of rows: run, topic and partition, or others
+    `key_columns` is the number of key columns (usually run, topic and partition) at the start of events and rows.
     """
     with no_search_for_cycles():
         facts = chain.from_iterable(_rows(batch, key_columns) for batch in batches)
@@ -64,8 +69,8 @@ def fold_batches(
 
 def _batch(parts: list[_Part], schema: pa.Schema, key_columns: int) -> pa.RecordBatch:
     columns = [
-        pa.concat_arrays([pa.repeat(pa.scalar(key[place], field.type), len(rows)) for key, rows in parts])
-        for place, field in enumerate(list(schema)[:key_columns])
+        pa.concat_arrays([pa.repeat(pa.scalar(key[key_index], field.type), len(rows)) for key, rows in parts])
+        for key_index, field in enumerate(list(schema)[:key_columns])
     ]
     values = zip(*chain.from_iterable(rows for _, rows in parts), strict=True)
     columns += [pa.array(column, field.type) for column, field in zip(values, list(schema)[key_columns:], strict=True)]
@@ -78,7 +83,7 @@ def _rows(batch: pa.RecordBatch, key_columns: int) -> Iterator[tuple[tuple[Any, 
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """As to_pylist(), which is several times slower for the most frequent types of trace tables."""
+    """Return the values like `to_pylist()`, which is several times slower for the most frequent types."""
     if pa.types.is_integer(column.type) and not column.null_count:
         return column.to_numpy().tolist()  # type: ignore[no-any-return]
     if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):

@@ -1,4 +1,4 @@
-"""The leaders of a partition, from when to when, and how long each election took."""
+"""The terms of a partition's leaders, and how long each election took."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ TOPIC_DELETED, REPLICA_REMOVED = "the topic was deleted", "the leader removed it
 
 
 def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """A term ends with the first event after it that names a higher epoch, with its leader's stop, with the topic, or
-    with the run.
+    """Yield the terms of leaders.
 
-    A leader that hears of its leadership twice begins no second term, unless its topic was deleted and made again:
-    epochs begin anew then. One that hears so late that the topic is gone leads until it has removed its replica.
+    A term ends with the first event of a higher epoch, with the leader's stop, with the topic, or with the run. A
+    leader that learns of its leadership twice begins no second term, unless its topic was deleted and created again,
+    which starts the epochs again. A leader that learns of it only after the topic's deletion leads until it has removed
+    its replica.
     """
     terms: dict[tuple[int, str], tuple[int, int, int | None, int | None]] = {}
 
@@ -48,7 +49,7 @@ def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 class _Election:
-    """`said`: epoch, seq, at_us, leader and what else the controller said of it."""
+    """An election; `said` has the columns of its row that are known from the start: epoch, seq, at_us, leader, etc."""
 
     __slots__ = ("first_write_us", "leading_us", "lost_us", "said")
 
@@ -66,10 +67,10 @@ class _Election:
 
 
 def elections(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """A row for each election: since when no leader had been running, null if one was, and what its leader did.
+    """Yield a row for each election, with the time since which no leader had been running (null if one was).
 
-    Losses of a leader begin an outage unless one is under way, and the leader that learns of its leadership ends it.
-    A topic made anew counts its epochs from 0 again: what a leader does is of its last election.
+    The loss of a leader begins an outage, unless one is in progress; the next leader ends it when it learns of its
+    leadership. A recreated topic starts its epochs from 0 again, so a leader's actions belong to its last election.
     """
     found: list[_Election] = []
     last: dict[tuple[str, int], _Election] = {}
@@ -110,7 +111,7 @@ def elections(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def elections_cut(facts: pa.Table) -> pa.Table:
-    """Of one leader's appends that follow each other only the first may be the first of its election."""
+    """Drop appends that directly follow another append of the same leader, since they cannot be its first."""
     is_append = of_kind(facts, APPENDED)
     leader, epoch = codes(facts, "topic", "partition", "leader"), numbers(facts, "leader_epoch", np.iinfo(np.int64).min)
     return facts.filter(pa.array(~is_append | begins(is_append, leader, epoch)))

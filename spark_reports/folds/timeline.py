@@ -1,4 +1,4 @@
-"""The ends of every replica over time, from its own events: by columns, for a row changes nothing but itself."""
+"""The log end and high watermark of every replica over time. A row depends only on events of its replica."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACED, STOPPED, STATED, APPENDED, MOVED = "placed", "stopped", "stated", "appen
 
 
 def replica_timeline(schema: pa.Schema, events: Events) -> Made:
-    """An append does not restate the high watermark: it is the one last stated since the broker's start."""
+    """Return a row for each event. The row of an append has the latest high watermark since the broker's start."""
     facts = events.rows
     replica, is_stop = codes(facts, "topic", "partition", "node"), of_kind(facts, STOPPED)
     is_placement = of_kind(facts, PLACED)
@@ -39,7 +39,7 @@ def replica_timeline(schema: pa.Schema, events: Events) -> Made:
 
 
 def _is_placed(facts: pa.Table, is_stop: Any) -> Any:
-    """Of stops, whether their broker was ever to have a replica of the partition."""
+    """Return a mask of the stops of brokers that ever had a replica of the partition."""
     placed = facts.filter(pa.array(of_kind(facts, PLACED))).select(["topic", "partition", "replicas"]).to_pylist()
     replicas = {(row["topic"], row["partition"], node) for row in placed for node in row["replicas"]}
     stops = facts.filter(pa.array(is_stop)).select(["topic", "partition", "node"]).to_pylist()

@@ -1,4 +1,4 @@
-"""Stretches in which a producer's records waited and none of its writes succeeded, by columns."""
+"""Intervals in which a producer's records waited and none of its writes succeeded, computed from columns of events."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from spark_reports.folds.facts import WORD, each_called
 COLUMNS = ("what", "seq", "at_us", "client", "error")
 SENT, WRITTEN, FAILED, REFUSED = "sent", "written", "failed", "refused"
 PLACED_SENT, PLACED_FAILED = "placed sent", "placed failed"
-"""Events of records that had no partition yet, in the one that each got, or in partition -1."""
+"""Events of records without a partition, repeated for the partition that each record finally got, or for -1."""
 _BEGUN = "begun"
-"""For events of earlier slices: since then records have waited, and now so many as it changes."""
+"""Kind of the events that stand for those of earlier slices: how many records wait, and since when."""
 
 _PRODUCER = ("run", "topic", "partition", "client")
 
 
 class Ends(NamedTuple):
-    """Small tables, by run.
+    """The times at which clients and runs ended, as small tables.
 
-    stops: client, seq, at_us, by seq
-    runs:  end_us
+    Attributes:
+        stops: client, seq and at_us of each stop, sorted by seq.
+        runs: end_us of each run.
     """
 
     stops: pa.Table
     runs: pa.Table
 
     def lives(self, facts: pa.Table, seq: Any) -> tuple[Any, Any]:
-        """Of each event which life of its client it is in (0, 1, ...), and when that ends."""
+        """Return for each event the number of its client's life (0, 1, ...), and the time at which that life ends."""
         life, end_us = np.zeros(len(facts), np.int64), np.zeros(len(facts), np.int64)
         client = codes(facts, "run", "client")
         stops: dict[tuple[str, str], list[tuple[int, int]]] = {}
@@ -41,25 +42,26 @@ class Ends(NamedTuple):
             stops.setdefault((row["run"], row["client"]), []).append((row["seq"], row["at_us"]))
         last = {row["run"]: row["end_us"] for row in self.runs.to_pylist()}
         for one in np.unique(client).tolist():
-            places = np.flatnonzero(client == one)
-            run, name = facts.select(["run", "client"]).slice(int(places[0]), 1).to_pylist()[0].values()
+            row_indexes = np.flatnonzero(client == one)
+            run, name = facts.select(["run", "client"]).slice(int(row_indexes[0]), 1).to_pylist()[0].values()
             its = sorted(stops.get((run, name), []))
-            life[places] = np.searchsorted([at for at, _ in its], seq[places])
-            end_us[places] = np.array([*(at_us for _, at_us in its), last[run]])[life[places]]
+            life[row_indexes] = np.searchsorted([at for at, _ in its], seq[row_indexes])
+            end_us[row_indexes] = np.array([*(at_us for _, at_us in its), last[run]])[life[row_indexes]]
         return life, end_us
 
 
 def _with(facts: pa.Table, **columns: Any) -> pa.Table:
-    """With these columns of integers, in the place of those that it has."""
     for name, values in columns.items():
-        place, column = facts.schema.get_field_index(name), pa.array(values, pa.int64())
-        facts = facts.append_column(name, column) if place < 0 else facts.set_column(place, name, column)
+        column_index, column = facts.schema.get_field_index(name), pa.array(values, pa.int64())
+        facts = facts.append_column(name, column) if column_index < 0 else facts.set_column(column_index, name, column)
     return facts
 
 
 def _counted(facts: pa.Table) -> pa.Table:
-    """With `change`, so many records more wait after it, and `times`, so many events it stands for; of events of
-    earlier slices both are known."""
+    """Add the columns `change` and `times`, unless the events are from earlier slices and have them.
+
+    `change` is the change in the number of waiting records, `times` the number of events that a row stands for.
+    """
     is_answer, is_sent = of_kind(facts, WRITTEN, FAILED, PLACED_FAILED), of_kind(facts, SENT, PLACED_SENT)
     change, times = np.where(is_sent, 1, np.where(is_answer, -1, 0)), np.ones(len(facts), np.int64)
     if "times" not in facts.column_names:
@@ -69,13 +71,14 @@ def _counted(facts: pa.Table) -> pa.Table:
 
 
 class _Waiting:
-    """Events of producers in their order, and how many records wait after each.
+    """The events of producers in order, and the number of waiting records after each.
 
-    stretch: of each event the place where the stretch began that it is in or ends, -1 in none
-    begun:   the same of what waits after it
-    is_end:  whether a stretch ends with it
-    last:    places of the last events of each life of a producer
-    is_over: whether nothing follows in that life
+    Attributes:
+        stretch: index at which the interval began that each event is in or ends, -1 if there is none.
+        begun: index at which the interval began that continues after the event, -1 if there is none.
+        is_end: True if the event ends an interval.
+        last: indexes of the last events of each life of a producer.
+        is_over: True if no event follows in that life.
     """
 
     def __init__(self, ends_of_lives: Ends, events: Events) -> None:
@@ -91,7 +94,7 @@ class _Waiting:
         waited, waits = self.waiting - change > 0, self.waiting > 0
         is_success = of_kind(self.rows, WRITTEN)
         starts = waits & (is_success | ~waited)
-        # The last place up to each, and the last before each, where a stretch has begun.
+        # Find the last start of an interval up to each index, and the last one before the index.
         begun = last_of(starts, first)
         self.begun = np.where(starts[begun], begun, -1)
         before = np.where(first, -1, np.concatenate([[-1], self.begun[:-1]]))
@@ -102,14 +105,16 @@ class _Waiting:
 
 
 def _placed(events: Events) -> Events:
-    """Without those that are there once more, as PLACED_SENT or PLACED_FAILED."""
+    """Drop the events without a partition that also exist as PLACED_SENT or PLACED_FAILED."""
     known = (numbers(events.rows, "partition") >= 0) | ~of_kind(events.rows, SENT, FAILED)
     return events._replace(rows=events.rows.filter(pa.array(known)), is_new=events.is_new[known])
 
 
 def write_stalls(ends_of_lives: Ends, shortest_us: int, schema: pa.Schema, events: Events) -> Made:
-    """One row per stretch of at least `shortest_us`. It begins when a record starts to wait, or with the last success
-    while others wait; it ends with the next success, when none waits any more, or with the life of the client.
+    """Return one row for each stall of at least `shortest_us`.
+
+    A stall begins when a record starts to wait, or with a success while other records wait. It ends with the next
+    success, when no record waits any more, or with the life of the client.
     """
     its = _Waiting(ends_of_lives, _placed(events))
     at_us = numbers(its.rows, "at_us")
@@ -131,7 +136,7 @@ def write_stalls(ends_of_lives: Ends, shortest_us: int, schema: pa.Schema, event
 
 
 def _needed(its: _Waiting) -> pa.Table:
-    """Of lives that go on: since when how many records wait, and what has gone wrong since."""
+    """Return the events that the next slice needs: the number of waiting records, since when, and errors since then."""
     last = its.last[~its.is_over]
     last = last[its.waiting[last] != 0]
     since = its.rows.take(pa.array(np.where(its.waiting[last] > 0, its.begun[last], last)))
@@ -146,20 +151,20 @@ def _needed(its: _Waiting) -> pa.Table:
 
 
 def _is_wrong(its: _Waiting) -> Any:
-    """Whether each event is of an error in a stretch."""
+    """Return a mask of the events in an interval that have an error."""
     return its.rows["error"].is_valid().to_numpy() & (its.stretch >= 0)
 
 
 def _trouble(its: _Waiting, begun: Any) -> tuple[list[int], list[list[str]]]:
-    """How many batches were refused in each stretch, and the errors of those and of records that failed.
+    """Return for each interval the number of refused batches, and the errors of these and of failed records.
 
-    begun: places where these stretches began
+    `begun` has the indexes at which the intervals began.
     """
-    places = np.flatnonzero(_is_wrong(its) & np.isin(its.stretch, begun))
-    told = its.rows.select(["what", "error", "times"]).take(pa.array(places)).to_pylist()
+    row_indexes = np.flatnonzero(_is_wrong(its) & np.isin(its.stretch, begun))
+    answers = its.rows.select(["what", "error", "times"]).take(pa.array(row_indexes)).to_pylist()
     refused = dict.fromkeys(begun.tolist(), 0)
-    errors: dict[int, set[str]] = {place: set() for place in refused}
-    for place, row in zip(its.stretch[places].tolist(), told, strict=True):
-        refused[place] += row["times"] if row["what"] == REFUSED else 0
-        errors[place].add(row["error"])
+    errors: dict[int, set[str]] = {begin: set() for begin in refused}
+    for begin, row in zip(its.stretch[row_indexes].tolist(), answers, strict=True):
+        refused[begin] += row["times"] if row["what"] == REFUSED else 0
+        errors[begin].add(row["error"])
     return list(refused.values()), [sorted(each) for each in errors.values()]

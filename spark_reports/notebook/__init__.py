@@ -1,1 +1,1 @@
-"""A notebook (jupytext) over the traces of bundled scenarios."""
+"""Notebooks (jupytext) about bundled scenarios: `five_questions` with PySpark, `acks` for a class."""

@@ -8,41 +8,35 @@
 # %% [markdown]
 # # Five questions to Kafka's replication, answered with PySpark
 #
-# Each cell is plain Python; open this file in VS Code, in Jupyter with jupytext, or run it from a shell in an empty
-# folder. It plays five bundled scenarios with their variants into `runs/` (a few seconds of computing) and asks their
-# traces. The events and their columns are declared in `replica/trace/`; the report's own definitions
-# (`spark_reports/transforms`) are ordinary functions from DataFrame to DataFrame, and `ResultTables` names them all.
+# Each cell is plain Python; open this file in VS Code, in Jupyter with jupytext, or run it from a shell. It plays five
+# bundled scenarios with their variants (a few seconds of computing) and asks their traces. The events and their columns
+# are declared in `replica/trace/`; the report's own definitions (`spark_reports/transforms`) are ordinary functions
+# from DataFrame to DataFrame, and `highwater.tables` has them all by name.
 
 # %%
 import atexit
 import contextlib
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from spark_reports.io import Trace, read_trace
+import highwater
+from spark_reports.io import read_trace
 from spark_reports.session import spark_session
-from spark_reports.tables import ResultTables
+
+played: list[highwater.Run] = []  # The files of a run are removed with its object.
 
 
 def play(scenario: str, *variants: str) -> list[Path]:
-    """Run a bundled scenario as written and its variants; returns the folders of the runs."""
-    folders = []
-    for variant in ("", *variants):
-        command = [sys.executable, "-P", "-m", "scenarios.cli", "run", scenario, "--no-logs", "--format", "json"]
-        told = subprocess.run(
-            [*command, *(["--variant", variant] if variant else [])], stdout=subprocess.PIPE, check=False
-        )
-        folders.append(Path(json.loads(told.stdout)["run_dir"]))
-    return folders
+    """Run a bundled scenario and its variants, and return the folders of the runs."""
+    runs = [highwater.run(scenario, variant=variant) for variant in (None, *variants)]
+    played.extend(runs)
+    return [run.run_dir for run in runs]
 
 
 def session() -> SparkSession:
-    """One for the whole notebook; it ends with the kernel."""
+    """Return a Spark session for the whole notebook; it ends with the kernel."""
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(spark_session())
@@ -51,12 +45,8 @@ def session() -> SparkSession:
 spark: SparkSession = globals().get("spark") or session()
 
 
-def trace_of(folders: list[Path]) -> Trace:
-    return read_trace(spark, folders)
-
-
 def show(question: str, answer: DataFrame) -> None:
-    """The table under what it answers: run from a shell, nothing else says so."""
+    """Print a question and the table that answers it."""
     print(f"\n{question}\n")
     answer.show(truncate=False)
 
@@ -67,21 +57,24 @@ def show(question: str, answer: DataFrame) -> None:
 # Acked records without those that are readable at the end: an anti-join, by acks.
 
 # %%
-trace = trace_of(play("acks1-leader-kill", "acks-all", "acks-0"))
+trace = read_trace(spark, play("acks1-leader-kill", "acks-all", "acks-0"))
 acked = trace.produce.filter("event = 'record_acked'").select("run", "acks", "record")
 leader = trace.final_log.filter("event = 'replica_found' AND is_leader").select(
     "run", "partition", "node", "high_watermark"
 )
-readable = trace.final_log.filter("event = 'log_entry_found'").drop("high_watermark").join(
-    leader, ["run", "partition", "node"]
-).filter("offset < high_watermark")  # fmt: skip
+batches = trace.final_log.filter("event = 'log_entries_found'").drop("high_watermark")
+readable = (
+    batches.select("*", F.posexplode("records").alias("place", "record"))
+    .join(leader, ["run", "partition", "node"])
+    .filter("offset + place < high_watermark")
+)
 unreadable: DataFrame = (
     acked.join(readable, ["run", "record"], "left_anti")
     .groupBy("run", "acks")
     .agg(F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("unreadable"))
 )
 show("1. Can a record be lost that was acked? Acked, and not readable at the end:", unreadable)
-# Only under acks=1: the leader said yes alone, and died alone.
+# This happens only with acks=1, where the leader alone acknowledges a record and then fails.
 
 # %% [markdown]
 # ## 2. Why does one dead link stop every writer, and for how long? (`follower-cut-hw-stall`)
@@ -90,7 +83,7 @@ show("1. Can a record be lost that was acked? Acked, and not readable at the end
 # acks=all, until the leader gives up on it after `replica.lag.time.max.ms`.
 
 # %%
-tables = ResultTables(trace_of(play("follower-cut-hw-stall", "kill")))
+tables = highwater.tables(spark, play("follower-cut-hw-stall", "kill"))
 length_s = (F.col("until_us") - F.col("from_us")) / 1_000_000
 held: DataFrame = tables["hw_stalls"].select(
     "run", length_s.alias("stood_s"), "waiting_records", "pinned_by", "ended_by"
@@ -105,7 +98,7 @@ show("   And for how long? Producers that waited, and no write succeeded:", wait
 # How often the ISR changed, beside the slowest acks. The answer is a trade, not a yes.
 
 # %%
-tables = ResultTables(trace_of(play("flapping-isr", "default")))
+tables = highwater.tables(spark, play("flapping-isr", "default"))
 changes = tables["isr_changes"].groupBy("run").agg(F.count("*").alias("isr_changes"))
 flapping: DataFrame = (
     tables["ack_latency"]
@@ -122,7 +115,7 @@ show("3. Is a shorter timeout safer? Changes of the ISR, and the slowest acks:",
 # Acks given by a broker after the controller had chosen another.
 
 # %%
-trace = trace_of(play("zombie-leader-acks1", "acks-all"))
+trace = read_trace(spark, play("zombie-leader-acks1", "acks-all"))
 elected = trace.control.filter("event = 'leader_elected'").select("run", "topic", "partition", "broker", "seq")
 acks = trace.produce.filter("event = 'record_acked'").select("run", "topic", "partition", "peer", "record", "seq")
 in_order = Window.partitionBy("run", "topic", "partition").orderBy("seq")
@@ -136,7 +129,7 @@ zombies: DataFrame = (
     .agg(F.count("*").alias("acks"), F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("records"))
 )
 show("4. Can two brokers both believe that they lead? Acks by a broker after another was elected:", zombies)
-# One record: b1 had acked the other lost records alone while it was still the leader.
+# One record. The other lost records were acknowledged by b1 while it was still the leader.
 
 # %% [markdown]
 # ## 5. Why is the high watermark the wrong place to cut a log? (`kip101-hw-truncation-loss`)
@@ -144,8 +137,9 @@ show("4. Can two brokers both believe that they lead? Acks by a broker after ano
 # Each truncation: how much it cut, and whether a leader had acked it. By leader epochs nothing of this is cut.
 
 # %%
-tables = ResultTables(trace := trace_of(play("kip101-hw-truncation-loss", "leader-epochs")))
-cuts = trace.control.filter("event = 'log_truncated'").select(
+folders = play("kip101-hw-truncation-loss", "leader-epochs")
+tables = highwater.tables(spark, folders)
+cuts = read_trace(spark, folders).control.filter("event = 'log_truncated'").select(
     "run", "node", F.col("log_end_offset").alias("cut_at"), F.col("previous_log_end_offset").alias("had_reached"),
     F.col("previous_high_watermark").alias("its_hw"), "reason",
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""From run folders to the report on disk.
+"""Writes a report, from run folders to files.
 
-What makes its content is imported while Spark's JVM starts, and the page is drawn while that ends.
+The modules of its content are imported while Spark's JVM starts, and the page is rendered while the JVM ends.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_reports.executors import FirstExecutor
 from spark_reports.interrupts import Interrupts
 from spark_reports.run_folders import note_what_tables_are_made_of
-from spark_reports.session import DEFAULT_MASTER, spark_session
+from spark_reports.session import DEFAULT_MASTER, FirstExecutor, spark_session
 from spark_reports.settings import report_settings_for
 
 if TYPE_CHECKING:
@@ -28,8 +27,14 @@ Progress = Callable[[str, float], None]
 
 
 class ReportResult(NamedTuple):
-    """`path`: the HTML file. `tables`: the folder of the Parquet tables. `verdicts`: anomaly names by run.
-    `seconds`: wall time, the session's start included."""
+    """The result of writing a report.
+
+    Attributes:
+        path: the HTML file.
+        tables: folder of the Parquet tables.
+        verdicts: names of the anomalies of each run.
+        seconds: wall time, including the start of the session.
+    """
 
     path: Path
     tables: Path
@@ -47,16 +52,20 @@ def write_report(
     conf: Mapping[str, str] | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> ReportResult:
-    """Write `out/report.html` and `out/tables/<table>/*.parquet` (with `out/tables/README.md` on their columns).
+    """Write `out/report.html`, `out/tables/<table>/*.parquet`, and `out/tables/README.md` about their columns.
 
-    Both appear when they are whole, in place of earlier ones; nothing else in `out` is touched.
-    tables_dir: where the tables go instead; nothing else in it is touched
-    progress: called with the present work and the share done, 0 to 1, from this thread
-    spark:    a session to use; without one, one is started and stopped
-    master:   where that runs; workers of a cluster must find `run_dirs` and `out` at the same paths
-    conf:     its Spark settings, which win over ours
-    check:    whether the traces can be read: called while Spark starts, it ends the report with what it raises
-    raises:   RunFolderUnusable, JavaMissing, SparkFailed, OSError
+    Page and tables appear when they are complete, in place of earlier ones; nothing else in `out` is changed.
+
+    Args:
+        tables_dir: folder for the tables instead of `out/tables`; nothing else in it is changed.
+        progress: called with the current step and the share done, 0 to 1, from this thread.
+        spark: a session to use; without it, a session is started and stopped.
+        master: Spark master of that session; workers of a cluster must find `run_dirs` and `out` at the same paths.
+        conf: Spark settings of that session, which override the report's own.
+        check: checks whether the traces can be read; called while Spark starts. Its exception ends the report.
+
+    Raises:
+        RunFolderUnusable, JavaMissing, SparkFailed, OSError
     """
     began = time.perf_counter()
     is_new = not out.exists()
@@ -94,19 +103,19 @@ def write_report(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         if is_new:
-            with contextlib.suppress(OSError):  # It goes if there is nothing in it.
+            with contextlib.suppress(OSError):  # Remove the directory if it is empty.
                 out.rmdir()
     progress("done", 1.0)
     return ReportResult(out / "report.html", tables_dir or out / "tables", verdicts, time.perf_counter() - began)
 
 
 def _import_content() -> None:
-    """With PySpark, pandas and Altair: half a second."""
+    """Import the modules of the content with PySpark, pandas and Altair, which takes half a second."""
     importlib.import_module("spark_reports.report.content")
 
 
 def _move_into(folder: Path, target: Path) -> None:
-    """Each thing in `folder` takes the place of its namesake in `target`, which may be on another disk."""
+    """Move the entries of `folder` into `target`, which may be on another disk, replacing those of the same name."""
     target.mkdir(parents=True, exist_ok=True)
     for thing in sorted(folder.iterdir()):
         if (target / thing.name).is_dir():

@@ -1,7 +1,7 @@
-"""One partition's pictures as a Vega-Lite specification: panels over one time axis, faults shaded through all.
+"""The charts of one partition as a Vega-Lite specification: panels over one time axis, with faults as shaded areas.
 
-The page sets the parameters FROM, UNTIL and AT: the part of the run that all panels show, and the moment that is asked
-about; and WORD_SHARE: the share of a panel's width that a word takes.
+The page sets the parameters FROM and UNTIL (the time range that all panels show), AT (the selected time), and
+WORD_SHARE (the share of a panel's width that a word takes).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_reports.report.series import Points
 
 Spec = dict[str, Any]
 
-# Variables of the style sheet. Every broker also has a dash pattern, every standing also a height and a word.
+# Variables of the style sheet. Every broker also has a dash pattern, and every ISR state a height and a word.
 WATER, LEADER, IN_SYNC, OUT_OF_SYNC = "var(--water)", "var(--leader)", "var(--in-sync)", "var(--out-of-sync)"
 FAULT, ELECTION, PAGE = "var(--fault)", "var(--election)", "var(--page)"
 
@@ -29,22 +29,22 @@ FROM, UNTIL, AT, WORD_SHARE = "from_s", "until_s", "at_s", "word_share"
 _SHOWN = alt.Scale(domain=[alt.ExprRef(FROM), alt.ExprRef(UNTIL)], nice=False)
 
 WIDTH_PX = 1000
-"""Nominal; the page sets the real width before it draws."""
+"""Nominal width of a chart. The page sets the real width before it draws the chart."""
 _LABELS_PX = (44, 110)
-"""Room for the labels of all y axes, by the longest name of a broker; at most a quarter of a narrow window."""
+"""Smallest and largest width of the labels of all y axes; the actual width depends on the longest broker name."""
 
 _WORD_PX, _WORD_CHARACTERS = 80, 10
-"""Of a word that takes WORD_SHARE of a panel: page.js makes it so."""
+"""Width and length of a word that takes WORD_SHARE of a panel, which page.js computes."""
 
 _WIDTHS_PX = (2.2, 5.0)
-"""Of a line that nothing is to be seen behind, and of one that lies behind all others of its panel."""
+"""Width of the line that is drawn last, above the other lines of a panel, and of the line that is drawn first."""
 
 _BARE: dict[str, Any] = {"ticks": False, "domain": False, "grid": False}
 _FAULT_TOLD = {"lane": "fault", "when": "when", "reason": "reason"}
 
 
 class Heights(NamedTuple):
-    """The largest value of each kind of panel about one partition: runs beside each other have one scale for all."""
+    """The largest value of each kind of panel of one partition. Runs that are side by side have the same scales."""
 
     offset: int
     uncommitted_records: int
@@ -54,7 +54,11 @@ class Heights(NamedTuple):
 
     @staticmethod
     def of(tables: Mapping[str, Rows]) -> Heights:
-        """tables: rows of the result tables about the partition, of all runs of a page"""
+        """Return the largest value on each axis over all runs of a page.
+
+        Args:
+            tables: rows of one partition, by name of the result table.
+        """
 
         def largest(name: str, *columns: str) -> int:
             return max((value or 0 for column in columns for value in tables[name].values(column)), default=0)
@@ -69,23 +73,23 @@ class Heights(NamedTuple):
 
 
 def partition_chart(
-    tables: Mapping[str, Rows], replicas: Sequence[str], places: Mapping[str, int], end_us: int, heights: Heights
+    tables: Mapping[str, Rows], replicas: Sequence[str], mark_indexes: Mapping[str, int], end_us: int, heights: Heights
 ) -> Spec:
-    """Rows of the result tables about one partition -> a Vega-Lite specification with its data inside.
+    """Return a Vega-Lite specification with its data, from the result tables' rows about one partition.
 
-    places: of the marks of all brokers of the run
+    `mark_indexes` has the index of each broker's mark.
     """
-    # Else Altair checks each part against Vega-Lite's schema as it is made, a third of a page's time: a test does that.
+    # Otherwise Altair checks each part against Vega-Lite's schema, a third of a page's time. A test does that.
     with schemapi.debug_mode(False):
-        return _PartitionChart(tables, replicas, places, end_us, heights).build()
+        return _PartitionChart(tables, replicas, mark_indexes, end_us, heights).build()
 
 
-# Altair's chained calls lose their types; drawing the chart checks the result.
+# Altair's chained calls have no types; drawing the chart checks the result.
 Layer = Any
 
 
 def _room(share: str) -> alt.ExprRef:
-    """Pixels of this share of a panel, less what is between a mark and its words."""
+    """Return the width in pixels of a share of a panel, minus the space between a mark and its words."""
     return alt.ExprRef(f"({share}) * {_WORD_PX} / {WORD_SHARE} - 8")
 
 
@@ -98,13 +102,13 @@ class _PartitionChart:
         self,
         tables: Mapping[str, Rows],
         replicas: Sequence[str],
-        places: Mapping[str, int],
+        mark_indexes: Mapping[str, int],
         end_us: int,
         heights: Heights,
     ) -> None:
         self.heights = heights
         self.replicas = list(replicas)
-        self.places = [places[node] for node in replicas]
+        self.mark_indexes = [mark_indexes[node] for node in replicas]
         self.end_us = end_us
         least_px, most_px = _LABELS_PX
         self._labels_px = min(most_px, max(least_px, 9 * max(map(len, self.replicas)) + 8))
@@ -117,7 +121,7 @@ class _PartitionChart:
         self.shade = series.together([fault for fault in self.faults if fault["undone"]])
         self.elections = series.election_moments(tables["elections"])
         self.lines = [
-            # By number: Vega refuses some names, constructor among them, in an expression.
+            # Use numbers, because Vega rejects some names in an expression, such as `constructor`.
             {**line, "replica": self._place(line["node"])}
             for line in series.replica_lines(self.timeline, end_us)
         ]
@@ -135,7 +139,10 @@ class _PartitionChart:
         return self.replicas.index(node) if node in self.replicas else -1
 
     def build(self) -> Spec:
-        """Altair makes the layers. It would copy them with all that is in them, several times, to put them together."""
+        """Return the Vega-Lite specification.
+
+        Altair makes the layers. They are combined here, because Altair would copy them with their data several times.
+        """
         panels = [*([self._fault_lanes()] if self.faults else []), self._ribbon()]
         panels += [self._replica(node) for node in self.replicas]
         most = self.heights
@@ -146,7 +153,7 @@ class _PartitionChart:
             panels.append(self._measure(title, self.lags, "records", most.lag_records))
             title = "Replication lag, age of the oldest of them in seconds"
             panels.append(self._measure(title, self.lags, "seconds", most.lag_s))
-        # The last: of runs beside each other some have it, and all others stand in rows.
+        # This panel is last, because only some of the runs that are side by side may have it.
         if self.risk:
             title = "At risk: records acknowledged above the leader's high watermark, gone if it died then"
             panels.append(self._measure(title, self.risk, "records", most.at_risk_records))
@@ -182,7 +189,7 @@ class _PartitionChart:
         return alt.X("s:Q", axis=axis, scale=_SHOWN)
 
     def _y(self, field: str, largest: float) -> alt.Y:
-        """From a little under 0 to a little over the largest value: no line or mark is cut in half."""
+        """Return a y axis from a little under 0 to a little over the largest value, so that no line or mark is cut."""
         whole = field != "seconds"
         # Vega would put a tick at half a record.
         ticks: dict[str, Any] = {"values": list(range(max(2, int(largest) + 1)))} if whole and largest < 4 else {}
@@ -191,30 +198,32 @@ class _PartitionChart:
         return alt.Y(f"{field}:Q", axis=axis, stack=None, scale=alt.Scale(domain=[-0.1 * most, most], nice=False))
 
     def _colour(self) -> alt.Color:
-        colours = [f"var(--b{place})" for place in self.places]
+        colours = [f"var(--b{mark})" for mark in self.mark_indexes]
         return alt.Color("node:N", scale=alt.Scale(domain=self.replicas, range=colours), legend=None)
 
     def _dash(self) -> alt.StrokeDash:
-        dashes = [list(BROKER_MARKS[place].dash or (1, 0)) for place in self.places]
+        dashes = [list(BROKER_MARKS[mark].dash or (1, 0)) for mark in self.mark_indexes]
         return alt.StrokeDash("node:N", scale=alt.Scale(domain=self.replicas, range=dashes), legend=None)
 
     def _width(self, points: Points) -> Any:
-        """Of two lines that are equal the one behind shows on both sides of the other."""
+        """Return the widths of lines, so that of two equal lines the one behind shows on both sides of the other."""
         nodes = [node for node in self.replicas if any(point["node"] == node for point in points)]
         last, first = _WIDTHS_PX
         if len(nodes) < 2:
-            return alt.value(last)
+            return alt.StrokeWidthValue(last)
         widths = [first + (last - first) * place / (len(nodes) - 1) for place in range(len(nodes))]
         return alt.StrokeWidth("node:O", scale=alt.Scale(domain=nodes, range=widths), legend=None)
 
     def _span(self) -> Layer:
-        """Invisible: a panel without anything else has its axis."""
+        """Return an invisible layer, which gives a panel its time axis even if the panel is otherwise empty."""
         return self._chart([{"s": 0}, {"s": series.to_s(self.end_us)}]).mark_rule(opacity=0, clip=True)
 
     def _behind(self) -> list[Layer]:
         layers = [self._span()]
         if self.shade:
-            layers.append(self._chart(self.shade).mark_rect(color=FAULT, opacity=0.12, clip=True).encode(x2="until:Q"))
+            layers.append(
+                self._chart(self.shade).mark_rect(color=FAULT, opacity=0.12, clip=True).encode(x2=alt.X2("until:Q"))
+            )
         if self.faults:
             layers.append(self._chart(self.faults).mark_rule(color=FAULT, strokeDash=[3, 3], clip=True))
         if self.elections:
@@ -222,19 +231,23 @@ class _PartitionChart:
         return layers
 
     def _line(self) -> Layer:
-        """The line of every panel at the moment that is pointed at, or asked about by keyboard."""
-        asked = alt.value(alt.ExprRef(f"datum.s === {AT} ? 0.8 : 0"))
-        shown = alt.condition(self.hover, alt.value(0.8), asked)
+        """Return the layer with a vertical line at the time that the pointer or the keyboard selects."""
+        # These are Altair's classes, since `alt.condition` with a plain value compares schemas, which is slow.
+        asked = alt.ExprRef(f"datum.s === {AT} ? 0.8 : 0")
+        shown = alt.OpacityValue(asked, condition={"param": self.hover.name, "value": 0.8, "empty": False})
         return self._chart(self.instants).mark_rule(strokeWidth=1.5, clip=True, tooltip=None).encode(opacity=shown)
 
     def _pointer(self) -> Layer:
-        """Feels where the pointer is; its tooltip shows every replica's state then, whichever panel is pointed at."""
-        # With `nearest` Vega hands the tooltip a mark whose datum is the row; Vega-Lite forgets that for words.
+        """Add a parameter for the pointer, and return the layer that follows the pointer.
+
+        Its tooltip shows every replica's state, whichever panel the pointer is in.
+        """
+        # With `nearest` the tooltip gets a mark whose datum is the row. Vega-Lite does not consider this for text.
         row = "(datum.datum || datum)"
         told = [f"'time': format({row}.s, '.3f') + ' s'", f"'ISR': {row}.isr"]
         fields = [json.dumps(series.field_of(node)) for node in self.replicas]
         told += [f"{field}: {row}[{field}]" for field in fields]
-        tooltip = alt.value(alt.ExprRef("{" + ", ".join(told) + "}"))
+        tooltip = alt.TooltipValue(alt.ExprRef("{" + ", ".join(told) + "}"))
         self._pointers.append(f"pointer_{len(self._pointers)}")
         return (
             self._chart(self.instants, name=self._pointers[-1]).mark_rule(opacity=0, clip=True).encode(tooltip=tooltip)
@@ -243,7 +256,7 @@ class _PartitionChart:
     def _panel(
         self, title: str, height: int, *layers: Layer, on_top: Sequence[Layer] = (), labels: bool = True
     ) -> Spec:
-        """`on_top`: layers with tooltips of their own, above the pointer's."""
+        """Return a panel. Layers `on_top` are above the pointer's layer and have their own tooltips."""
         x = self._x(labels)
         stack = (*self._behind(), *layers, self._pointer(), *on_top, self._line())
         placed = [layer if _has_x(layer) else layer.encode(x=x) for layer in stack]
@@ -259,15 +272,15 @@ class _PartitionChart:
         tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in _FAULT_TOLD.items()]
         data = self._chart(self.faults)
         bars: list[Layer] = []
-        # A fault that nothing undoes is a thin band, and would cover everything after it as a bar.
+        # A fault that is never undone is a thin band, since a bar would cover everything after it.
         for undone, style in (
             (True, {"height": 15, "opacity": 0.35}),
             (False, {"height": 3, "yOffset": 8, "opacity": 0.8}),
         ):
             if own := [fault for fault in self.faults if fault["undone"] is undone]:
-                bars.append(self._chart(own).mark_bar(color=FAULT, clip=True, **style).encode(x2="until:Q"))
+                bars.append(self._chart(own).mark_bar(color=FAULT, clip=True, **style).encode(x2=alt.X2("until:Q")))
         starts = data.mark_point(shape="triangle-right", color=FAULT, filled=True, opacity=1, size=80, clip=True)
-        # Words that would run out of the panel stand before their fault, if there is more room; else they are cut.
+        # Text that would exceed the panel is placed before its fault if there is more room; otherwise it is cut.
         begins = f"(datum.seen_s - {FROM}) / ({UNTIL} - {FROM})"
         is_late = f"{begins} > 0.5 && {begins} + length(datum.lane) * {WORD_SHARE} / {_WORD_CHARACTERS} > 1"
         seen = self._in_view(data)
@@ -291,14 +304,14 @@ class _PartitionChart:
         for standing, style in styles.items():
             own = [stretch for stretch in self.standings if stretch["standing"] == standing]
             if own:
-                layers.append(self._chart(own).mark_bar(clip=True, **style).encode(x2="until:Q"))
+                layers.append(self._chart(own).mark_bar(clip=True, **style).encode(x2=alt.X2("until:Q")))
         if crowned := [stretch for stretch in self.standings if stretch["word"]]:
             layers.append(self._words(self._in_view(self._chart(crowned)), "fitting:N", color="#1b1300"))
         if self.down:
             frame: dict[str, Any] = {"fillOpacity": 0, "stroke": FAULT, "strokeWidth": 2, "strokeDash": [4, 3]}
-            layers.append(self._chart(self.down).mark_bar(height=24, clip=True, **frame).encode(x2="until:Q"))
+            layers.append(self._chart(self.down).mark_bar(height=24, clip=True, **frame).encode(x2=alt.X2("until:Q")))
             down = self._in_view(self._chart(self.down))
-            # Outlined: a broker that is down may still be the leader, and its bar has a colour near the word's.
+            # The word is outlined, since a broker that is down may still be the leader, whose bar has a similar colour.
             outlined: dict[str, Any] = {"color": FAULT, "stroke": PAGE, "strokeWidth": 4}
             layers.append(self._words(down, "fitting:N", x="seen_until:Q", before=True, **outlined))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
@@ -321,16 +334,16 @@ class _PartitionChart:
         if marks := series.marks_on_log(node, self.timeline, self.lost):
             text = self._chart(marks).mark_text(fontSize=17, fontWeight="bold", color=FAULT, dy=-1, clip=True)
             y = self._y("leo", self.heights.offset)
-            glyphs.append(text.encode(y=y, text="glyph:N", tooltip=[alt.Tooltip("what:N", title="here")]))
+            glyphs.append(text.encode(y=y, text=alt.Text("glyph:N"), tooltip=[alt.Tooltip("what:N", title="here")]))
         title = f"{node} · line: log end offset · water: high watermark"
         if node == self.replicas[0]:
             title += " · ✕ acked here, lost · ✂ truncated · ▾ stopped · ↺ recovered"
         return self._panel(title, 84, *layers, on_top=glyphs, labels=node == self.replicas[-1])
 
     def _measure(self, title: str, points: Points, field: str, largest: float) -> Spec:
-        # An age grows between two events; a count holds until the next one.
+        # An age grows between two events; a count stays until the next event.
         line = self._chart(points).mark_line(interpolate="linear" if field == "seconds" else "step-after", clip=True)
-        # One line per leader's term: nothing is known between two of them.
+        # One line per leader's term, since nothing is known between two terms.
         detail = alt.Detail("node:N" if field == "gap" else "term:N")
         return self._panel(
             title,
@@ -345,9 +358,11 @@ class _PartitionChart:
         )
 
     def _in_view(self, stretches: Layer) -> Layer:
-        """Stretches that meet the part that is shown: it has them from `seen_s` until `seen_until`; `fitting` is their
-        word where it has room, else the sign that it begins with."""
-        # In fields of their own: Vega evaluates this anew whenever another part is shown.
+        """Return the intervals that overlap with the visible range, limited to it as `seen_s` and `seen_until`.
+
+        `fitting` is the interval's word if there is room, otherwise the first character of the word.
+        """
+        # These fields are separate, because Vega evaluates them again whenever the visible range changes.
         has_room = f"datum.seen_until - datum.seen_s > ({UNTIL} - {FROM}) * {WORD_SHARE}"
         return (
             stretches.transform_filter(f"datum.until >= {FROM} && datum.s <= {UNTIL}")
@@ -355,8 +370,8 @@ class _PartitionChart:
             .transform_calculate(fitting=f"!datum.word || {has_room} ? datum.word : slice(datum.word, 0, 1)")
         )
 
-    def _words(self, places: Layer, text: str, *, x: str = "seen_s:Q", before: bool = False, **style: Any) -> Layer:
-        """Words beside each place, of those in view: after it, or `before` it."""
+    def _words(self, positions: Layer, text: str, *, x: str = "seen_s:Q", before: bool = False, **style: Any) -> Layer:
+        """Return a layer with the field `text` to the right of each visible position, or to its left if `before`."""
         side: dict[str, Any] = {"align": "right", "dx": -6} if before else {"align": "left", "dx": 7}
-        marks = places.mark_text(baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **style)
+        marks = positions.mark_text(baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **style)
         return marks.encode(text=text, x=alt.X(x, title=None, scale=_SHOWN))

@@ -1,6 +1,6 @@
-"""The content of a report, tables and page: the only place where the definitions are set to work.
+"""The content of a report: its tables and its page. Only this module evaluates the definitions of tables.
 
-The page follows from the tables that are written: it needs no Spark.
+The page is made from the tables that were written and needs no Spark.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from spark_reports.folding import write_rows
 from spark_reports.folds.rows import no_search_for_cycles
 from spark_reports.io import damage_named, read_trace
 from spark_reports.report.build import Progress
@@ -25,7 +26,7 @@ from spark_reports.session import name_call_site
 from spark_reports.settings import are_small
 from spark_reports.tables import ResultTables, tables_of_long_traces
 
-# One thread defines and plans one query; of small traces that is most of the work, and two cores take three at a time.
+# Each thread defines and plans a query, which is most of the work for small traces. Two cores can run three threads.
 _QUERIES_AT_ONCE = 3
 
 _TABLES_HEAD = """\
@@ -37,7 +38,7 @@ Parquet (zstd), one folder per table. Times are virtual microseconds.
 
 
 def write_tables(spark: SparkSession, run_dirs: Sequence[Path], folder: Path, progress: Progress) -> None:
-    """Into `folder/tables`. raises: RunFolderUnusable"""
+    """Write the result tables to `folder/tables`. Raises RunFolderUnusable."""
     is_small = are_small(run_dirs)
     progress("table records", 0.1)
     with damage_named():
@@ -50,7 +51,7 @@ def write_tables(spark: SparkSession, run_dirs: Sequence[Path], folder: Path, pr
 
 
 def write_page(spark_version: str, run_dirs: Sequence[Path], folder: Path) -> dict[str, tuple[str, ...]]:
-    """`folder/report.html`, of the tables in `folder/tables`. Returns the names of anomalies by run."""
+    """Write `folder/report.html` from the tables in `folder/tables`, and return the names of anomalies by run."""
     rows = {name: Rows.stored(folder / "tables" / name) for name in RESULT_TABLES}
     end_us = {row["run"]: row["end_us"] for row in rows["runs"]}
     rows |= {name: picture(name, rows[name], end_us) for name in PICTURED}
@@ -63,7 +64,7 @@ def write_page(spark_version: str, run_dirs: Sequence[Path], folder: Path) -> di
 
 
 def _write_here(rows: pa.Table, folder: Path) -> None:
-    """For a small table: a Spark job that writes files does several times the work for a few rows."""
+    """Write a small table in this process; a Spark job that writes files takes several times as long for a few rows."""
     folder.mkdir(parents=True)
     pq.write_table(rows, folder / "part-00000.parquet", compression="zstd")
 
@@ -73,13 +74,13 @@ def _write_all(
 ) -> None:
     def define_and_write(name: str) -> str:
         table, path = tables[name], folder / name
-        if path.exists():  # Tasks wrote it.
+        if path.exists():  # Tasks of Spark have written it already.
             return name
         rows = tables.rows(name) if all_are_small else tables.rows_if_few(name)
         if rows is not None:
             _write_here(rows, path)
         else:
-            table.write.option("compression", "zstd").parquet(str(path))
+            write_rows(table, str(path))
         return name
 
     pool = ThreadPoolExecutor(_QUERIES_AT_ONCE, initializer=name_call_site, initargs=(spark,))
@@ -89,7 +90,7 @@ def _write_all(
         for done, future in enumerate(as_completed(writing), start=1):
             progress(f"table {future.result()}", 0.2 + 0.7 * done / len(writing))
     except KeyboardInterrupt:
-        is_wanted = False  # The session ends with the JVM, and these queries with it.
+        is_wanted = False  # The session ends with the JVM, and these queries end with the session.
         raise
     finally:
         pool.shutdown(wait=is_wanted, cancel_futures=True)

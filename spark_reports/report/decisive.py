@@ -1,4 +1,4 @@
-"""The decisive moment of a run: the part of its time that the page opens with."""
+"""The decisive part of a run: the time range that the page shows at first."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from spark_reports.transforms.availability import LEADER_DOWN, LEADERLESS, UNDER
 Tables = Mapping[str, Rows]
 
 _MARGIN = 0.12
-"""Of the moment, before it and after it."""
+"""Margin before and after the range, as a share of its length."""
 _SHORTEST = 1 / 60
 _WORTH_ZOOMING = 0.8
-"""Of the run; of a longer part nothing would be seen better."""
+"""Largest share of the run that a range may have, since zooming in to a longer one is not worthwhile."""
 
 
 class Span(NamedTuple):
-    """A part of a run's virtual time, microseconds."""
+    """A part of a run's virtual time, in microseconds."""
 
     from_us: int
     until_us: int
@@ -30,10 +30,11 @@ class Span(NamedTuple):
 
 
 def decisive_span(tables: Tables, why: Sequence[tuple[str, Sequence[Step]]], end_us: int) -> Span:
-    """With a margin; the whole run where nothing shorter decides it.
+    """Return the decisive range with a margin, or the whole run if no shorter range is decisive.
 
-    in:  rows of one run's tables: lost_records, unavailability, write_stalls, hw_stalls, elections
-    why: of `words.why_lost`: causes of losses, each with its steps
+    Args:
+        tables: rows of one run's lost_records, unavailability, write_stalls, hw_stalls and elections.
+        why: causes of losses from `words.why_lost`, each with its steps.
     """
     outages = tables["unavailability"]
     moments = _of_a_loss(tables["lost_records"], why) or [
@@ -55,8 +56,10 @@ def _with_margin(moment: Span, end_us: int) -> Span:
 
 
 def _of_a_loss(lost: Rows, why: Sequence[tuple[str, Sequence[Step]]]) -> list[Span]:
-    """From the first step to it until the records were doomed: a new leader without them, or a truncation. Then without
-    that step, and so on: a fault may have been there since long before.
+    """Return ranges from a step that led to the loss until the records were doomed, the longest first.
+
+    Records are doomed when a leader is elected without them, or when they are truncated. The longest range begins with
+    the first step. Shorter ranges begin with a later step, because a fault may have begun long before the loss.
     """
     if not why:
         return []
@@ -79,5 +82,5 @@ def _around(elections: Iterable[Row]) -> Span | None:
 
 
 def together(spans: Sequence[Span]) -> Span:
-    """The shortest that has all of them."""
+    """Return the shortest range that contains all `spans`."""
     return Span(min(span.from_us for span in spans), max(span.until_us for span in spans))

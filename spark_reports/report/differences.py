@@ -1,4 +1,4 @@
-"""Several runs as columns of one table: what differs between them first, what is the same in all of them in a line."""
+"""A table with several runs as columns: first what differs between them, then in one line what is the same."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from spark_reports.report.words import joined, short_time
 Section = Mapping[str, Any]
 
 RUNS_COMPARED = 6
-"""More columns do not fit on a screen: then each run is a row."""
+"""Largest number of runs that become columns. More do not fit on a screen, so each run becomes a row."""
 
 
 class Differences(NamedTuple):
-    """settings, results: (name, value in each run)     same: (name, value), of settings and results that all share"""
+    """The differences between runs, and the values that all runs share.
+
+    Attributes:
+        settings, results: (name, value in each run).
+        same: (name, value), for settings and results that all runs share.
+    """
 
     settings: list[tuple[str, list[str]]]
     results: list[tuple[str, list[str]]]
@@ -22,11 +27,11 @@ class Differences(NamedTuple):
 
 
 def differences(runs: Sequence[Section]) -> Differences | None:
-    """None for one run alone, and for too many. runs: as page.render describes them to its template"""
+    """Compare runs as described for page.render's template. Return None for a single run or too many runs."""
     if not 1 < len(runs) <= RUNS_COMPARED:
         return None
     built = [("scenario", [run["title"] for run in runs])]
-    names = dict.fromkeys(name for run in runs for name in run["settings"])  # a watch has fewer
+    names = dict.fromkeys(name for run in runs for name in run["settings"])  # A watched run has fewer settings.
     built += [(name, [run["settings"].get(name, "–") for run in runs]) for name in names]
     found = [(name, [value(run) for run in runs]) for name, value in _RESULTS]
     same = [(name, values[0]) for name, values in (*built, *found) if len(set(values)) == 1]
@@ -65,7 +70,7 @@ _RESULTS: tuple[tuple[str, Callable[[Section], str]], ...] = (
     ("sent", _count("sent")),
     ("acked", _count("acked")),
     ("lost", _count("lost")),
-    ("never arrived", _count("missing")),
+    ("missing", _count("missing")),
     ("duplicated", _count("duplicated")),
     ("dirty", _count("dirty")),
     ("reordered", _count("reordered")),

@@ -1,4 +1,4 @@
-"""Makes a page self-contained: its style, its scripts and its charts' data stand inside the one file."""
+"""Self-contained pages: style, scripts and the data of charts are inside one file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spark_reports.report import standstill, words
 
 @functools.cache
 def environment() -> jinja2.Environment:
-    """One for all pages of this process: it keeps the templates that it has compiled."""
+    """Return the template environment of all pages of this process, which caches compiled templates."""
     made = jinja2.Environment(
         loader=jinja2.FunctionLoader(resource), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -48,9 +48,9 @@ def resource(name: str) -> str:
 
 
 def page_style() -> str:
-    """The style sheet of every page, with the brokers' colours as variables: of its pictures, too."""
+    """Return the style sheet of every page and of its pictures, with the brokers' colours as variables."""
     light, dark = (
-        " ".join(f"--b{place}: {colour};" for place, colour in enumerate(colours))
+        " ".join(f"--b{mark_number}: {colour};" for mark_number, colour in enumerate(colours))
         for colours in zip(*((mark.light, mark.dark) for mark in BROKER_MARKS), strict=True)
     )
     in_the_dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
@@ -59,7 +59,7 @@ def page_style() -> str:
 
 @functools.cache
 def vega_script() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script without a module system; about 0.9 MB, two seconds to make."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script without modules: about 0.9 MB, bundled in two seconds."""
 
     def bundle() -> str:
         import vl_convert
@@ -70,41 +70,41 @@ def vega_script() -> str:
 
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
-"""The parts of the bundle that the page's own script uses."""
+"""JavaScript that exports the name that the page's script uses."""
 
 
 def _inside_script(text: str) -> str:
-    # The HTML parser ends a script at this sequence, wherever it stands.
+    # An HTML parser ends a script at this sequence, wherever it occurs.
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def chart_in_html(spec: Mapping[str, Any], description: str) -> str:
-    """A Vega-Lite specification with its data in `datasets`, as page.js reads it from the page: data as columns.
+    """Return a Vega-Lite specification as text for page.js, with the rows of its `datasets` as columns.
 
-    description: a screen reader's text for the chart
+    `description` is the chart's text for screen readers.
     """
     datasets = {name: packed(points) for name, points in spec["datasets"].items()}
     chart = {**spec, "description": description, "datasets": datasets}
     written = json.dumps(chart, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    # The HTML parser ends a script at `</script`, also inside of a string.
+    # An HTML parser ends a script at `</script`, even inside a string.
     return written.replace("<", "\\u003c")
 
 
 # ----------------------------------------------------------------------------------------------------------------- kept
 #
-# Texts that take long to make and are always the same, kept in the user's cache.
+# A cache in the user's cache directory for texts that take long to make. A text depends only on its name.
 
 
 def cache_folder() -> Path:
-    """Of all that Highwater keeps for the user. raises: RuntimeError if the user has no home"""
+    """Return the cache directory of Highwater. Raises RuntimeError if the user has no home directory."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "highwater"
 
 
 def kept(name: str, make: Callable[[], str]) -> str:
-    """The text kept under this name, or else made and kept; a damaged one is made again.
+    """Return the cached text of this name, or make the text and cache it.
 
-    A cache that cannot be read or written only costs time.
-    name: states all that the text depends on
+    A damaged entry is made again. A cache that cannot be read or written only costs time. `name` must include
+    everything that the text depends on.
     """
     name = _digest(name.encode()).decode()
     with contextlib.suppress(OSError, RuntimeError):
@@ -122,7 +122,7 @@ def _digest(text: bytes) -> bytes:
 
 
 def _keep(file: Path, text: bytes) -> None:
-    """Whole or not at all, for other processes may be reading it."""
+    """Write the file in one step, since other processes may be reading it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
         written = Path(scratch) / file.name
@@ -132,13 +132,13 @@ def _keep(file: Path, text: bytes) -> None:
 
 # -------------------------------------------------------------------------------------------------------------- packing
 #
-# Charts' data as columns, each word once: a third of the room of one object per point. page.js unpacks it.
+# The charts' data as columns with each word once: a third of the size of an object per point. page.js unpacks them.
 
 
 def packed(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Points with the same keys -> their columns: a list of values, or of words {"of": words, "at": places in it}.
+    """Return the points as columns: lists of values, or for strings {"of": distinct strings, "at": their indexes}.
 
-    raises: ValueError if a point has other keys than the first
+    Raises ValueError if the points have different keys.
     """
     if any(point.keys() != points[0].keys() for point in points):
         raise ValueError("the points of one dataset have different keys")
@@ -148,5 +148,5 @@ def packed(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _column(values: list[Any]) -> Any:
     if not all(isinstance(value, str) for value in values):
         return values
-    place = {word: number for number, word in enumerate(dict.fromkeys(values))}
-    return {"of": list(place), "at": [place[value] for value in values]}
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(values))}
+    return {"of": list(numbers), "at": [numbers[value] for value in values]}

@@ -1,14 +1,15 @@
-"""What a run is about: the title and the question of its scenario, and the settings that its trace shows."""
+"""The heading of a run: title and question of its scenario, and the settings that its trace shows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
+from spark_reports.report.dashboard import DashboardShown, dashboard_of
 from spark_reports.report.rows import Row, Rows
 from spark_reports.report.words import acks_name, joined
 
@@ -16,18 +17,23 @@ Tables = Mapping[str, Rows]
 
 
 class Heading(NamedTuple):
-    """Of the scenario; both empty where the run's folder has neither.
+    """Title and question of a run's scenario, empty if the run's folder has none.
 
-    is_watched: it is a cluster that was only watched, without its clients
+    Attributes:
+        is_watched: True for a cluster that was only watched, without its clients.
+        waits: times in which a client wrote or read nothing, with their causes, from summary.json.
+        dashboard: what alerts on Kafka's metrics would have shown, None if it is not in summary.json.
     """
 
     title: str = ""
     question: str = ""
     is_watched: bool = False
+    waits: Sequence[Mapping[str, Any]] = ()
+    dashboard: DashboardShown | None = None
 
 
 def heading_of(run_dir: Path) -> Heading:
-    """From summary.json and scenario.lock.yaml, if they are there and can be read."""
+    """Return the heading from summary.json and scenario.lock.yaml, as far as they can be read."""
     try:
         summary: Any = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))
         scenario: Any = yaml.safe_load((run_dir / "scenario.lock.yaml").read_text(encoding="utf-8"))
@@ -36,11 +42,15 @@ def heading_of(run_dir: Path) -> Heading:
     if not isinstance(summary, dict) or not isinstance(scenario, dict):
         return Heading()
     question = " ".join(str(scenario.get("question") or "").split())
-    return Heading(str(summary.get("title") or ""), question, "watched" in summary)
+    title, waits = str(summary.get("title") or ""), summary.get("waits") or ()
+    return Heading(title, question, "watched" in summary, waits, dashboard_of(summary))
 
 
 def settings(run: Row, tables: Tables) -> dict[str, str]:
-    """Name and value of each. in: a row of runs, and that run's rows of record_counts and partition_states"""
+    """Return the values of the settings by name.
+
+    `run` is a row of runs; `tables` has that run's rows of record_counts and partition_states.
+    """
     acks = sorted(set(tables["record_counts"].values("acks")), key=lambda level: level if level >= 0 else 2)
     states = tables["partition_states"]
 

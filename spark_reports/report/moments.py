@@ -1,44 +1,41 @@
-"""The story of a run in lines: each thing once, with the partitions it happened to."""
+"""The story of a run as lines, one for each event with all partitions in which it happened."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
 from typing import Any
 
-from replica.trace.alike import Alike, Told, together
-from replica.trace.ranges import ranges_of_partitions
+from replica.trace.alike import Told, together
+from replica.trace.events import event_of
 from replica.trace.signs import sign_of
 from spark_reports.report.rows import Row, Rows
 
 MOMENTS_READ = 8_000
-"""The moments that are held: after thousands of failovers there are more, and a page shows few lines. What is said of
-more partitions at once is in the tables alone."""
+"""Number of moments that are read. Thousands of failovers have more, but a page shows few lines.
+
+If one moment has more partitions, the rest are only in the tables.
+"""
 
 
-def told_moments(
-    moments: Rows, *, several_partitions: bool, most: int, names: Collection[str] = ()
-) -> tuple[list[dict[str, Any]], int]:
-    """The first lines of the story in order, and how many moments are in none of them: one line for all partitions to
-    which the same happened within a second, and for an election and the ISR it writes.
+def told_moments(moments: Rows, most: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the first lines of the story, and the number of moments that are in none of them.
 
-    in:  rows of key_moments        most: lines     names: as in alike.together
-    out: with `where`, the partitions in words, empty where it is about none, or there is only one; and with `sign`, a
-        name of signs.SIGNS
+    Similar events of different partitions within a second share a line.
+
+    Args:
+        moments: rows of key_moments.
+        most: largest number of lines.
+
+    Returns:
+        Rows with `sign`, a name of signs.SIGNS; the number of moments left out.
     """
     rows = list(moments.in_order("at_us", "seq", most=MOMENTS_READ))
-    lines = together((_told(row, number) for number, row in enumerate(rows)), names)[:most]
+    lines = together(_told(row, number) for number, row in enumerate(rows))[:most]
     left_out = len(moments) - sum(len(line.numbers) for line in lines)
-    return [_line(rows[line.first.number], line, several_partitions) for line in lines], left_out
+    return [{**rows[line.first.number], "reason": line.text, "sign": line.first.sign} for line in lines], left_out
 
 
 def _told(moment: Row, number: int) -> Told:
-    is_of_one = moment["topic"] is not None and moment["partition"] is not None
-    place = (moment["topic"], moment["partition"]) if is_of_one else None
-    return Told(
-        moment["at_us"], moment["reason"], place, number, sign_of(moment["event"], moment["verb"], moment["how"])
-    )
-
-
-def _line(first: Row, line: Alike, several_partitions: bool) -> dict[str, Any]:
-    where = ranges_of_partitions(line.places) if several_partitions else ""
-    return {**first, "reason": line.text, "where": where, "sign": line.first.sign}
+    data = json.loads(moment["data"])
+    sign = sign_of(moment["event"], moment["verb"], moment["how"])
+    return Told(moment["at_us"], event_of(data["event"], data), number, sign)

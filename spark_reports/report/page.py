@@ -1,4 +1,4 @@
-"""Result tables -> the one HTML file: its sentences, its charts, its lists."""
+"""The report's HTML page, rendered from the result tables: its sentences, its charts, its lists."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ import pyarrow as pa
 
 from replica.trace.events import REAL_KAFKA
 from replica.trace.signs import BROKER_MARKS, SIGNS, in_broker_order, mark_places
-from spark_reports.report import standstill, watched, words
+from spark_reports.report import standstill, words
 from spark_reports.report.charts import Heights, partition_chart
-from spark_reports.report.coordinators import coordinator_notes
 from spark_reports.report.decisive import Span, decisive_span, together
 from spark_reports.report.differences import differences
 from spark_reports.report.embedding import chart_in_html, environment, page_style, resource, vega_script
 from spark_reports.report.heading import Heading, settings
-from spark_reports.report.internal import internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
+from spark_reports.report.notes import (
+    WATCHED_NOTE,
+    coordinator_notes,
+    internal_notes,
+    internal_topics,
+    stood_still_tile,
+    users,
+    watched_headline,
+    without_clients,
+)
 from spark_reports.report.rows import Row, Rows
 from spark_reports.report.strip import Ribbon, ribbons, run_strip
 from spark_reports.transforms.availability import SHORTEST_STALL_US
@@ -30,15 +38,15 @@ from spark_reports.transforms.verdict import JEPSEN_CLASS, VERDICT_ORDER
 Tables = Mapping[str, Rows]
 
 PARTITIONS_DRAWN = 8
-"""Per run; the worst ones. The others are in the tables."""
+"""Number of partitions per run that have charts, the worst ones. The tables have all partitions."""
 CHART_CHARACTERS = 1_450_000
-"""Beside Vega's 0.9 MB and the lists this keeps the file under 3 MB."""
+"""Limit for the total size of the charts. With Vega's 0.9 MB and the lists the file then stays under 3 MB."""
 MOMENTS_SHOWN = 40
 FEW_PARTITIONS = 3
-"""More of them have an overview, and the charts of the others are folded under the worst one's."""
+"""With more partitions the page has an overview, and only the worst partition's charts are unfolded at first."""
 STRIPS_SHOWN = 12
 ROWS_SHOWN = 200
-"""Of each list; a run of an hour has thousands of elections, and the tables have them all."""
+"""Number of rows of each list on the page. A run of an hour has thousands of elections; the tables have all."""
 
 
 _DRAWN = (
@@ -48,7 +56,7 @@ _DRAWN = (
 
 
 class _Partition(NamedTuple):
-    """places: of its replicas among broker_marks"""
+    """A partition with its chart. `places` has the index of each replica's mark."""
 
     name: str
     replicas: list[str]
@@ -58,7 +66,7 @@ class _Partition(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """One partition in the overview of many. cells: by broker, None where it has no replica"""
+    """A partition as a line of the overview. `cells` has a ribbon for each broker, None without a replica."""
 
     name: str
     cells: list[Ribbon | None]
@@ -68,24 +76,25 @@ class _Line(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """The first ROWS_SHOWN rows of a table, and how many it has in all."""
+    """The first ROWS_SHOWN rows of a table, and the number of all its rows."""
 
     rows: Sequence[Row]
     total: int
 
 
 def verdict_of(anomalies: Rows) -> tuple[str, ...]:
-    """Names of the anomalies found, in the vocabulary's order; empty when the run was ok."""
+    """Return the names of the anomalies found, in the order of VERDICT_ORDER; empty if the run was ok."""
     found = set(anomalies.values("anomaly"))
     return tuple(name for name in VERDICT_ORDER if name in found)
 
 
 def render(tables: Tables, versions: str, headings: Mapping[str, Heading] | None = None) -> str:
-    """The whole page.
+    """Return the HTML page of a report.
 
-    tables:   rows of every result table, with the pictures' points under the names of PICTURED
-    versions: of the software that computed it, for the last line
-    headings: by run
+    Args:
+        tables: rows of every result table; timelines in PICTURED have only the points that charts draw.
+        versions: versions of the software that computed the page, for its last line.
+        headings: headings by run.
     """
     runs = sorted(tables["runs"], key=lambda row: row["run"])
     clock_us = max((row["end_us"] for row in runs), default=0) or 1
@@ -95,7 +104,7 @@ def render(tables: Tables, versions: str, headings: Mapping[str, Heading] | None
         for number, row in enumerate(runs, start=1)
     ]
     shown = _shown_first([section["decisive"] for section in sections], clock_us)
-    # Arrow keeps tens of megabytes after its reads; charts, and then Vega's engine with a hundred, take room, too.
+    # Arrow keeps tens of megabytes after reading. Free them, since charts and Vega's engine need memory too.
     pa.default_memory_pool().release_unused()
     _draw(sections)
     pa.default_memory_pool().release_unused()
@@ -117,7 +126,7 @@ def render(tables: Tables, versions: str, headings: Mapping[str, Heading] | None
 
 
 def _shown_first(decisive: Sequence[Span], clock_us: int) -> Span:
-    """Of runs side by side all decisive moments, unless that leaves nothing out."""
+    """Return the shortest range with the decisive ranges of all runs, or the whole time if none is shorter."""
     shorter = [span for span in decisive if span.length_us < clock_us]
     return together(shorter) if shorter else Span(0, clock_us)
 
@@ -127,10 +136,10 @@ def _of_run(run: str, tables: Tables) -> Tables:
 
 
 def _draw(sections: Sequence[dict[str, Any]]) -> None:
-    """Draw partitions until one would make the file large; every run's worst one comes before any second one.
+    """Render partitions until another one would make the file too large, beginning with every run's worst one.
 
-    The very first is drawn in any case: after thousands of failovers it takes more room alone, as no ISR change,
-    election or loss is left out.
+    The first partition is rendered in any case: after thousands of failovers it can exceed the limit alone, since no
+    ISR change, election or loss is left out.
     """
     room = CHART_CHARACTERS
     drawn: list[list[_Partition]] = [[] for _ in sections]
@@ -150,23 +159,20 @@ def _draw(sections: Sequence[dict[str, Any]]) -> None:
 
 
 def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int, of_all_runs: Tables) -> dict[str, Any]:
-    # A verdict is about internal topics, too.
+    # The verdict includes internal topics.
     internal, anomalies = internal_topics(tables), tables["anomalies"]
     tables = users(tables)
     verdict = verdict_of(anomalies)
     missing = tables["records"].where(missing=True)
     silent, unanswered = missing.where(handed_over=True), missing.without("handed_over", [True])
     counts = sorted(tables["record_counts"], key=lambda count: (count["topic"], count["acks"]))
-    names = _names(tables)
     why, why_left_out = words.why_lost(
-        tables["lost_records"], tables["fault_intervals"], tables["stopped_intervals"], tables["elections"], names
+        tables["lost_records"], tables["fault_intervals"], tables["stopped_intervals"], tables["elections"]
     )
-    stood = standstill.standstills(tables)
+    stood = standstill.with_causes(standstill.standstills(tables), heading.waits)
     waits_left_out = [sentence] if (sentence := standstill.others(stood, tables)) else []
     blame = words.blame(tables["lost_records"], tables["elections"])
-    moments, moments_left_out = told_moments(
-        tables["key_moments"], several_partitions=len(tables["availability"]) > 1, most=MOMENTS_SHOWN, names=names
-    )
+    moments, moments_left_out = told_moments(tables["key_moments"], MOMENTS_SHOWN)
     places = mark_places(_brokers(tables))
     worst = _worst_first(tables["availability"], anomalies, tables["hw_stalls"])
     lists = _lists(tables)
@@ -186,12 +192,12 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int,
         "headline": words.headline(anomalies, counts, silent),
         "mood": "bad" if verdict else "warn" if len(silent) else "ok",
         "blame": blame or " ".join(one.brief for one in stood),
-        # Where records were lost, that comes first.
+        # If records were lost, that comes first.
         "stood": [] if verdict else stood,
         "stood_left_out": "" if verdict else " ".join(waits_left_out),
         "notes": words.notes(counts, silent, unanswered)
         + ([one.what for one in stood] + waits_left_out if verdict else [])
-        + standstill.held_back(tables["hw_stalls"].in_order("from_us", "topic", "partition"), stood, names)
+        + standstill.held_back(tables["hw_stalls"].in_order("from_us", "topic", "partition"), stood)
         + coordinator_notes(tables)
         + internal_notes(internal),
         "why": why,
@@ -207,7 +213,7 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int,
             tables["ack_latency"], key=lambda level: (level["topic"], level["acks"], level["measured_at"])
         ),
         **lists,
-        "contents": _contents(lists, internal),
+        "contents": _contents(lists, internal, has_dashboard=heading.dashboard is not None),
         "partitions": [
             functools.partial(_partition, one, row["end_us"], tables, of_all_runs, places)
             for one in worst[:PARTITIONS_DRAWN]
@@ -217,13 +223,13 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int,
     }
     if not heading.is_watched:
         return section
-    section |= watched.without_clients(section["settings"], section["contents"])
+    section |= without_clients(section["settings"], section["contents"])
     return section if verdict else section | _watched(section, tables)
 
 
 def _watched(section: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
-    """What the page of a watched cluster has instead."""
-    headline, mood = watched.said(tables)
+    """Return the parts that replace those of a run if the report is on a real cluster, which `watch` observed."""
+    headline, mood = watched_headline(tables)
     return {
         "headline": [headline],
         "mood": mood,
@@ -231,10 +237,10 @@ def _watched(section: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
             _summed("offline_us", "offline", tables),
             _summed("under_min_isr_us", "under min ISR", tables),
             _summed("under_replicated_us", "under-replicated", tables),
-            watched.stood_still(tables),
+            stood_still_tile(tables),
             _new_leader(tables["elections"], tables["stopped_intervals"]),
         ],
-        "notes": [*section["notes"], watched.NOTE],
+        "notes": [*section["notes"], WATCHED_NOTE],
     }
 
 
@@ -265,12 +271,18 @@ def _lists(tables: Tables) -> dict[str, _Listed]:
     }
 
 
-def _contents(lists: Mapping[str, _Listed], internal: Sequence[Any]) -> list[tuple[str, str, int | None]]:
-    """(part of its address, heading, rows) of each list of a run; rows None: of no fixed kind; 0: not on the page."""
+def _contents(
+    lists: Mapping[str, _Listed], internal: Sequence[Any], *, has_dashboard: bool
+) -> list[tuple[str, str, int | None]]:
+    """Return (part of its address, heading, number of rows) for each list of a run.
+
+    The number is None for lists that are always on the page, and 0 for lists that are not on it.
+    """
     outages = sum(lists[name].total for name in ("unavailability", "write_stalls", "read_stalls"))
     return [
         ("elections", "Elections", lists["elections"].total or None),
         ("unavailability", "Unavailability", outages or None),
+        ("dashboard", "What a dashboard would have shown", None if has_dashboard else 0),
         ("stalls", "High watermarks that stood still", lists["hw_stalls"].total),
         ("transactions", "Transactions", lists["transactions"].total),
         ("lso", "Last stable offsets below the high watermark", lists["lso_stalls"].total),
@@ -288,13 +300,13 @@ _FATES = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
 
 
 def _named(records: Rows, count: Row) -> dict[str, str]:
-    """Names by fate, of the fates that records of this topic and acks level met."""
+    """Return the names of records of a topic and acks level, by their outcome."""
     own = records.where(topic=count["topic"], acks=count["acks"])
     return {fate: words.name_ranges(own.where(**{fate: True}).values("record")) for fate in _FATES if count[fate]}
 
 
 def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
-    """(number, its unit, class): the run in a row of figures."""
+    """Return the run's key figures as (text, unit, CSS class)."""
 
     def total(column: str) -> int:
         return sum(count[column] for count in counts)
@@ -309,7 +321,7 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
         _summed("offline_us", "offline", tables),
         _summed("under_min_isr_us", "under min ISR", tables),
         _new_leader(tables["elections"], tables["stopped_intervals"]),
-        # An hour without a leader delays no write if none is attempted: then the tiles before this one agree with it.
+        # An hour without a leader delays no write if none is attempted; then the earlier tiles say the same.
         ("none", f"write that waited {words.seconds(SHORTEST_STALL_US)} or more", "")
         if longest is None
         else (words.short_time(longest), "longest time no write succeeded", ""),
@@ -317,7 +329,6 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
 
 
 def _summed(column: str, what: str, tables: Tables) -> tuple[str, str, str]:
-    """A tile. column: a time of availability"""
     us = sum(tables["availability"].values(column))
     return (words.short_time(us), f"{what}, summed over partitions", "warn" if us else "good")
 
@@ -335,7 +346,7 @@ def _new_leader(elections: Rows, stopped: Iterable[Row]) -> tuple[str, str, str]
 
 
 class _Stopped:
-    """When brokers were down; the times of one do not overlap."""
+    """The intervals in which brokers were down. The intervals of one broker do not overlap."""
 
     def __init__(self, stopped: Iterable[Row]) -> None:
         self._times: dict[str, list[tuple[int, int]]] = {}
@@ -351,13 +362,16 @@ class _Stopped:
 
 
 def _was_running(election: Row, stopped: _Stopped) -> bool:
-    """Whether the old leader had not stopped when it was deposed: frozen or cut off it may have been."""
+    """Return True if the previous leader was not down when it was deposed. It may have been frozen or cut off."""
     leader = election["previous_leader"]
     return leader is not None and not stopped.at(leader, election["at_us"])
 
 
 def _slowest_acks(latency: Sequence[Row]) -> list[tuple[str, str]]:
-    """(acks level, 99th percentile of the time to the ack, of the slowest topic), for the table of many runs."""
+    """Return (acks level, 99th percentile of the acknowledgement time) for the table of many runs.
+
+    The percentile is that of the slowest topic.
+    """
     worst: dict[int, Row] = {}
     for row in sorted(latency, key=lambda row: (-row["p99_us"], row["topic"])):
         worst.setdefault(row["acks"], row)
@@ -375,22 +389,14 @@ def _slowest_acks(latency: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def _brokers(tables: Tables) -> set[str]:
-    """All that have or had a replica, or answered a fetch."""
+    """Return all brokers that have or had a replica, or answered a fetch."""
     found = {node for replicas in tables["partition_states"].values("replicas") for node in replicas}
     found.update(tables["isr_intervals"].values("node"), tables["fetch_efficiency"].values("node"))
     return found
 
 
-def _names(tables: Tables) -> set[str]:
-    """Of brokers and topics, and of the clients that are named on the page."""
-    found = _brokers(tables) | set(tables["availability"].values("topic"))
-    found.update(tables["stopped_intervals"].values("node"), tables["write_stalls"].values("client"))
-    found.update(name for name in tables["read_stalls"].values("client") if name is not None)
-    return found
-
-
 def _worst_first(availability: Rows, anomalies: Rows, hw_stalls: Rows) -> list[Row]:
-    """Rows of availability, the partition with most trouble first."""
+    """Return the rows of availability, beginning with the partition that had most trouble."""
     found = Counter(zip(anomalies.values("topic"), anomalies.values("partition"), strict=True))
     stood_us: Counter[tuple[str, int]] = Counter()
     for stall in hw_stalls:
@@ -405,7 +411,7 @@ def _worst_first(availability: Rows, anomalies: Rows, hw_stalls: Rows) -> list[R
 
 
 def _overview(brokers: Sequence[str], worst: Sequence[Row], tables: Tables, end_us: int) -> list[_Line]:
-    """One line per partition, in the order of their charts, of at most ROWS_SHOWN."""
+    """Return one line per partition in the order of their charts, at most ROWS_SHOWN."""
     lines = []
     for row in worst:
         standings = _about(row, tables["isr_intervals"])
@@ -418,7 +424,7 @@ def _overview(brokers: Sequence[str], worst: Sequence[Row], tables: Tables, end_
 
 
 def _partition(row: Row, end_us: int, tables: Tables, of_all_runs: Tables, places: Mapping[str, int]) -> _Partition:
-    """Drawn: a chart takes a second or two."""
+    """Render one partition's charts; each takes one to two seconds."""
     own: dict[str, Rows] = {name: _in_time(_about(row, tables[name])) for name in _DRAWN}
     first = own["partition_states"][0]
     replicas = in_broker_order({*first["replicas"], *own["isr_intervals"].values("node")})
@@ -432,7 +438,7 @@ def _partition(row: Row, end_us: int, tables: Tables, of_all_runs: Tables, place
 
 
 def _about(partition: Row, rows: Rows) -> Rows:
-    """Rows of the partition, and of no partition in particular (faults, brokers that were down)."""
+    """Return the rows of a partition, or all rows of a table without partitions (faults, stopped brokers)."""
     if "partition" not in rows.columns:
         return rows
     return rows.where(topic=partition["topic"], partition=partition["partition"])

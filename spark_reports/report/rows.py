@@ -1,4 +1,4 @@
-"""Result tables as the page reads them: columns on disk, of which a row becomes a dict when it is looked at."""
+"""Result tables as the page reads them: columns on disk, whose rows become dicts only when needed."""
 
 from __future__ import annotations
 
@@ -14,36 +14,41 @@ import pyarrow.parquet as pq
 Row = Mapping[str, Any]
 
 _READ_ROWS = 10_000
-"""As many are read at once,"""
+"""Number of rows that are read in one batch."""
 _CODED_ROWS = 65_536
-"""or this many, where words stay numbers: a row group."""
+"""Number of rows that are read in one batch if strings stay dictionary indexes: one row group."""
 _DICT_ROWS = 1_000
-"""and so many of them are dicts."""
+"""Number of rows that exist as dicts at the same time."""
 HELD_ROWS = 10_000
-"""At most this many are read once, and held as columns."""
+"""Largest number of rows of a table that is kept in memory."""
 
 
 class _Condition(NamedTuple):
-    """`among`: whether a row must have one of the values, or none of them. None stands for null."""
+    """A condition on a column.
+
+    `among` is True if a row must have one of the values, False if none of them. None stands for null.
+    """
 
     column: str
     values: Sequence[Any]
     among: bool
 
     def met(self, batch: Any) -> Any:
-        """The rows of a batch or a table that meet it."""
+        """Return the rows of a batch or a table that meet the condition."""
         column = _comparable(batch.column(self.column))
         found = pc.is_in(column, value_set=pa.array(self.values, column.type))
         return batch.filter(found if self.among else pc.invert(found))
 
 
 class Rows(Sequence[Row]):
-    """Rows of a table, in its order. Of a long one on disk each loop, len() or choice reads what it needs anew, a batch
-    at a time; only columns to sort or group by are held whole, for as long as that takes.
+    """The rows of a table, in the table's order.
+
+    Each loop, len() or choice over a long table on disk reads the needed columns again, in batches. Only columns to
+    sort or group by are read completely, for as long as that takes.
     """
 
     def __init__(self, table: pa.Table | Sequence[Path], conditions: tuple[_Condition, ...] = ()) -> None:
-        """table: in memory, or the parts of one on disk"""
+        """Create rows from a table in memory, or from the files of a table on disk."""
         self._table = table
         self._conditions = conditions
         self._schema = table.schema if isinstance(table, pa.Table) else pq.read_schema(table[0])
@@ -51,7 +56,7 @@ class Rows(Sequence[Row]):
 
     @staticmethod
     def stored(folder: Path) -> Rows:
-        """A table as Spark wrote it. raises: OSError"""
+        """Return the rows of a table that Spark has written to `folder`. Raises OSError."""
         return Rows(sorted(folder.glob("*.parquet")))._held()
 
     def __len__(self) -> int:
@@ -67,7 +72,7 @@ class Rows(Sequence[Row]):
                 yield from batch.slice(first, _DICT_ROWS).to_pylist()
 
     def values(self, column: str) -> Iterator[Any]:
-        """One column alone."""
+        """Yield the values of one column."""
         for batch in self.batches([column]):
             yield from batch.column(0).to_pylist()
 
@@ -76,38 +81,37 @@ class Rows(Sequence[Row]):
     @overload
     def __getitem__(self, index: slice) -> Rows: ...
     def __getitem__(self, index: int | slice) -> Row | Rows:
-        places = range(len(self))[index]
-        if isinstance(places, range):
-            return self.at(np.array(places, np.int64))
-        return next(iter(self.at(np.array([places]))))
+        wanted = range(len(self))[index]
+        if isinstance(wanted, range):
+            return self.at(np.array(wanted, np.int64))
+        return next(iter(self.at(np.array([wanted]))))
 
     # ------------------------------------------------------------------------------------------------- what is chosen
 
     def where(self, **values: Any) -> Rows:
-        """Those with these values; None stands for null."""
+        """Return the rows whose columns have these values; None stands for null."""
         return self._meeting(*(_Condition(column, [value], True) for column, value in values.items()))
 
     def without(self, column: str, values: Sequence[Any]) -> Rows:
-        """Those with none of these values; with null they stay."""
+        """Return the rows in which the column has none of these values, including rows with null."""
         return self._meeting(_Condition(column, values, False))
 
     def in_order(self, *columns: str, most: int | None = None) -> Rows:
-        """The first `most` by these columns, nulls last, or all of them: read now, and only they are held.
+        """Return the first `most` rows by these columns, nulls last, in memory; without `most` all rows.
 
-        Those that are equal stay as they stand.
+        Rows with equal values keep their order.
         """
         order = [(column, "ascending") for column in columns]
         return self.at(pc.sort_indices(self._read(columns), sort_keys=order)[:most].to_numpy())
 
     def groups(self, columns: Sequence[str], by: str, most: int) -> tuple[list[Rows], int]:
-        """Rows with equal values in `columns` together: the first `most` groups in order of their least `by`, and how
-        many groups there are. Of groups that are equal there, the one whose first row stands first is first.
+        """Group rows with equal values in `columns`, and return the first `most` groups and the number of all groups.
 
-        columns: a list that is null equals one without anything in it
+        Groups are sorted by their smallest `by`, then by their first row. In `columns` a null list equals an empty one.
         """
         read = self._read([*columns, by])
         keys = {column: _comparable(read[column]) for column in columns}
-        # Arrow's groups stand in no order, and what its threads took it keeps.
+        # Arrow's groups have no order, and Arrow keeps the memory of its threads.
         keys |= {"least": read[by], "place": pa.array(np.arange(len(read)))}
         least = [("least", "min"), ("place", "min")]
         found = pa.table(keys).group_by(list(columns), use_threads=False).aggregate(least)
@@ -125,20 +129,19 @@ class Rows(Sequence[Row]):
             table = condition.met(table)
         return Rows(table)
 
-    def at(self, places: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
-        """The rows at these places, each but once, in memory."""
+    def at(self, wanted: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
+        """Return the rows at the `wanted` indexes, in memory. No index may occur twice."""
         if isinstance(self._table, pa.Table):
-            return Rows(self._table.take(places))
-        rising = np.sort(places)
+            return Rows(self._table.take(wanted))
+        rising = np.sort(wanted)
         found, before = [], 0
         for batch in self.coded_batches(self.columns):
             here = rising[np.searchsorted(rising, before) : np.searchsorted(rising, before + len(batch))]
             found.append(pa.Table.from_batches([batch.take(pa.array(here - before))]).cast(self._schema))
             before += len(batch)
-        return Rows(pa.concat_tables([self._schema.empty_table(), *found]).take(np.searchsorted(rising, places)))
+        return Rows(pa.concat_tables([self._schema.empty_table(), *found]).take(np.searchsorted(rising, wanted)))
 
     def _held(self) -> Rows:
-        """In memory, if they are few."""
         return self if len(self) > HELD_ROWS else Rows(self._read(self.columns))
 
     def _read(self, columns: Sequence[str]) -> pa.Table:
@@ -146,12 +149,14 @@ class Rows(Sequence[Row]):
         return pa.Table.from_batches(self.batches(list(columns)), schema)
 
     def batches(self, columns: list[str]) -> Iterator[Any]:
-        """Batches of these columns, in this order."""
+        """Yield the rows in batches that have only these columns, in this order."""
         return self._batches(columns, _READ_ROWS, [])
 
     def coded_batches(self, columns: list[str]) -> Iterator[Any]:
-        """The same, larger; words of a table on disk as numbers of words, as they stand there, but for those by which
-        rows are chosen."""
+        """Yield larger batches of these columns, in which strings of a table on disk stay dictionary-encoded.
+
+        Columns with conditions are decoded.
+        """
         plain = {condition.column for condition in self._conditions}
         words = [name for name in columns if pa.types.is_string(self._schema.field(name).type) and name not in plain]
         return self._batches(columns, _CODED_ROWS, words)
@@ -162,7 +167,7 @@ class Rows(Sequence[Row]):
             return
         read = list(dict.fromkeys([*columns, *(condition.column for condition in self._conditions)]))
         for part in self._table:
-            # Arrow's datasets hold columns of a whole part at once, for any size of batches.
+            # Arrow's datasets keep the columns of a whole file in memory, whatever the size of batches.
             with pq.ParquetFile(part, read_dictionary=words) as file:
                 for batch in file.iter_batches(rows, columns=read, use_threads=False):
                     for condition in self._conditions:
@@ -171,7 +176,7 @@ class Rows(Sequence[Row]):
 
 
 def _comparable(column: Any) -> Any:
-    """A list of words as one word, for Arrow neither groups by lists nor finds them."""
+    """Return a list of strings as one string, because Arrow can neither group by lists nor search for them."""
     if not pa.types.is_list(column.type):
         return column
     joined = pc.binary_join(column.cast(pa.list_(pa.string())), "\n")

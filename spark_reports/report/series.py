@@ -1,4 +1,4 @@
-"""Rows of the result tables -> the points, stretches and words the charts draw. Times become seconds here."""
+"""The points, intervals and words of the charts, from rows of the result tables, with times in seconds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from spark_reports.report.words import acks_name, clock, joined, name_ranges, se
 Points = list[dict[str, Any]]
 
 INSTANTS = 700
-"""Moments the hover line can rest on."""
+"""Largest number of points in time that the hover line can select."""
 LOST_MARKS = 60
-"""Crosses on one replica; of more lost records, neighbours share one."""
+"""Largest number of crosses on one replica. If more records are lost, neighbours share a cross."""
 
 _GLYPHS = {LOG_TRUNCATED: "✂", NODE_STOPPED: "▾", LOG_RECOVERED: "↺"}
 
@@ -34,7 +34,7 @@ def _stretch(row: Row) -> dict[str, Any]:
 
 
 def fault_stretches(faults: Iterable[Row], end_us: int) -> Points:
-    """`undone`: before the run's end, if it lasted at all."""
+    """Return the intervals of faults. `undone` is True for a fault that ended before the run."""
     return [
         {
             **_stretch(row),
@@ -46,7 +46,7 @@ def fault_stretches(faults: Iterable[Row], end_us: int) -> Points:
 
 
 def together(stretches: Points) -> Points:
-    """When any of them lasts: those that overlap or touch as one, so that shading does not add up."""
+    """Return the union of intervals that overlap or touch, so that their shading does not add up."""
     found: Points = []
     for stretch in sorted(stretches, key=lambda stretch: stretch["s"]):
         if found and stretch["s"] <= found[-1]["until"]:
@@ -61,7 +61,7 @@ def election_moments(elections: Iterable[Row]) -> Points:
 
 
 def replica_lines(timeline: Iterable[Row], end_us: int) -> Points:
-    """LEO, HW and their gap per replica. Values reach to the stop of the broker, or to the end of the run."""
+    """Return LEO, HW and their difference for each replica, up to the stop of its broker or the end of the run."""
     lines: Points = []
     last: dict[str, dict[str, Any]] = {}
     for row in timeline:
@@ -81,7 +81,7 @@ def replica_lines(timeline: Iterable[Row], end_us: int) -> Points:
 
 
 def lag_lines(lag: Iterable[Row]) -> Points:
-    """Lag per follower; `term` separates one leader's view from the next, so that no line joins them.
+    """Return the lag of each follower as points. `term` separates the terms of leaders, which no line may join.
 
     Where the age falls there are two points: the age before the fall, and the age after it.
     """
@@ -104,7 +104,7 @@ def lag_lines(lag: Iterable[Row]) -> Points:
 
 
 def risk_lines(risk: Iterable[Row]) -> Points:
-    """Acked records above the high watermark; one line per leader's term and acks level."""
+    """Return the number of acknowledged records above the high watermark, a line for each term and acks level."""
     return [
         {
             "s": to_s(row["at_us"]),
@@ -117,7 +117,7 @@ def risk_lines(risk: Iterable[Row]) -> Points:
 
 
 def standing_stretches(standings: Iterable[Row]) -> Points:
-    """ISR membership; a leader's stretch carries the crown and the word."""
+    """Return the intervals of ISR membership. Intervals of a leader are labelled as such, with a crown symbol."""
     return [
         {
             **_stretch(row),
@@ -143,14 +143,9 @@ def down_stretches(stopped: Iterable[Row], replicas: Sequence[str]) -> Points:
 
 
 def frozen_stretches(faults: Iterable[Row], replicas: Sequence[str]) -> Points:
-    """Brokers that were paused, drawn in their places in the ISR. in: rows of fault_intervals"""
+    """Return the intervals in which brokers were paused; `faults` are rows of fault_intervals."""
     return [
-        {
-            **_stretch(row),
-            "node": node,
-            "standing": "frozen",
-            "word": "‖ frozen",
-        }
+        {**_stretch(row), "node": node, "standing": "frozen", "word": "‖ frozen"}
         for row in faults
         if row["verb"] == "pause"
         for node in row["targets"]
@@ -159,7 +154,7 @@ def frozen_stretches(faults: Iterable[Row], replicas: Sequence[str]) -> Points:
 
 
 def marks_on_log(node: str, timeline: Rows, lost: Rows) -> Points:
-    """Truncations, stops and recoveries of one replica, and the records it acked that were lost."""
+    """Return marks for truncations, stops and recoveries of one replica, and for lost records that it acknowledged."""
     marks: Points = []
     last_end = 0
     for row in timeline.where(node=node):
@@ -183,18 +178,18 @@ def _lost_mark(lost: Rows) -> dict[str, Any]:
 
 
 def _bundles(rows: Rows, most: int) -> list[Rows]:
-    """All of them, neighbours together where there are more than `most`."""
+    """Return all rows in at most `most` groups of consecutive rows."""
     size = max(1, -(-len(rows) // most))
     return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
 def _some(items: Sequence[Any], most: int) -> Sequence[Any]:
-    """At most so many of them, evenly picked, the first always."""
+    """Return at most `most` items, evenly spaced, always with the first."""
     return items[:: max(1, -(-len(items) // most))]
 
 
 def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[str]) -> Points:
-    """The state at each moment of a change (at most INSTANTS of them), in words per replica."""
+    """Return the state at each change (at most INSTANTS of them), as text for each replica."""
     moments: list[float] = sorted({row["s"] for row in (*lines, *lags, *standings)})
     follow = {
         (kind, node): _Follow([row for row in rows if row["node"] == node])
@@ -218,7 +213,7 @@ def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[
 
 
 def field_of(node: str) -> str:
-    """Of its state in a row of `instants`: a broker may be called s or isr."""
+    """Return the name of a broker's field in a row of `instants`, since a broker may be called s or isr."""
     return f"on {node}"
 
 
@@ -226,14 +221,14 @@ def _state_words(end: Row | None, lag: Row | None, standing: str, leader: str | 
     if end is None or end["leo"] is None:
         return f"down, {standing}"
     words = f"LEO {end['leo']}, HW {'?' if end['hw'] is None else end['hw']}, {standing}"
-    # An earlier leader's knowledge of the follower is no longer valid.
+    # Only the current leader's knowledge of the follower is valid.
     if lag and lag["leader"] == leader != end["node"] and lag["records"]:
         words += f", {lag['records']} behind ({seconds(round(lag['seconds'] * 1_000_000))})"
     return words
 
 
 class _Follow:
-    """The last row at or before each of a rising series of times."""
+    """A cursor over rows with increasing times, which finds the last row at or before each of increasing times."""
 
     def __init__(self, rows: Points) -> None:
         self._rows = rows

@@ -1,13 +1,13 @@
-"""Clients that waited for seconds, and the reasons in the trace: a run that lost nothing can stand still, too."""
+"""Clients that waited for seconds, and the reasons in the trace. Even a run without losses can have such waits."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from replica.trace.alike import Alike, Told, together
-from replica.trace.ranges import ranges_of_partitions
+from replica.trace.alike import TOGETHER_US
+from replica.trace.ranges import counted, ranges_of_partitions
 from spark_reports.report import words
 from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.availability import LEADER_DOWN, LEADERLESS, UNDER_MIN_ISR
@@ -20,11 +20,17 @@ STALLS_COMPARED = 1_000
 FAULTS_TOLD = 3
 ELECTIONS_TOLD = 2
 _ISR_TOO_SMALL = {"NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"}
-"""Only acks=all is refused with these."""
+"""Errors that only writes with acks=all get."""
+
+_TOLD_BY_TABLES = {"no_leader", "leader_down", "leader_starting", "min_isr", "follower_behind", "unknown"}
+"""Causes of waits that `_leaders` and `_followers` describe in more detail."""
 
 
 class Fact(NamedTuple):
-    """`text`: without a full stop. `short`: in a few words, for the table of many runs; empty to leave it out there."""
+    """A fact about a wait.
+
+    `text` has no full stop. `short` is a brief version for the table of many runs, empty to omit the fact there.
+    """
 
     at_us: int
     text: str
@@ -32,12 +38,22 @@ class Fact(NamedTuple):
 
 
 class Standstill(NamedTuple):
-    """`what`: one sentence: for how long, who, where. `facts`: sentences about the events of that time, in order:
-    faults, leaders, elections, the ISR, the holders of the high watermark. `about`: the row that it describes."""
+    """A wait and its reasons.
 
-    what: str
+    Attributes:
+        stood: clause that names the time, the duration and the partition, without a full stop.
+        facts: the events of that time, in order: faults, leaders, elections, the ISR, followers that held back the high
+            watermark.
+        about: the row that describes the wait.
+    """
+
+    stood: str
     facts: list[Fact]
     about: Row
+
+    @property
+    def what(self) -> str:
+        return words.sentence(self.stood)
 
     @property
     def steps(self) -> list[words.Step]:
@@ -45,17 +61,20 @@ class Standstill(NamedTuple):
 
     @property
     def brief(self) -> str:
-        """One sentence."""
+        """The wait and its reasons as one sentence."""
         short = "; ".join(dict.fromkeys(fact.short for fact in self.facts if fact.short))
-        return words.sentence(f"{self.what.removesuffix('.')}: {short}" if short else self.what)
+        return words.sentence(f"{self.stood}: {short}" if short else self.stood)
 
 
 def standstills(tables: Tables) -> list[Standstill]:
-    """The longest wait of a producer and the longest of a consumer, if they lasted WORTH_TELLING_US; if no client
-    waited so long, the longest time that a partition had no running leader, or else that a high watermark stood still.
+    """Return the longest wait of a producer and the longest of a consumer, if they lasted WORTH_TELLING_US.
 
-    in: one run's rows of write_stalls, read_stalls, unavailability, hw_stalls, elections, isr_changes, fault_intervals,
-        partition_states, record_counts
+    If no client waited so long, return the longest time without a running leader, or else the longest stall of a high
+    watermark.
+
+    Args:
+        tables: one run's rows of write_stalls, read_stalls, unavailability, hw_stalls, elections, isr_changes,
+            fault_intervals, partition_states and record_counts.
     """
     writes, reads = _longest(tables["write_stalls"]), _longest(tables["read_stalls"])
     told = [_no_write(row, tables) for row in writes] + [_no_read(row, tables) for row in reads]
@@ -67,45 +86,74 @@ def standstills(tables: Tables) -> list[Standstill]:
     return told
 
 
+def with_causes(told: Sequence[Standstill], waits: Iterable[Mapping[str, Any]]) -> list[Standstill]:
+    """Return the waits with the causes that the clients report, and advice on how to shorten them.
+
+    `waits` is from summary.json.
+    """
+    found = []
+    for one in told:
+        about, facts = one.about, list(one.facts)
+        for wait in waits:
+            is_its = about.get("client") == wait["client"] or about.get("group_id") == wait["client"]
+            if wait["partition"] != _place(about) or not is_its:
+                continue
+            facts += [
+                Fact(part["from_us"], "; ".join(filter(None, (part["sentence"], part["advice"]))), "")
+                for part in wait["stretches"]
+                if part["cause"] not in _TOLD_BY_TABLES and _shared_us(_as_row(part), about) > 0
+            ]
+        found.append(one._replace(facts=sorted(facts, key=lambda fact: fact.at_us)))
+    return found
+
+
+def _as_row(part: Mapping[str, Any]) -> Row:
+    return {"from_us": part["from_us"], "until_us": part["to_us"]}
+
+
 def others(told: Sequence[Standstill], tables: Tables) -> str:
-    """How many more waits of clients there were, in a sentence; empty if none."""
+    """Return a sentence with the number of clients' other waits, empty if there are none."""
     left = sum(1 for table in ("write_stalls", "read_stalls") for _ in _long(tables[table])) - len(told)
     least = words.seconds(WORTH_TELLING_US)
     return f"Of clients that waited {least} or longer, {left} more: see Unavailability." if told and left > 0 else ""
 
 
-def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = (), names: Collection[str] = ()) -> list[str]:
-    """The longest stalls of high watermarks with their holders, those that ended together in one sentence; without
-    those in the time of one already listed.
+def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[str]:
+    """Return sentences on the longest stalls of high watermarks and the followers that caused them.
 
-    in: rows of hw_stalls       names: as in alike.together
+    Stalls that ended together share a sentence. Stalls during a wait in `told` are left out; `stalls` are rows of
+    hw_stalls.
     """
     untold = (row for row in _long(stalls) if not any(_meet(row, one.about) for one in told))
     longest = heapq.nlargest(STALLS_COMPARED, untold, key=_length_us)
-    ended = sorted(longest, key=lambda row: row["until_us"])
-    all_told = (
-        Told(row["until_us"], f"{_stood(row)}: {_why_held(row, 'them')}.", (row["topic"], row["partition"]), number)
-        for number, row in enumerate(ended)
-    )
-    alike = together(all_told, names)
-    worst = heapq.nlargest(STALLS_TOLD, alike, key=lambda one: max(_length_us(ended[n]) for n in one.numbers))
-    in_order = sorted(worst, key=lambda one: min(ended[n]["from_us"] for n in one.numbers))
-    return [_held_together(one, ended[one.first.number]) for one in in_order]
+    together: list[list[Row]] = []
+    latest: dict[tuple[tuple[str, ...], bool, str], list[Row]] = {}
+    for row in sorted(longest, key=lambda row: row["until_us"]):
+        kind = (tuple(row["pinned_by"] or ()), row["under_min_isr_us"] > 0, row["ended_by"])
+        known = latest.get(kind)
+        is_soon = known is not None and row["until_us"] - known[0]["until_us"] <= TOGETHER_US
+        if known is not None and is_soon and _place(row) not in map(_place, known):
+            known.append(row)
+        else:
+            latest[kind] = [row]
+            together.append(latest[kind])
+    worst = heapq.nlargest(STALLS_TOLD, together, key=lambda rows: max(map(_length_us, rows)))
+    return [_held_together(rows) for rows in sorted(worst, key=lambda rows: min(row["from_us"] for row in rows))]
 
 
-def _held_together(stalls: Alike, first: Row) -> str:
-    if len(stalls.places) == 1:
-        return f"{_stood(first)}: {why_held(first)}."
-    return f"{ranges_of_partitions(stalls.places)}: {stalls.text[0].lower()}{stalls.text[1:]}"
+def _held_together(stalls: Sequence[Row]) -> str:
+    """Return a sentence on the longest of several stalls that ended together, with the other partitions."""
+    longest, *others = sorted(stalls, key=lambda row: (-_length_us(row), _place(row)))
+    also = ranges_of_partitions([(row["topic"], row["partition"]) for row in others])
+    return words.sentence(f"{_stood(longest)}: {why_held(longest)}{f'; likewise in {also}' if others else ''}")
 
 
 def why_held(stall: Row) -> str:
-    """`b3 was in the ISR without them for 9.3 s; the ISR was below min.insync.replicas for 20 s`"""
-    return _why_held(stall, "it" if stall["waiting_records"] == 1 else "them")
+    """Return the reasons of a stall as text.
 
-
-def _why_held(stall: Row, them: str) -> str:
-    """them: the word for the records above the high watermark"""
+    An example is `b3 was in the ISR without them for 9.3 s; the ISR was below min.insync.replicas for 20 s`.
+    """
+    them = "it" if stall["waiting_records"] == 1 else "them"
     said = []
     if stall["pinned_by"]:
         who, were = words.joined(stall["pinned_by"]), words.were(len(stall["pinned_by"]))
@@ -123,8 +171,8 @@ def _no_write(stall: Row, tables: Tables) -> Standstill:
     what += "" if stall["recovered"] else ", and none after it"
     if stall["refused"]:
         errors = f" ({words.joined(stall['errors'])})" if stall["errors"] else ""
-        what += f"; {words.counted(stall['refused'], 'attempt')} refused or unanswered{errors}"
-    # An ack with acks=0 or acks=1 waits for no follower; which of them this producer asked for, its refusals may show.
+        what += f"; {counted(stall['refused'], 'attempt')} refused or unanswered{errors}"
+    # With acks=0 or acks=1 an acknowledgement waits for no follower. Refusals can reveal which acks a producer has.
     levels = {row["acks"] for row in tables["record_counts"] if row["topic"] == stall["topic"]}
     followers: list[Fact] = []
     if -1 in levels:
@@ -134,7 +182,7 @@ def _no_write(stall: Row, tables: Tables) -> Standstill:
 
 
 def _no_read(stall: Row, tables: Tables) -> Standstill:
-    waiting = words.counted(stall["waiting_records"], "committed record")
+    waiting = counted(stall["waiting_records"], "committed record")
     what = f"{_for(stall)} {words.reader(stall)} read nothing of {_place(stall)}, where {waiting} waited"
     what += "" if stall["recovered"] else ", nor did it read them later"
     if stall["errors"]:
@@ -153,14 +201,14 @@ def _no_progress(stall: Row, tables: Tables) -> Standstill:
 
 def _told(what: str, facts: Sequence[Fact], about: Row, tables: Tables) -> Standstill:
     in_time = sorted([*_faults(about, tables), *facts], key=lambda fact: fact.at_us)
-    return Standstill(words.sentence(what), in_time, about)
+    return Standstill(what, in_time, about)
 
 
 def _stood(stall: Row) -> str:
     return (
         f"At {words.clock(stall['from_us'])} s the high watermark of {_place(stall)} stood still at "
         f"{stall['high_watermark']} for {words.seconds(_length_us(stall))} with "
-        f"{words.counted(stall['waiting_records'], 'record')} above it"
+        f"{counted(stall['waiting_records'], 'record')} above it"
     )
 
 
@@ -171,18 +219,17 @@ def _leaders(wait: Row, tables: Tables) -> list[Fact]:
     facts = []
     for row in _met(wait, tables["unavailability"]):
         if row["kind"] == LEADERLESS:
-            facts.append(Fact(row["from_us"], f"leaderless {_until(row)} ({row['reason']})", "no leader"))
+            facts.append(Fact(row["from_us"], f"{row['reason']}; it had none {_until(row)}", "no leader"))
         elif row["kind"] == LEADER_DOWN:
             facts.append(Fact(row["from_us"], f"the leader was down {_until(row)}: {row['reason']}", "the leader down"))
     chosen = (row for row in _there(wait, tables["elections"]) if wait["from_us"] <= row["at_us"] <= wait["until_us"])
     for row in heapq.nsmallest(ELECTIONS_TOLD, chosen, key=lambda row: row["seq"]):
-        became = words.became_leader(row["leader"], row["clean"], row["reason"])
-        facts.append(Fact(row["at_us"], became, f"{row['leader']} elected at {words.clock(row['at_us'])} s"))
+        facts.append(Fact(row["at_us"], row["reason"], f"{row['leader']} elected at {words.clock(row['at_us'])} s"))
     return facts
 
 
 def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
-    """The conditions of an ack with acks=all: enough replicas in sync, and all of them beyond the record."""
+    """Return facts about the conditions of acks=all: enough replicas in sync, and all of them beyond the record."""
     facts = []
     small = [row for row in _met(wait, tables["unavailability"]) if row["kind"] == UNDER_MIN_ISR]
     if small:
@@ -199,29 +246,23 @@ def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
         stood = f"{to_whom}the high watermark stood still at {worst['high_watermark']}: {held}"
         facts.append(Fact(worst["from_us"], stood, f"{who} held the high watermark"))
         facts += [
-            Fact(row["at_us"], _left(row), "")
+            Fact(row["at_us"], row["reason"], "")
             for row in _there(wait, tables["isr_changes"])
             if worst["from_us"] < row["at_us"] <= worst["until_us"]
-            # They may have made the ISR too small: listed above.
+            # Omit changes that made the ISR too small, which are listed above.
             if not set(row["left"]).isdisjoint(worst["pinned_by"]) and row["at_us"] not in [at for at, _, _ in facts]
         ]
     return facts
 
 
-def _left(change: Row) -> str:
-    """A reason may begin with what happened."""
-    left = f"{words.joined(change['left'])} left the ISR"
-    return change["reason"] if change["reason"].startswith(left) else f"{left}: {change['reason']}"
-
-
 def _state(window: Row, tables: Tables) -> Row:
-    """The controller's decision with which a window under min ISR began."""
+    """Return the row of the controller's decision that began a time under min ISR."""
     states = _there(window, tables["partition_states"]).where(from_us=window["from_us"])
     return next(row for row in states if len(row["isr"]) < row["min_isr"])
 
 
 def _faults(wait: Row, tables: Tables) -> list[Fact]:
-    """Those in force in that time, the ones that share most of it if they are many."""
+    """Return the faults in force during a wait; if there are many, those with the longest overlap."""
     met = (row for row in tables["fault_intervals"] if _shared_us(row, wait) > 0)
     worst = heapq.nsmallest(FAULTS_TOLD, met, key=lambda row: (-_shared_us(row, wait), row["from_us"], row["fault"]))
     return [Fact(row["from_us"], f"{row['reason']} ({_until(row)})", row["reason"]) for row in worst]
@@ -235,7 +276,7 @@ def _long(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _longest(rows: Iterable[Row]) -> list[Row]:
-    """The longest, if it is worth telling: one row or none."""
+    """Return a list with the longest row, empty if that is too short to mention."""
     return heapq.nsmallest(1, _long(rows), key=lambda row: (-_length_us(row), row["from_us"], _place(row)))
 
 

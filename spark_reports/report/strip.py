@@ -1,4 +1,4 @@
-"""A replica's standing over a whole run as a thin ribbon: for the overview of a run, and of many partitions."""
+"""A replica's role over a whole run as a thin ribbon, for the overview of a run and of many partitions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from spark_reports.report.words import short_time
 Tables = Mapping[str, Rows]
 
 MARKS = 200
-"""Of a kind on one strip; more of them could not be told apart."""
+"""Largest number of marks of a kind on one strip. More could not be distinguished."""
 
 
 class Block(NamedTuple):
-    """Begin and length in thousandths of the run; `kind` is its class in style.css."""
+    """A coloured block. Start and length are in thousandths of the run; `kind` is its class in style.css."""
 
     x: float
     width: float
@@ -24,7 +24,7 @@ class Block(NamedTuple):
 
 
 class Ribbon(NamedTuple):
-    """`said`: the same in words."""
+    """The roles of one replica as blocks. `said` describes them as text."""
 
     node: str
     blocks: list[Block]
@@ -32,7 +32,7 @@ class Ribbon(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """A run at a glance, by one of its partitions. marks: moments, thousandths of the run: faults, elections, losses"""
+    """One partition as a summary of a run. The positions of elections and losses are in thousandths of the run."""
 
     ribbons: list[Ribbon]
     faults: list[Block]
@@ -41,22 +41,27 @@ class Strip(NamedTuple):
 
 
 def run_strip(partition: Row, tables: Tables, end_us: int, clock_us: int) -> Strip:
-    """tables: one run's     clock_us: length of the clock that several runs share"""
+    """Return the strip of a partition.
+
+    Args:
+        tables: the run's tables.
+        clock_us: length of the time axis that several runs share.
+    """
     own = {name: rows.where(topic=partition["topic"], partition=partition["partition"])
            for name, rows in tables.items() if "partition" in rows.columns}  # fmt: skip
 
-    def place(at_us: int) -> float:
+    def position(at_us: int) -> float:
         return round(1000 * at_us / clock_us, 2)
 
     faults = [
-        Block(place(row["from_us"]), place(row["until_us"] - row["from_us"]), _kind_of_fault(row, end_us))
+        Block(position(row["from_us"]), position(row["until_us"] - row["from_us"]), _kind_of_fault(row, end_us))
         for row in tables["fault_intervals"][:MARKS]
     ]
     return Strip(
         ribbons(own["isr_intervals"], tables["stopped_intervals"], clock_us),
         faults,
-        [place(at_us) for at_us in list(own["elections"].values("at_us"))[:MARKS]],
-        sorted({place(at_us) for at_us in list(own["lost_records"].values("acked_us"))[:MARKS]}),
+        [position(at_us) for at_us in list(own["elections"].values("at_us"))[:MARKS]],
+        sorted({position(at_us) for at_us in list(own["lost_records"].values("acked_us"))[:MARKS]}),
     )
 
 
@@ -65,7 +70,10 @@ def _kind_of_fault(fault: Row, end_us: int) -> str:
 
 
 def ribbons(standings: Rows, stopped: Iterable[Row], clock_us: int) -> list[Ribbon]:
-    """One for each replica, brokers in their order. in: rows of isr_intervals of one partition, of stopped_intervals"""
+    """Return a ribbon for each replica, sorted by broker.
+
+    `standings` are one partition's rows of isr_intervals, `stopped` rows of stopped_intervals.
+    """
     down = list(stopped)
     found = []
     for node in in_broker_order(set(standings.values("node"))):
@@ -83,7 +91,7 @@ def ribbons(standings: Rows, stopped: Iterable[Row], clock_us: int) -> list[Ribb
 
 
 def _in_words(stretches: Sequence[Row]) -> str:
-    """`leader 10.5 s, out of sync 11 s, down 19.5 s`."""
+    """Return the total time in each role as text: `leader 10.5 s, out of sync 11 s, down 19.5 s`."""
     lasted: dict[str, int] = {}
     for row in stretches:
         lasted[row["standing"]] = lasted.get(row["standing"], 0) + row["until_us"] - row["from_us"]

@@ -1,4 +1,4 @@
-"""The report's sentences and short forms. Reasons in the trace are quoted, not rewritten."""
+"""The report's sentences and short forms. Sentences of the trace's events are quoted without changes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import heapq
 import itertools
 import re
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from replica.trace.alike import Told, together
-from replica.trace.ranges import counted_up, range_text, split_record_name
+from replica.trace.alike import TOGETHER_US
+from replica.trace.ranges import counted, counted_up, range_text, ranges_of_partitions, split_record_name
 from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.records import UNDONE
 
@@ -17,7 +18,7 @@ NAMES_SHOWN = 12
 
 
 def seconds(us: int | None) -> str:
-    """8500000 -> `8.5 s`, 1400 -> `1.4 ms`, None -> a dash."""
+    """Return a duration as text: 8500000 -> `8.5 s`, 1400 -> `1.4 ms`, None -> a dash."""
     if us is None:
         return "–"
     if us == 0:
@@ -28,12 +29,12 @@ def seconds(us: int | None) -> str:
 
 
 def short_time(us: int | None) -> str:
-    """To three digits, which are enough for a cell."""
+    """Return a duration as text with three significant digits, which are enough for a table cell."""
     return seconds(None if us is None else round(us, min(0, 3 - len(str(us)))))
 
 
 def clock(us: int) -> str:
-    """A moment of the run: `14.200`, in seconds."""
+    """Return a time of the run as text in seconds, such as `14.200`."""
     return f"{us / 1_000_000:,.3f}"
 
 
@@ -41,8 +42,10 @@ _PIECE = re.compile(r"(?<![\w.-])((?=[\w.-]{1,24}(?![\w-]))[\w.]+(?:-\w+)+|\d[\d
 
 
 def in_pieces(text: str) -> list[str]:
-    """For lines in large type. Every second piece should not be broken: a name at its hyphens, unless it is long, or a
-    number and its unit."""
+    """Split a text for lines in large type. Every second piece must not be broken at a line end.
+
+    Such a piece is a short name with hyphens, or a number and its unit.
+    """
     return _PIECE.split(text)
 
 
@@ -51,14 +54,17 @@ def acks_name(acks: int | None) -> str:
 
 
 def joined(words: Sequence[str]) -> str:
-    """`b1`, `b1 and b2`, `b1, b2 and b3`."""
+    """Join words as in `b1`, `b1 and b2`, or `b1, b2 and b3`."""
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _in_order(names: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Each once: r2 before r10. As there may be a million, their numbers are kept and not they."""
+    """Yield each name once as prefix and number, sorted: r2 before r10.
+
+    There may be a million names, so only their numbers are stored.
+    """
     numbers: dict[str, array[int]] = {}
     large: set[tuple[str, int]] = set()
     for name in names:
@@ -72,8 +78,10 @@ def _in_order(names: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def name_ranges(names: Iterable[str], shown_most: int = NAMES_SHOWN) -> str:
-    """{r10, r11, r12, r20} -> `r10..r12, r20`; of many stretches the first are named and the rest counted, if it is
-    more than one name."""
+    """Return names as ranges: {r10, r11, r12, r20} -> `r10..r12, r20`.
+
+    If there are many ranges, only the first are named, and the remaining names are counted.
+    """
     shown: list[str] = []
     left_out, last_left_out = 0, ""
     for prefix, first, last in counted_up(_in_order(names)):
@@ -87,11 +95,6 @@ def name_ranges(names: Iterable[str], shown_most: int = NAMES_SHOWN) -> str:
     return ", ".join(shown) + (f" and {left_out} more" if left_out > 1 else "")
 
 
-def counted(number: int, thing: str) -> str:
-    """`1 record`, `5 records`."""
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
-
-
 def were(number: int) -> str:
     return "was" if number == 1 else "were"
 
@@ -101,9 +104,11 @@ def _are(number: int) -> str:
 
 
 def headline(anomalies: Rows, counts: Sequence[Row], silent: Rows) -> list[str]:
-    """The verdict in words, most serious first; one sentence per kind of anomaly. Never empty.
+    """Return the verdict as at least one sentence: one for each kind of anomaly, the most serious first.
 
-    in: rows of anomalies and record_counts, and the records that are missing of those that were handed over
+    Args:
+        anomalies, counts: rows of anomalies and record_counts.
+        silent: the missing records that were handed over with acks=0.
     """
     kinds = set(anomalies.values("anomaly"))
     said = [say(anomalies.where(anomaly=kind)) for kind, say in _SENTENCES.items() if kind in kinds]
@@ -111,7 +116,7 @@ def headline(anomalies: Rows, counts: Sequence[Row], silent: Rows) -> list[str]:
         return said
     if gone := len(silent):
         return [
-            f"No promise was broken, but {counted(gone, 'record')} never arrived: "
+            f"No promise was broken, but {counted(gone, 'record')} {_are(gone)} missing: "
             f"{name_ranges(silent.values('record'))}."
         ]
     acked = sum(row["acked"] for row in counts)
@@ -137,7 +142,7 @@ def _lost(rows: Rows) -> str:
     if len(undone):
         said.append(
             f"{counted(len(undone), 'output')} {were(len(undone))} lost: {_names(undone)}. "
-            "Their inputs are done, and nobody writes them any more."
+            "Their inputs are done, and no client writes them again."
         )
     return " ".join(said)
 
@@ -152,9 +157,9 @@ def _dirty(rows: Rows) -> str:
 
 def _diverged(rows: Rows) -> str:
     found = set(zip(rows.values("topic"), rows.values("partition"), strict=True))
-    places = sorted(f"{topic}-{partition}" for topic, partition in found)
+    labels = sorted(f"{topic}-{partition}" for topic, partition in found)
     return (
-        f"Replicas of {joined(places)} disagree below their high watermarks, at {counted(len(rows), 'offset')}: "
+        f"Replicas of {joined(labels)} disagree below their high watermarks, at {counted(len(rows), 'offset')}: "
         f"{name_ranges(map(str, rows.values('offset')))}."
     )
 
@@ -198,34 +203,37 @@ _SENTENCES = {
 
 
 def notes(counts: Sequence[Row], silent: Rows, unanswered: Rows) -> list[str]:
-    """Remarks that matter although no promise was broken.
+    """Return remarks that matter even if no promise was broken.
 
-    in: rows of record_counts, and the records that are missing: those that were handed over, and the others
+    Args:
+        counts: rows of record_counts.
+        silent: the missing records that were handed over with acks=0.
+        unanswered: the other missing records.
     """
     said: list[str] = []
     if gone := len(silent):
         said.append(
-            f"{counted(gone, 'record')} handed over with acks=0 never arrived: "
-            f"{name_ranges(silent.values('record'))}. The producer got no error: with acks=0 nothing is promised."
+            f"{counted(gone, 'record')} sent with acks=0 {_are(gone)} missing: "
+            f"{name_ranges(silent.values('record'))}. The producer got no error, since acks=0 promises nothing."
         )
     if gone := len(unanswered):
         said.append(
-            f"{counted(gone, 'record')} without an answer never arrived: "
-            f"{name_ranges(unanswered.values('record'))}. The producer got no ack: nothing was promised."
+            f"{counted(gone, 'record')} without an answer {_are(gone)} missing: "
+            f"{name_ranges(unanswered.values('record'))}. The producer got no ack, so nothing was promised."
         )
     failed = sum(row["failed"] for row in counts)
     if failed:
-        said.append(f"{counted(failed, 'record')} {were(failed)} refused for certain: the producer knows.")
+        said.append(f"{counted(failed, 'record')} {were(failed)} refused, and the producer knows it.")
     return said
 
 
 def reader(stall: Row) -> str:
-    """`c1`, or `group g1`. in: a row of read_stalls"""
+    """Return the name of the reader in a row of read_stalls: `c1`, or `group g1`."""
     return stall["client"] if stall["group"] is None else f"group {stall['group']}"
 
 
 def rate(per_s: float | None, unit: str) -> str:
-    """2500.0 -> `2,500 records/s`, 4.25e8 -> `425 MB/s`; None -> a dash."""
+    """Return a rate as text: 2500.0 -> `2,500 records/s`, 4.25e8 -> `425 MB/s`, None -> a dash."""
     if per_s is None:
         return "–"
     if unit != "B" or per_s < 1000:
@@ -234,7 +242,7 @@ def rate(per_s: float | None, unit: str) -> str:
 
 
 def size(count: float | None) -> str:
-    """Bytes in powers of a thousand: `170 B`, `1.5 kB`, `12 MB`."""
+    """Return a number of bytes as text, in powers of a thousand: `170 B`, `1.5 kB`, `12 MB`."""
     if count is None:
         return "–"
     for unit in ("B", "kB", "MB"):
@@ -245,11 +253,11 @@ def size(count: float | None) -> str:
 
 
 def blame(lost: Rows, elections: Rows) -> str:
-    """One sentence or two on the causes of losses, for the table of many runs; empty when nothing was lost."""
+    """Return one or two sentences on the causes of losses, for the table of many runs; empty if nothing was lost."""
     said = []
     who = zip(lost.values("acked_by"), lost.values("acks"), lost.values("elected"), strict=True)
-    last = {one: place for place, one in enumerate(who)}
-    for row in [lost[place] for place in list(last.values())[:2]]:
+    last = {one: index for index, one in enumerate(who)}
+    for row in [lost[index] for index in list(last.values())[:2]]:
         after = ""
         if (chosen := _another_was_chosen(row, elections)) is not None:
             after = f"; {chosen['leader']} had been elected at {clock(chosen['at_us'])} s"
@@ -271,39 +279,63 @@ Step = tuple[int, str]
 
 CAUSES_COMPARED = 100
 CAUSES_SHOWN = 8
-"""A reader cannot distinguish more of them, and there may be one for every failover of an hour."""
+"""Largest number of causes on the page. A long run may have a cause for each of many failovers."""
 
 
 def why_lost(
-    lost: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows, names: Collection[str] = ()
+    lost: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows
 ) -> tuple[list[tuple[str, list[Step]]], str]:
-    """Lost records grouped by shared cause: (names, steps in order of time, each a moment in us and a sentence) of the
-    first CAUSES_SHOWN, and a sentence on those left out, empty if there are none. What several partitions have lost in
-    the same way is one cause, with the moments of the first.
+    """Group lost records by their cause.
 
-    in: rows of lost_records, fault_intervals, stopped_intervals, elections     names: as in alike.together
+    Losses of several partitions in the same way have one cause, with the times of the first.
+
+    Args:
+        lost, faults, stopped, elections: rows of lost_records, fault_intervals, stopped_intervals and elections.
+
+    Returns:
+        The first CAUSES_SHOWN causes as (names of records, steps in order), each step a time in microseconds and a
+        sentence; and a sentence on the causes left out, empty if there are none.
     """
     groups, causes = lost.groups(_CAUSE, "acked_us", CAUSES_COMPARED)
     steps = [_steps(rows, "them", faults, stopped, elections) for rows in groups]
-    all_told = [
-        Told(steps[number][-1][0], "\n".join(text for _, text in steps[number]), _place(rows[0]), number)
-        for number, rows in enumerate(groups)
-    ]
-    in_time = sorted(all_told, key=lambda told: told.at_us)
-    alike = sorted(together(in_time, names), key=lambda one: min(one.numbers))
-    told = []
-    for one in alike[:CAUSES_SHOWN]:
-        records = name_ranges(name for number in one.numbers for name in groups[number].values("record"))
-        if sum(len(groups[number]) for number in one.numbers) == 1:
-            said = _steps(groups[one.first.number], "it", faults, stopped, elections)
+    alike: list[list[int]] = []
+    latest: dict[tuple[Any, ...], list[int]] = {}
+    for number in sorted(range(len(groups)), key=lambda number: steps[number][-1][0]):
+        kind = _kind_of(groups[number][0], len(steps[number]))
+        known = latest.get(kind)
+        if known is not None and _is_same(number, known, groups, steps):
+            known.append(number)
         else:
-            moments = (at_us for at_us, _ in steps[one.first.number])
-            said = list(zip(moments, one.text.split("\n"), strict=True))
+            latest[kind] = [number]
+            alike.append(latest[kind])
+    alike.sort(key=min)
+    told = []
+    for numbers in alike[:CAUSES_SHOWN]:
+        records = name_ranges(name for number in numbers for name in groups[number].values("record"))
+        said = steps[numbers[0]]
+        if sum(len(groups[number]) for number in numbers) == 1:
+            said = _steps(groups[numbers[0]], "it", faults, stopped, elections)
+        if others := {_place(groups[number][0]) for number in numbers} - {_place(groups[numbers[0]][0])}:
+            said = [*said, (said[-1][0], sentence(f"the same happened in {ranges_of_partitions(others)}"))]
         told.append((records, said))
-    shown = [number for one in alike[:CAUSES_SHOWN] for number in one.numbers]
-    others = causes - len(shown)
+    shown = [number for numbers in alike[:CAUSES_SHOWN] for number in numbers]
+    left_out = causes - len(shown)
     more = counted(len(lost) - sum(len(groups[number]) for number in shown), "record")
-    return told, f"and {more} more, of {counted(others, 'other cause')}: they are in" if others else ""
+    return told, f"and {more} more, of {counted(left_out, 'other cause')}: they are in" if left_out else ""
+
+
+def _kind_of(first: Row, steps: int) -> tuple[Any, ...]:
+    """Return a key that is equal for records of several partitions that were lost in the same way."""
+    brokers = (tuple(first[column] or ()) for column in ("held_by", "erased_on", "disk_lost_on"))
+    return steps, first["acks"], first["acked_by"], first["elected"], first["elected_clean"], *brokers
+
+
+def _is_same(number: int, known: Sequence[int], groups: Sequence[Rows], steps: Sequence[Sequence[Step]]) -> bool:
+    """Return True if a known cause has the same steps, or happened to another partition within a second."""
+    if steps[number] == steps[known[0]]:
+        return True
+    is_soon = steps[number][-1][0] - steps[known[0]][-1][0] <= TOGETHER_US
+    return is_soon and _place(groups[number][0]) not in [_place(groups[one][0]) for one in known]
 
 
 def _place(row: Row) -> tuple[str, int]:
@@ -316,53 +348,48 @@ _CAUSE = (
 
 
 def _steps(rows: Rows, them: str, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows) -> list[Step]:
-    """Faults count if they were in force between the sending and the ack: a leader that was frozen acks afterwards.
+    """Return the steps that led to a loss; `them` is the pronoun for the records.
 
-    them: the word for the records
+    Faults count if they were in force between send and acknowledgement, since a frozen leader acknowledges later.
     """
     first = min(rows, key=lambda row: row["acked_us"])
     steps = [_ack_step(first, them)]
     if (chosen := _another_was_chosen(first, elections)) is not None:
-        steps.append((chosen["at_us"], became_leader(chosen["leader"], chosen["clean"], chosen["reason"])))
+        steps.append((chosen["at_us"], sentence(chosen["reason"])))
     steps += [
-        (fault["from_us"], sentence(f"{fault['verb']} {joined(fault['targets'])}: {fault['reason']}"))
+        (fault["from_us"], sentence(fault["reason"]))
         for fault in faults
         if fault["from_us"] <= first["acked_us"] and first["sent_us"] < fault["until_us"] > fault["from_us"]
     ]
     steps += [
-        (stop["from_us"], sentence(f"{stop['node']} went down: {stop['reason']}"))
+        (stop["from_us"], sentence(stop["reason"]))
         for stop in stopped
         if stop["node"] in (first["held_by"] or [first["acked_by"]])
         and first["acked_us"] <= stop["from_us"] <= (first["elected_us"] or stop["from_us"])
     ]
-    if first["disk_lost_us"] is not None:
-        nodes = joined(first["disk_lost_on"])
-        steps.append((first["disk_lost_us"], sentence(f"the disk of {nodes} lost bytes: {first['disk_lost_reason']}")))
-    if first["elected_us"] is not None:
-        said = became_leader(first["elected"], first["elected_clean"], first["elected_reason"])
-        steps.append((first["elected_us"], said))
-    if first["erased_us"] is not None:
-        said = f"{joined(first['erased_on'])} truncated: {first['erased_reason']}"
-        steps.append((first["erased_us"], sentence(said)))
+    for at, why, nodes in (
+        ("disk_lost_us", "disk_lost_reason", "disk_lost_on"),
+        ("elected_us", "elected_reason", None),
+        ("erased_us", "erased_reason", "erased_on"),
+    ):
+        if first[at] is not None:
+            of_all = f" (on {joined(first[nodes])})" if nodes and len(first[nodes]) > 1 else ""
+            steps.append((first[at], sentence(first[why] + of_all)))
     return sorted(steps, key=lambda step: step[0])
 
 
 def _another_was_chosen(lost: Row, elections: Rows) -> Row | None:
-    """The election in force at the ack of a lost record, if it was not of the broker that gave the ack."""
+    """Return the election in force when a lost record was acknowledged, if another broker was elected; else None."""
     there = elections.where(topic=lost["topic"], partition=lost["partition"])
     before = (election for election in there if election["at_us"] <= lost["acked_us"])
     last = max(before, key=lambda election: election["seq"], default=None)
     return None if last is None or last["leader"] == lost["acked_by"] else last
 
 
-def became_leader(leader: str, clean: bool, reason: str) -> str:
-    return sentence(f"{leader} became leader{'' if clean else ' (unclean)'}: {reason}")
-
-
 def _ack_step(first: Row, them: str) -> Step:
     held = first["held_by"] or []
     if held == [first["acked_by"]]:
-        had = f"no other replica had {them}"
+        had = f"no other replica had {them} yet"
     elif held:
         had = f"{joined(held)} had {them} in their logs"
     else:
@@ -372,6 +399,5 @@ def _ack_step(first: Row, them: str) -> Step:
 
 
 def sentence(text: str) -> str:
-    """On one line, and with a full stop, if it has none."""
-    text = " ".join(text.split())
-    return text if text.endswith((".", "!", "?")) else text + "."
+    """Return the text on one line, with one full stop."""
+    return " ".join(text.split()).rstrip(".") + "."

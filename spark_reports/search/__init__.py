@@ -1,1 +1,1 @@
-"""Searches: the page of many random schedules. It needs no Spark session, wherever they were played."""
+"""The page of a search over many random schedules, which needs no Spark session."""

@@ -1,26 +1,103 @@
-"""The page of a search: one HTML file that opens offline: what broke, and when."""
+"""The page of a search for schedules that break a promise: its sentences, its chart, its findings."""
 
 from __future__ import annotations
 
+import itertools
+import warnings
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import altair as alt
+
+from replica.trace.ranges import counted
 from spark_reports.report.embedding import chart_in_html, environment, page_style, resource, vega_script
-from spark_reports.report.words import counted, joined
-from spark_reports.search.charts import findings_chart
+from spark_reports.report.words import joined
 
 Search = Mapping[str, Any]
+Spec = dict[str, Any]
+Points = list[dict[str, Any]]
+
+WIDTH_PX = 900
+"""Nominal width of a chart. The page sets the real width before it draws the chart."""
+FIRST_RUN = 1
+_LABEL_PX = 70
+"""Width of a label such as `run 10,000`."""
+
+
+def findings_chart(search: Search) -> Spec:
+    """Return the chart of findings, of which there must be at least one.
+
+    `search` is a document of scenarios/search/document.py.
+    """
+    first = [(kind["runs"][0], kind["kind"]) for kind in search["findings"]]
+    points: Points = [{"run": FIRST_RUN, "count": 0, "what": ""}]
+    for run, new in sorted(Counter(run for run, _ in first).items()):
+        found = ", ".join(kind for at, kind in first if at == run)
+        points.append({"run": run, "count": points[-1]["count"] + new, "what": found})
+    last = max(search["played"], points[-1]["run"])
+    points.append({"run": last, "count": points[-1]["count"], "what": ""})
+    base = alt.Chart({"values": points}).encode(
+        x=_x(last), y=_y(points[-1]["count"]),
+        tooltip=[alt.Tooltip("run:Q"), alt.Tooltip("count:Q", title="so far"), alt.Tooltip("what:N")],
+    )  # fmt: skip
+    line = base.mark_line(interpolate="step-after", strokeWidth=2.5, color="var(--b0)")
+    # Without marks, a single step in a line over a thousand runs is hard to point at.
+    marked = base.mark_circle(size=70, opacity=1, color="var(--b0)").transform_filter("datum.what")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Automatically deduplicated")
+        spec: Spec = (
+            alt.layer(line, marked)
+            .properties(width=WIDTH_PX, height=180, title=_title("Kinds of findings so far"))
+            .to_dict()
+        )
+    del spec["config"]  # The page has its own colours.
+    return spec
+
+
+_PLAIN_Y: dict[str, Any] = {"minExtent": 48, "maxExtent": 48}
+
+
+def _x(last: int) -> alt.X:
+    told: dict[str, Any] = {"format": ",d", "labelExpr": "'run ' + datum.label"}
+    # A label beyond the right edge would widen the chart, which would then scroll.
+    axis = alt.Axis(title=None, values=run_ticks(last), grid=False, labelFlush=_LABEL_PX / 2, **told)
+    domain = [FIRST_RUN - 0.5, max(FIRST_RUN, last) + 0.5]
+    return alt.X("run:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False))
+
+
+def run_ticks(last: int) -> list[int]:
+    """Return the first run and about ten multiples of a round number.
+
+    Vega's own ticks would leave out the first run, or begin at 0.
+    """
+    step = next(
+        step for power in itertools.count() for step in (10**power, 2 * 10**power, 5 * 10**power) if 10 * step >= last
+    )
+    return [FIRST_RUN, *(run for run in range(step, last + 1, step) if run > FIRST_RUN)]
+
+
+def _y(largest: int) -> alt.Y:
+    # Vega would put a tick at half a finding.
+    ticks: dict[str, Any] = {"values": list(range(largest + 1))} if largest < 5 else {"tickCount": 4}
+    axis = alt.Axis(format=",d", title=None, **ticks, **_PLAIN_Y)
+    return alt.Y("count:Q", axis=axis, scale=alt.Scale(domain=[0, largest * 1.08 or 1], nice=False))
+
+
+def _title(text: str) -> alt.TitleParams:
+    return alt.TitleParams(text, anchor="start", frame="group")
+
 
 Z_SQUARE = 1.959963984540054**2
-"""Of the two-sided 95 % of the normal distribution."""
+"""Squared quantile of the normal distribution for a two-sided interval of 95 %."""
 
 
 def render(search: Search, pace: str) -> str:
-    """Return the whole page.
+    """Return the HTML page of a search.
 
     Args:
         search: the document that scenarios/search/document.py makes.
-        pace: a sentence about the time it took, or nothing.
+        pace: a sentence about the duration of the search, or "".
     """
     description = "When the search found each kind. The tables on this page hold the same figures."
     return environment().get_template("search.html.j2").render(
@@ -37,7 +114,7 @@ def render(search: Search, pace: str) -> str:
 
 
 def headline(search: Search) -> str:
-    """The result in one sentence."""
+    """Return the result of a search in one sentence."""
     schedules = counted(search["played"], "safe schedule" if search["safe"] else "schedule")
     kinds = search["findings"]
     if not kinds:
@@ -57,7 +134,7 @@ def headline(search: Search) -> str:
 
 
 def _tiles(search: Search) -> list[tuple[str, str, str]]:
-    """(number, its unit, class)"""
+    """Return key figures as (text, unit, CSS class)."""
     kinds = search["findings"]
     bugs = sum(one["our_bug"] for one in kinds)
     return [

@@ -1,1 +1,1 @@
-"""Sweeps: many simulated runs as a Spark job, their rows as Parquet, and what they say about each setting."""
+"""Sweeps: many simulated runs as a Spark job, their rows as Parquet, and the results of each setting."""

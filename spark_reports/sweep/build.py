@@ -1,4 +1,4 @@
-"""A sweep from its runs to its page: plays what is missing, then asks Spark what the rows say."""
+"""Plays the missing runs of a sweep or a search, and summarizes all rows with Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from spark_reports.sweep.tables import DOCS, by_setting, read_rows
 
 
 class Pace(NamedTuple):
-    """How far a sweep is. played, losing, unfinished: runs since it began or was resumed     first_losing: the run"""
+    """The progress of a sweep. All numbers are about runs since it began or was resumed."""
 
     played: int
     of: int
@@ -45,15 +45,15 @@ class Pace(NamedTuple):
     def runs_per_s(self) -> float:
         return self.played / self.seconds if self.seconds else 0.0
 
-    @property
-    def left_s(self) -> float | None:
-        return (self.of - self.played) / self.runs_per_s if self.played else None
-
 
 class Swept(NamedTuple):
-    """pace: at the end; rows: of `by_setting`, in order of `setting`; versions: of the software that computed them
+    """The result of a sweep.
 
-    interrupted: before everything was played; the rows say what is there
+    Attributes:
+        pace: the progress at the end.
+        rows: rows of `by_setting`, sorted by `setting`.
+        versions: versions of the software that computed the rows.
+        interrupted: True if not all runs were played; the rows then describe only the runs that were.
     """
 
     pace: Pace
@@ -71,15 +71,19 @@ def run_sweep(
     conf: Mapping[str, str],
     progress: Callable[[Pace], None],
 ) -> Swept:
-    """Play the runs of `settings` x `seeds` without a row in `folder`, seed by seed, and summarize all rows.
+    """Play the runs of `settings` x `seeds` that have no row in `folder`, seed by seed, and summarize all rows.
 
-    Rows that are done at an interruption are kept, and reported if there are any.
-    conf:     settings for Spark, which win over ours
-    progress: called a few times a second from this thread
-    raises:   WorkersUnfit, JavaMissing, SparkFailed, OSError, KeyboardInterrupt when interrupted without a single row
+    After an interruption finished rows are kept, and summarized if there are any.
+
+    Args:
+        conf: Spark settings, which override the defaults.
+        progress: called a few times a second from this thread.
+
+    Raises:
+        WorkersUnfit, JavaMissing, SparkFailed, OSError; KeyboardInterrupt when interrupted without a single row.
     """
     missing = folder.missing([Run(one, seed) for seed in seeds for one in settings])
-    progress(Pace.begin(missing))  # before Spark starts, so that the line is there meanwhile
+    progress(Pace.begin(missing))  # Show progress while Spark starts.
     with Interrupts() as interrupts, session_with_our_code(master, conf) as spark:
 
         def bear(pace: Pace) -> None:
@@ -88,7 +92,7 @@ def run_sweep(
 
         bear(Pace.begin(missing))
         pace, interrupted = _play(spark, folder, task, missing, bear)
-        # Workers elsewhere have none of Highwater's files.
+        # Workers of a cluster lack the files in this folder.
         rows = read_rows(spark, folder.rows_dir) if on_this_machine(master) else spark.createDataFrame(folder.rows())
         table = _settings_table(by_setting(rows, settings, seeds), folder.path)
         return Swept(pace, table, f"PySpark {spark.version}", interrupted)
@@ -96,7 +100,7 @@ def run_sweep(
 
 @contextlib.contextmanager
 def session_with_our_code(master: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session whose workers can play: those of a cluster get our code, local ones have what this process has."""
+    """Provide a session whose workers can play runs. Workers on a cluster get this code; local workers have it."""
     with (
         tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
         spark_session(master, {**SMALL_TRACE_SETTINGS, **conf}) as spark,
@@ -111,7 +115,10 @@ def session_with_our_code(master: str, conf: Mapping[str, str]) -> Iterator[Spar
 def _play(
     spark: SparkSession, folder: SweepFolder, task: Task, runs: Sequence[Run], progress: Callable[[Pace], None]
 ) -> tuple[Pace, bool]:
-    """How far it came, and whether Ctrl-C ended it. raises: KeyboardInterrupt when the folder has no row by then"""
+    """Play runs, and return the progress and True if Ctrl-C interrupted it.
+
+    Raises KeyboardInterrupt if the folder has no row yet.
+    """
     began = time.perf_counter()
     pace = Pace.begin(runs)
     interrupted = False
@@ -146,7 +153,7 @@ def _after(pace: Pace, rows: pa.Table) -> Pace:
 
 
 def _settings_table(table: DataFrame, folder: Path) -> list[dict[str, Any]]:
-    """Rows of `by_setting`, in order; also written to `settings.parquet`, with README.md on all columns."""
+    """Return the rows of `by_setting` in order; write them to `settings.parquet`, and all columns to README.md."""
     found = table.orderBy("setting").toArrow()
     pq.write_table(found, folder / "settings.parquet", compression="zstd")
     head = ["| column | type | meaning |", "|---|---|---|"]
@@ -162,13 +169,13 @@ def _settings_table(table: DataFrame, folder: Path) -> list[dict[str, Any]]:
 
 # ------------------------------------------------------------------------------------------------------------- shipping
 #
-# Our own code as one zip for the workers of a cluster, which need only the libraries installed.
+# Highwater's code as a zip file for the workers of a cluster, which need only the libraries installed.
 
 PACKAGES = ("replica", "controller", "cluster", "scenarios", "spark_reports")
 
 
 def write_code_zip(path: Path) -> None:
-    """Every file of our packages, and each module compiled beside its source: a zip caches no compiled modules."""
+    """Write every file of the packages, and each module compiled, because Python caches no modules of a zip file."""
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch, zipfile.ZipFile(path, "w", _DEFLATED) as archive:
         for package in PACKAGES:
             for name, content in _files(files(package), package):
@@ -183,7 +190,7 @@ _DEFLATED = zipfile.ZIP_DEFLATED
 def _compiled(name: str, source: bytes, scratch: Path) -> Path:
     module, compiled = scratch / "module.py", scratch / "module.pyc"
     module.write_bytes(source)
-    # Unchecked: the source lies beside it in the same zip, and modification times mean nothing there.
+    # Unchecked, since the source is in the same zip file, where modification times mean nothing.
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     py_compile.compile(str(module), str(compiled), dfile=name, doraise=True, invalidation_mode=mode)
     return compiled
@@ -197,3 +204,38 @@ def _files(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
             yield from _files(entry, f"{name}/{entry.name}")
         else:
             yield f"{name}/{entry.name}", entry.read_bytes()
+
+
+PlayRuns = Callable[[Task, Sequence[Any]], Iterator[Mapping[str, Any]]]
+"""A function that plays different runs and yields the row of each in any order, first the rows in the folder."""
+
+
+@contextlib.contextmanager
+def spark_player(
+    folder: SweepFolder, master: str, conf: Mapping[str, str], tick: Callable[[], None]
+) -> Iterator[PlayRuns]:
+    """Provide a function that plays runs on Spark. Finished rows are kept after an interruption.
+
+    Args:
+        tick: called a few times a second while runs are played.
+
+    Raises:
+        WorkersUnfit, JavaMissing, SparkFailed, OSError, KeyboardInterrupt
+    """
+    with Interrupts() as interrupts, session_with_our_code(master, conf) as spark:
+
+        def played(task: Task, runs: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+            missing = folder.missing(runs)
+            yield from folder.rows_of(set(runs) - set(missing))
+            try:
+                with contextlib.closing(play_on_spark(spark, task, missing)) as coming:
+                    for rows in coming:
+                        interrupts.check()
+                        tick()
+                        if rows is not None:
+                            folder.add(rows)
+                            yield from rows.to_pylist()
+            finally:
+                folder.flush()
+
+        yield played

@@ -1,6 +1,6 @@
-"""Jobs played in a forked child with a time limit each: a hang, crash or exception costs its own job and no other.
+"""Jobs in a forked child process with a time limit each, so that a hang, crash or exception affects only one job.
 
-A child plays many jobs, one after the other, since a fork costs ten milliseconds; it is replaced when it dies or hangs.
+A child plays many jobs in succession, since a fork takes ten milliseconds. It is replaced when it dies or hangs.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ _PATIENCE_S = 5.0
 
 
 class Broken(NamedTuple):
-    """A job without a result. how: it raised, its process died, or it took too long"""
+    """The outcome of a job without a result, because it raised, its process died, or it took too long."""
 
     how: Literal["raised", "crashed", "timeout"]
     why: str
 
 
 def play_isolated(play: Callable[[Job], Any], jobs: Sequence[Job], limit_s: float) -> Iterator[Any]:
-    """For each job, in order, what `play` returned, or Broken.
+    """Yield for each job, in order, what `play` returned, or Broken.
 
-    A job is `crashed` when it dies as the first of its child: one that died later may have died of those before it, and
-    is played again alone.
+    A job is `crashed` if its process dies and it was the first job of that process. If the process dies in a later job,
+    an earlier job may be the cause, so the later one is played again in a new process.
     """
-    place = 0
-    while place < len(jobs):
-        with _Child(play, jobs[place:]) as child:
-            for turn in range(len(jobs) - place):
+    next_job = 0
+    while next_job < len(jobs):
+        with _Child(play, jobs[next_job:]) as child:
+            for turn in range(len(jobs) - next_job):
                 outcome = child.next_outcome(limit_s)
                 if child.ended and turn > 0 and isinstance(outcome, Broken) and outcome.how == "crashed":
                     break
-                place += 1
+                next_job += 1
                 yield outcome
                 if child.ended:
                     break
 
 
 class _Child(Generic[Job]):
-    """A forked process that plays `jobs`; gone, with all it wrote, when the block ends."""
+    """A forked process that plays `jobs`. The process and its temporary files are removed when the block ends."""
 
     def __init__(self, play: Callable[[Job], Any], jobs: Sequence[Job]) -> None:
         self.ended = False
@@ -110,10 +110,10 @@ def _serve(
     inherited: tuple[Connection, ...],
     scratch: str,
 ) -> None:
-    """The child: one result for each job, and an end as soon as the parent waits for no further results."""
+    """Play the jobs in the child, and end as soon as the parent no longer waits for results."""
     for connection in inherited:
         connection.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent gets the signal, and ends this process.
     threading.Thread(target=_end_with_parent, args=(lifeline, scratch), daemon=True).start()
     tempfile.tempdir = scratch
     for job in jobs:

@@ -1,7 +1,7 @@
-"""A sweep as Spark jobs: runs travel to the workers in portions, rows come back as each portion ends.
+"""A sweep as Spark jobs: runs are sent to the workers in portions, and rows come back as each portion ends.
 
-A portion is one Spark job with one task (`mapInArrow`), and a few more are under way than there are slots: so rows
-arrive while the sweep goes on, stopping loses little, and workers need no file system in common with the driver.
+A portion is one Spark job with one task (`mapInArrow`); a few more portions are submitted than there are slots. So rows
+arrive during the sweep, little work is lost when it stops, and workers need no common file system with the driver.
 """
 
 from __future__ import annotations
@@ -16,35 +16,39 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from spark_reports.executors import FirstExecutor
+from spark_reports.session import FirstExecutor
 from spark_reports.sweep.isolated import Broken, play_isolated
 from spark_reports.sweep.rows import COLUMNS, CRASHED, Columns, arrow_rows_schema, row_of, rows_schema
 
 Play = Callable[..., Mapping[str, Any]]
-"""The fields of a run, such as settings and seed -> figures of its row; the same wherever it is called"""
+"""A function from the fields of a run, such as settings and seed, to the figures of its row, equal on all machines."""
 
 PORTION_S = 3.0
-"""How long a portion should take: long beside the 50 ms of a Spark job, short beside a user's patience."""
+"""Intended duration of a portion: long compared to the 50 ms of a Spark job, short compared to a user's patience."""
 FIRST_PORTION_RUNS = 4
 PORTION_RUNS_MAX = 256
 QUEUED = 1
-"""Portions that wait at Spark beside those that are being played, so that no slot is ever idle."""
+"""Number of portions that wait in Spark in addition to running portions, so that no slot is idle."""
 TICK_S = 0.2
 THREADS_MAX = 512
 HOPELESS_AFTER = 4
-"""Portions that failed before the first one came back."""
+"""Number of failed portions, without a successful one, after which the sweep gives up."""
 _UNFIT = "highwater-unfit:"
 
 
 class WorkersUnfit(Exception):
-    """The workers cannot play what this machine would play; the text says what differs or is missing."""
+    """The workers cannot play exactly what this machine would play. The text says what differs or is missing."""
 
 
 class Task(NamedTuple):
-    """The common part of all portions of a sweep; travels to the workers.
+    """The common part of all portions of a sweep, which is sent to the workers.
 
-    identify: the inputs of a run's bytes, computed by each worker and compared with `identity`, this machine's result
-    limit_s: wall time for each run     columns: of its rows
+    Attributes:
+        play: plays a run.
+        identify: returns all inputs that decide a run's bytes. Each worker compares its result with `identity`, that of
+            this machine.
+        limit_s: wall time for each run.
+        columns: columns of the rows.
     """
 
     play: Play
@@ -55,9 +59,9 @@ class Task(NamedTuple):
 
 
 def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Any]) -> Generator[pa.Table | None, None, None]:
-    """Rows as they come, in no order, one for each of the different runs; None at every tick in which nothing came.
+    """Yield rows in any order as they arrive, one for each run, and None at every tick without rows.
 
-    Closing the generator cancels what is under way.  raises: WorkersUnfit, SparkFailed
+    Closing the generator cancels running jobs. Raises WorkersUnfit, SparkFailed.
     """
     waiting = _Portions(runs)
     under_way: dict[Future[_Played], list[Any]] = {}
@@ -93,7 +97,7 @@ def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Any]) -> Gener
 
 
 class _Portions:
-    """The runs still to be handed out, in portions that grow until they take PORTION_S."""
+    """The runs that are not submitted yet, in portions whose size grows until a portion takes PORTION_S."""
 
     def __init__(self, runs: Sequence[Any]) -> None:
         self._runs = deque(runs)
@@ -107,7 +111,7 @@ class _Portions:
     def take(self, slots: int) -> list[Any]:
         if self._alone:
             return [self._alone.popleft()]
-        # Smaller ones towards the end: no slot should play on alone.
+        # Make portions smaller towards the end, so that no slot is the only busy one for long.
         fair = -(-len(self._runs) // (2 * slots))
         return [self._runs.popleft() for _ in range(min(len(self._runs), fair, self._size))]
 
@@ -118,9 +122,9 @@ class _Portions:
             self._size = max(1, self._size // 2)
 
     def alone(self, portion: Sequence[Any]) -> bool:
-        """The worker of `portion` died: each of its runs is played again in a separate portion.
+        """Queue each run of a portion whose worker died again, in a separate portion.
 
-        True for a run that has been alone already: then no other run was the cause.
+        Return True if the portion was already a single run tried alone, which therefore is the cause.
         """
         if portion[0] in self._tried_alone:
             return True
@@ -135,7 +139,7 @@ class _Played(NamedTuple):
 
 
 def _play_portion(spark: SparkSession, task: Task, portion: Sequence[Any]) -> _Played:
-    """In the driver: one Spark job. Its single input row only says that it is the portion's turn."""
+    """Play a portion as one Spark job; called in the driver. The job's single input row has no meaning."""
 
     def on_worker(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -148,7 +152,10 @@ def _play_portion(spark: SparkSession, task: Task, portion: Sequence[Any]) -> _P
 
 
 def play_here(task: Task, portion: Sequence[Any]) -> pa.RecordBatch:
-    """In the worker: the rows of a portion. raises: RuntimeError when this worker would play something else"""
+    """Return the rows of a portion, called in the worker.
+
+    Raises RuntimeError if this worker would play something else.
+    """
     differing = _differences(task.identity, task.identify())
     if differing:
         raise RuntimeError(f"{_UNFIT} {'; '.join(differing)}")
@@ -175,7 +182,7 @@ def _crashed(task: Task, run: Any, error: BaseException) -> pa.Table:
 
 
 def _why(error: BaseException) -> str:
-    """The line of a Java error with the cause, which is hardly ever its first."""
+    """Return the line of a Java error that names the cause, which is rarely the first line."""
     text = str(error)
     causes = re.findall(r"most recent failure: (?:Lost task \S+ in stage \S+ )?(.*)|Caused by: (.*)", text)
     lines = [one or other for one, other in causes] or text.splitlines()
@@ -193,8 +200,8 @@ def _raise_if_unfit(error: BaseException, *, hopeless: bool) -> None:
     if found := re.search(r"\[PYTHON_VERSION_MISMATCH\] ([^\n]*)", text):
         raise WorkersUnfit(found.group(1))
     if found := re.search(r'Cannot run program "([^"]+)"', text):
-        raise WorkersUnfit(f"a worker has no program `{found.group(1)}`: PYSPARK_PYTHON names its Python")
+        raise WorkersUnfit(f"a worker has no program `{found.group(1)}`: set PYSPARK_PYTHON to the worker's Python")
     if "SparkContext was shut down" in text or "All masters are unresponsive" in text:
-        raise WorkersUnfit("the cluster gave up on this job: is the master there?")
+        raise WorkersUnfit("the Spark cluster gave up on this job: check that its master is running")
     if hopeless:
         raise WorkersUnfit(_why(error)[:500]) from error

@@ -1,4 +1,4 @@
-"""One row per run of a sweep: its columns, declared once for workers, Parquet files, Spark and the documentation."""
+"""The rows of a sweep, one per run. Columns are declared here for workers, Parquet files, Spark and documentation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATUSES: dict[str, str] = {
     RAISED: "an error of the simulator itself, which is a bug",
 }
 PASSING = (TIMEOUT, CRASHED)
-"""Endings that depend on the machine, not on the run alone: they are played again when a sweep is resumed."""
+"""Statuses that depend on the machine as well as on the run. Such runs are played again when a sweep is resumed."""
 
 COLUMNS: tuple[Column, ...] = (
     Column("settings", "list<string>", False, "the varied settings of the run, each as path=value"),
@@ -37,19 +37,22 @@ COLUMNS: tuple[Column, ...] = (
     Column("sent", "int64", True, "records sent"),
     Column("acked", "int64", True, "records whose producer got an ack"),
     Column("failed", "int64", True, "records whose producer got an error that proves that they are not written"),
-    Column("unknown", "int64", True, "records whose producer learned neither for certain (all records with acks=0)"),
+    Column("unknown", "int64", True, "records whose producer knows neither for certain (all records with acks=0)"),
     Column("lost", "int64", True, "acked records that are not in the log that counts"),
-    Column("unseen", "int64", True, "acked records that are there, but that no consumer can read"),
-    Column("missing", "int64", True, "unknown records that never arrived; no promise was broken"),
+    Column("unseen", "int64", True, "acked records that are in the log, but that no consumer can read"),
+    Column("missing", "int64", True, "unknown records that are missing; no promise was broken"),
     Column("duplicated", "int64", True, "records that are in the log more than once"),
     Column("reordered", "int64", True, "records that are in the log before one sent earlier"),
     Column("dirty", "int64", True, "records that a consumer read and the log no longer has"),
     Column(
-        "unavailable_us", "int64", True, "stretches of 1 s or more in which records waited in vain for an ack, added up"
+        "unavailable_us",
+        "int64",
+        True,
+        "time in which records of some partition waited in vain for an ack, by intervals of 1 s or more",
     ),
-    Column("longest_unavailable_us", "int64", True, "the longest of these stretches, virtual microseconds"),
-    Column("ack_latency_us", "list<int64>", True, "times from send to ack that occurred, to three significant digits"),
-    Column("ack_latency_acks", "list<int64>", True, "how many acks took each of these times"),
+    Column("longest_unavailable_us", "int64", True, "the longest of these intervals, virtual microseconds"),
+    Column("ack_latency_us", "list<int64>", True, "different times from send to ack, to three significant digits"),
+    Column("ack_latency_acks", "list<int64>", True, "number of acks for each of these times"),
     Column("retries", "int64", True, "batches sent again"),
     Column("events", "int64", True, "events in the trace"),
     Column("trace_sha256", "string", True, "digest of the trace, the same as `highwater run` prints for this run"),
@@ -58,14 +61,14 @@ FATES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated"
 
 
 class Run(NamedTuple):
-    """One run of a sweep. settings: the varied ones, each as path=value"""
+    """One run of a sweep. `settings` are the varied settings, each as path=value."""
 
     settings: tuple[str, ...]
     seed: int
 
 
 Columns = Sequence[Column]
-"""Of the rows of one kind of job: the fields of the job, `status`, `error`, and the job's figures."""
+"""The columns of the rows of one kind of job: the fields of the job, `status`, `error`, and the job's figures."""
 
 
 def rows_schema(columns: Columns = COLUMNS) -> StructType:
@@ -73,22 +76,22 @@ def rows_schema(columns: Columns = COLUMNS) -> StructType:
 
 
 def arrow_rows_schema(columns: Columns = COLUMNS) -> Any:
-    """The same as a pyarrow schema, for the files."""
+    """Return the columns as a pyarrow schema, for Parquet files."""
     return to_arrow_schema(rows_schema(columns))
 
 
 def row_of(run: Any, figures: Mapping[str, Any], columns: Columns = COLUMNS) -> dict[str, Any]:
-    """A whole row: columns that `figures` does not have are null.
+    """Return a complete row, with null in columns that `figures` lacks.
 
-    run: a NamedTuple of strings, numbers and tuples of strings; each field is a column
+    `run` is a NamedTuple of strings, numbers and tuples of strings; each field is a column.
     """
     row: dict[str, Any] = dict.fromkeys(column.name for column in columns)
     unknown = [name for name in figures if name not in row]
-    assert not unknown, f"columns nobody declared: {unknown}"
+    assert not unknown, f"undeclared columns: {unknown}"
     own = {name: list(value) if isinstance(value, tuple) else value for name, value in run._asdict().items()}
     return {**row, **figures, **own}
 
 
 def key_of(row: Mapping[str, Any], fields: Sequence[str]) -> tuple[Any, ...]:
-    """Equal to the run that the row is of. fields: of the run"""
+    """Return a key that equals the run of a row, as a tuple; `fields` are the run's fields."""
     return tuple(tuple(row[name]) if isinstance(row[name], list) else row[name] for name in fields)

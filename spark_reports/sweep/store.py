@@ -1,6 +1,6 @@
-"""The folder of a sweep: its subject, its rows as Parquet parts, and the runs that it has already.
+"""The folder of a sweep: what is swept, the rows as Parquet files, and which runs have a row.
 
-sweep.json            scenario, settings in force in every run, and the software that made the rows
+sweep.json                scenario, settings of all runs, and the software that made the rows
 rows/part-NNNNN.parquet   one row per run, no run twice; written under a hidden name and renamed
 """
 
@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
@@ -24,17 +23,17 @@ from spark_reports.sweep.rows import COLUMNS, PASSING, Columns, Run, arrow_rows_
 AnyRun = TypeVar("AnyRun", bound=tuple[Any, ...])
 FORMAT = 1
 PART_EVERY_S = 5.0
-"""How long rows wait for others before a part is written: a killed sweep may lose that much."""
+"""Seconds for which rows are collected before a file is written; a killed sweep may lose these rows."""
 _MANIFEST = "sweep.json"
 _LOCK = ".lock"
 
 
 class SweepFolderUnusable(Exception):
-    """The folder holds another sweep, or rows that something else made; the text says what, and what to do."""
+    """The folder belongs to another sweep, or to another version. The text says what differs, and gives a remedy."""
 
 
 class SweepFolder:
-    """One sweep's folder, held exclusively; `close` writes the rows still waiting."""
+    """The folder of one sweep, which is locked. `close` writes the rows that are still in memory."""
 
     def __init__(
         self,
@@ -45,12 +44,16 @@ class SweepFolder:
         columns: Columns = COLUMNS,
         fields: Sequence[str] = Run._fields,
     ) -> None:
-        """about: all inputs of the rows besides their own settings and seed; plain JSON values.
+        """Open the folder.
 
-        columns: of the rows     fields: the columns that are the run
+        Args:
+            about: all inputs of the rows except their own settings and seed, as plain JSON values.
+            resume: False if the folder must not have rows yet; True to add to rows with the same `about`.
+            columns: columns of the rows.
+            fields: the columns that identify the run.
 
-        Without `resume` the folder must hold no rows yet; with it, rows of the same `about`.
-        raises: SweepFolderUnusable, OSError
+        Raises:
+            SweepFolderUnusable, OSError
         """
         self.path = path
         self._schema = arrow_rows_schema(columns)
@@ -78,7 +81,7 @@ class SweepFolder:
             left.unlink()
         if parts and not resume:
             raise SweepFolderUnusable(
-                f"{self.path} holds rows already: --resume goes on with them, --out DIR begins anew"
+                f"{self.path} has rows of an earlier sweep: use --resume to continue it, or choose another --out DIR"
             )
         if parts:
             _must_be_the_same(self.path, self._manifest(), about)
@@ -93,14 +96,16 @@ class SweepFolder:
         except (OSError, ValueError) as error:
             raise SweepFolderUnusable(f"{self.path / _MANIFEST} cannot be read: {error}") from error
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise SweepFolderUnusable(f"{self.path} was written by another version: choose another --out DIR")
+            raise SweepFolderUnusable(
+                f"{self.path} was written by a different version of Highwater: choose another --out DIR"
+            )
         return manifest
 
     def _parts(self) -> list[Path]:
         return sorted(self.rows_dir.glob("part-*.parquet"))
 
     def _drop_passing(self, parts: Sequence[Path]) -> None:
-        """Runs that the machine, not the run, brought down are missing again."""
+        """Remove the rows of runs that failed because of the machine, so that they are played again."""
         for part in parts:
             rows = self._read(part)
             kept = rows.filter(pc.invert(pc.is_in(rows["status"], pa.array(PASSING))))
@@ -112,24 +117,24 @@ class SweepFolder:
         return bool(self._parts())
 
     def missing(self, runs: Sequence[AnyRun]) -> list[AnyRun]:
-        """Those of `runs` that have no row yet, in their order."""
+        """Return those of `runs` that have no row yet, in their order."""
         keys = (_read(part, self._fields) for part in self._parts())
         known = {key_of(row, self._fields) for rows in keys for row in rows.to_pylist()}
         return [run for run in runs if run not in known]
 
     def rows(self) -> pa.Table:
-        """All rows, of any settings and seeds."""
+        """Return the rows of all runs in the folder, also of runs that the current command did not ask for."""
         return pa.concat_tables([self._schema.empty_table(), *map(self._read, self._parts())])
 
     def rows_of(self, runs: Collection[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-        """Of those that have a row, in the order in which they were written."""
+        """Yield the existing rows of these runs, in the order in which they were written."""
         for part in self._parts() if runs else ():
             for row in self._read(part).to_pylist():
                 if key_of(row, self._fields) in runs:
                     yield row
 
     def add(self, rows: pa.Table) -> None:
-        """raises: OSError"""
+        """Add rows, which are written to a file after a while. Raises OSError."""
         self._waiting.append(rows.cast(self._schema))
         if time.monotonic() - self._written_s >= PART_EVERY_S:
             self.flush()
@@ -151,7 +156,7 @@ class SweepFolder:
             self._lock.close()
 
     def _remove(self) -> None:
-        """A sweep without a row leaves no folder, unless something else is in it."""
+        """Remove the folder of a sweep without rows, unless it has other files."""
         for name in (_MANIFEST, _LOCK):
             (self.path / name).unlink(missing_ok=True)
         for folder in (self.rows_dir, self.path):
@@ -161,9 +166,7 @@ class SweepFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def _read(self, part: Path) -> pa.Table:
@@ -191,6 +194,6 @@ def _must_be_the_same(folder: Path, found: Mapping[str, Any], about: Mapping[str
     differing = [key for key in about if found.get(key) != about[key]]
     if differing:
         raise SweepFolderUnusable(
-            f"the rows in {folder} are of another {', another '.join(differing)}: "
-            "they cannot be mixed with new ones; choose another --out DIR, or delete it"
+            f"the rows in {folder} differ from this sweep in {', '.join(differing)}; "
+            "choose another --out DIR, or delete the folder"
         )

@@ -1,4 +1,4 @@
-"""The results of a sweep for each setting: probabilities with their intervals, times, the seeds to look at."""
+"""The results of a sweep for each setting: probabilities with their intervals, times, and seeds worth replaying."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 from spark_reports.sweep.rows import CRASHED, FATES, FINISHED, RAISED, TIMEOUT, rows_schema
 
 Z_95 = 1.959963984540054
-"""Two-sided 95 % of the normal distribution."""
+"""Quantile of the normal distribution for a two-sided interval of 95 %."""
 
 SHARES: dict[str, str] = {
     "loss": "lost",
+    "unreadable": "unseen",
     "missing": "missing",
     "duplicates": "duplicated",
     "unavailability": "unavailable_us",
 }
-"""Share of the finished runs in which a column of the row is above zero."""
+"""Column of the rows by name of a share: the share of finished runs in which the column is above zero."""
 PERCENTILES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 
 DOCS: dict[str, str] = {
     "setting": "number of the setting, from 0, in the order of the command line",
     "settings": "the varied settings, each as path=value",
     "runs": "runs with a row",
-    "finished": "runs that were played to the end; all shares and times are of these",
+    "finished": "runs that were played to the end; shares and times are about these runs",
     "our_bugs": "runs in which an invariant broke that the rules promise",
     "crashed": "runs that ended with an error of the simulator, or whose process died",
     "timeouts": "runs that took too long",
@@ -43,10 +44,11 @@ DOCS: dict[str, str] = {
             ("high", "upper end of the 95 % Wilson interval of that share"),
         )
     },
-    "endings": "different endings: verdicts and counts of records by fate",
-    "lost_records": "acked records lost, all runs together",
-    "missing_records": "records that never arrived and were not promised, all runs together",
-    "duplicated_records": "records in the log more than once, all runs together",
+    "endings": "number of different results (verdict, and counts of records by fate)",
+    "lost_records": "lost acked records of all runs",
+    "unseen_records": "acked records of all runs that are in the log, but that no consumer can read",
+    "missing_records": "records of all runs that are missing and were not promised",
+    "duplicated_records": "records of all runs that are in the log more than once",
     "unavailable_mean_us": "mean time per run in which records waited 1 s or more in vain for an ack",
     "unavailable_max_us": "the same in the worst run",
     "smallest_losing_seed": "the smallest seed that loses an acked record",
@@ -64,9 +66,9 @@ def read_rows(spark: SparkSession, rows_dir: Path) -> DataFrame:
 
 
 def by_setting(rows: DataFrame, settings: Sequence[tuple[str, ...]], seeds: range) -> DataFrame:
-    """One row for each of `settings`, in no order, also for those without a run; columns as in DOCS.
+    """Return one row for each of `settings`, even without runs, in any order; the columns are those of DOCS.
 
-    rows: rows_schema(); those of other settings or seeds are left out
+    Rows of other settings or seeds are left out.
     """
     seed = F.col("seed")
     asked = rows.filter(seed.between(seeds.start, seeds.stop - 1)).select("*", F.lit(True).alias("played"))
@@ -83,7 +85,7 @@ def by_setting(rows: DataFrame, settings: Sequence[tuple[str, ...]], seeds: rang
         F.array_sort(F.array_distinct(F.flatten(F.collect_set("verdict")))).alias("verdicts"),
         *(F.count_if(F.col(column) > 0).alias(f"{name}_runs") for name, column in SHARES.items()),
         F.count_distinct(F.when(finished, F.struct("verdict", "sent", *FATES))).alias("endings"),
-        *(_sum(column).alias(f"{column}_records") for column in ("lost", "missing", "duplicated")),
+        *(_sum(column).alias(f"{column}_records") for column in ("lost", "unseen", "missing", "duplicated")),
         F.avg("unavailable_us").cast("long").alias("unavailable_mean_us"),
         F.max("unavailable_us").alias("unavailable_max_us"),
         F.min(F.when(F.col("lost") > 0, seed)).alias("smallest_losing_seed"),
@@ -99,14 +101,14 @@ def by_setting(rows: DataFrame, settings: Sequence[tuple[str, ...]], seeds: rang
 
 
 def wilson(successes: Column, trials: Column) -> tuple[Column, Column]:
-    """Ends of the 95 % interval of a share, null without trials.
+    """Return both ends of the 95 % confidence interval of a share, null without trials.
 
-    source: E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927), 22 (158)
+    Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927), 22 (158)
     """
     share, square = successes / F.when(trials > 0, trials), Z_95**2 / F.when(trials > 0, trials)
     centre = (share + square / 2) / (1 + square)
     half = F.sqrt(share * (1 - share) * square + square * square / 4) / (1 + square)
-    # Rounding must not put an end beyond what it bounds.
+    # Rounding must not move an end beyond 0 or 1.
     low = F.when(successes == 0, F.lit(0.0)).otherwise(F.greatest(F.lit(0.0), centre - half))
     high = F.when(successes == trials, F.lit(1.0)).otherwise(F.least(F.lit(1.0), centre + half))
     return F.when(trials > 0, low), F.when(trials > 0, high)
@@ -117,8 +119,9 @@ def _sum(column: str) -> Column:
 
 
 def _latencies(finished: DataFrame) -> DataFrame:
-    """setting, ack_p50_us, ...: percentiles (nearest rank) over the acks of all its runs, each counted as often as it
-    occurred.
+    """Return the percentiles (nearest rank) of the acknowledgement time over all records of a setting's runs.
+
+    The columns are setting, ack_p50_us and so on.
     """
     zipped = F.explode(F.arrays_zip(F.col("ack_latency_us").alias("us"), F.col("ack_latency_acks").alias("acks")))
     acks = finished.select("setting", zipped.alias("ack")).select("setting", "ack.*")
@@ -142,4 +145,4 @@ def _grid(spark: SparkSession, settings: Sequence[tuple[str, ...]]) -> DataFrame
             StructField("settings", ArrayType(StringType(), False), False),
         ]
     )
-    return spark.createDataFrame([(place, list(one)) for place, one in enumerate(settings)], schema)
+    return spark.createDataFrame([(setting_number, list(one)) for setting_number, one in enumerate(settings)], schema)

@@ -1,1 +1,4 @@
-"""Definitions over the trace, each a pure function DataFrame -> DataFrame: no session, no files."""
+"""Definitions of result tables, each a pure function from DataFrames to a DataFrame, without session or files.
+
+results.py declares the columns of the tables.
+"""

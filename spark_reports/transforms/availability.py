@@ -1,4 +1,4 @@
-"""When a partition could not do its work, or did it on too few replicas; and when clients were left waiting."""
+"""The times in which a partition was unavailable or had too few replicas, and in which clients had to wait."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ import functools
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from replica.trace import names
 from replica.trace.events import INTERNAL_TOPICS
-from replica.trace.names import (
-    BATCH_REFUSED,
-    NODE_STOPPED,
-    RECORD_ACKED,
-    RECORD_FAILED,
-    RECORD_HANDED_OVER,
-    RECORD_SENT,
-)
 from spark_reports.folds import write_stalls as fold
 from spark_reports.folds.events import Folding
 from spark_reports.folds.facts import Facts, same
@@ -29,22 +22,25 @@ LEADERLESS, LEADER_DOWN = "no leader", "leader down"
 UNDER_REPLICATED, UNDER_MIN_ISR = "under-replicated", "under min ISR"
 
 SHORTEST_STALL_US = 500_000
-"""A client that waits less is not called unavailable: one metadata refresh and retry takes about as long."""
+"""Shortest stall that counts: a metadata refresh and a retry take about as long."""
 
 
 def is_internal() -> Column:
-    """Whether the topic is one that brokers keep for themselves."""
+    """Return a column that is True for topics that brokers use internally."""
     return F.col("topic").isin(*INTERNAL_TOPICS)
 
 
 def unavailability(states: DataFrame, stopped: DataFrame) -> DataFrame:
-    """One row per stretch in which a partition was not as it should be; stretches of different kinds overlap.
+    """Return one row per interval in which a partition was in trouble. Intervals of different kinds may overlap.
 
-    `no leader`: the controller had none. `leader down`: it still named one whose broker had stopped.
-    `under-replicated`: fewer in sync than assigned. `under min ISR`: fewer in sync than min.insync.replicas, so that
-    acks=all is refused.
-    in:  partition_states(), stopped_intervals()
-    out: *PARTITION_KEY, kind, from_us, until_us, reason (of the decision that began it), internal (topic)
+    * `no leader`: the controller had chosen none.
+    * `leader down`: the controller still named a leader whose broker had stopped.
+    * `under-replicated`: fewer replicas were in sync than assigned.
+    * `under min ISR`: fewer were in sync than min.insync.replicas, so that acks=all is refused.
+
+    Args:
+        states: partition_states().
+        stopped: stopped_intervals().
     """
     conditions: dict[str, Column] = {
         LEADERLESS: F.col("leader").isNull(),
@@ -78,11 +74,11 @@ def _leader_down(states: DataFrame, stopped: DataFrame) -> DataFrame:
 
 
 def availability(windows: DataFrame, states: DataFrame) -> DataFrame:
-    """One row per partition: microseconds of each kind of trouble, and of the time observed.
+    """Return one row per partition: microseconds of each kind of trouble, and of the observed time.
 
-    in:  unavailability(), partition_states()
-    out: *PARTITION_KEY, observed_us, offline_us (no leader, or leader down), under_replicated_us, under_min_isr_us,
-         internal (topic)
+    Args:
+        windows: unavailability().
+        states: partition_states().
     """
     length = F.col("until_us") - F.col("from_us")
     observed = states.groupBy(*PARTITION_KEY).agg((F.max("until_us") - F.min("from_us")).alias("observed_us"))
@@ -99,37 +95,41 @@ def availability(windows: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def write_stalls(produce: DataFrame, control: DataFrame, ends: DataFrame) -> Folding:
-    """One row per stretch in which at least one attempt of a producer to write to a partition is pending (its record
-    sent, neither answered nor given up, its client alive) and none succeeds.
+    """Return one row per interval in which a producer's writes to a partition were pending and none succeeded.
 
-    A stretch begins when a record starts to wait, or with the last success while others wait; it ends with the next
-    success, when the last waiting record is given up, with its client, or with the run. Those under SHORTEST_STALL_US
-    are left out.
-    in:  the tables produce and control, run_ends()
-    out: run, topic, partition, client, from_us, until_us, refused (attempts), errors (sorted names), recovered (a
-         success ended it)
+    A write is pending if its record is sent, neither answered nor given up, and its client alive. An interval begins
+    when a record starts to wait, or with the last success while others wait. It ends with the next success, when the
+    last waiting record is given up, with its client, or with the run. Intervals under SHORTEST_STALL_US are left out.
+
+    Args:
+        produce, control: tables of the trace.
+        ends: run_ends().
     """
     its = same("client", "seq", "at_us")
     wrong = {**its, **same("error")}
     placed = few_rows(_placed(produce))
     facts = {
-        fold.SENT: Facts("produce", its, {"event": [RECORD_SENT]}),
-        fold.PLACED_SENT: Facts(placed, its, {"event": [RECORD_SENT]}),
-        fold.WRITTEN: Facts("produce", its, {"event": [RECORD_ACKED, RECORD_HANDED_OVER]}),
-        fold.FAILED: Facts("produce", wrong, {"event": [RECORD_FAILED]}),
-        fold.PLACED_FAILED: Facts(placed, wrong, {"event": [RECORD_FAILED]}),
-        fold.REFUSED: Facts("produce", wrong, {"event": [BATCH_REFUSED]}),
+        fold.SENT: Facts("produce", its, {"event": [names.RECORD_SENT]}),
+        fold.PLACED_SENT: Facts(placed, its, {"event": [names.RECORD_SENT]}),
+        fold.WRITTEN: Facts("produce", its, {"event": [names.RECORD_ACKED, names.RECORD_HANDED_OVER]}),
+        fold.FAILED: Facts("produce", wrong, {"event": [names.RECORD_FAILED]}),
+        fold.PLACED_FAILED: Facts(placed, wrong, {"event": [names.RECORD_FAILED]}),
+        fold.REFUSED: Facts("produce", wrong, {"event": [names.BATCH_REFUSED]}),
     }
-    stops = control.filter(F.col("event") == NODE_STOPPED).select(RUN, F.col("node").alias("client"), "seq", "at_us")
+    stops = control.filter(F.col("event") == names.NODE_STOPPED).select(
+        RUN, F.col("node").alias("client"), "seq", "at_us"
+    )
     until = fold.Ends(few_rows(stops), few_rows(ends))
     return Folding(functools.partial(fold.write_stalls, until, SHORTEST_STALL_US), facts, fold.COLUMNS)
 
 
 def _placed(produce: DataFrame) -> DataFrame:
-    """Events of records that had no partition yet, with the one that each record got later; -1 if it got none. Two
-    producers may send a record of one name: each has its own."""
+    """Return the events of records without a partition, with the partition that each record got later, -1 if none.
+
+    Records of different producers may have the same name.
+    """
     record = [RUN, "topic", "client", "record"]
-    events = produce.filter(F.col("event").isin(RECORD_SENT, RECORD_FAILED) & (F.col("partition") < 0))
+    events = produce.filter(F.col("event").isin(names.RECORD_SENT, names.RECORD_FAILED) & (F.col("partition") < 0))
     events = events.select(*record, "event", "seq", "at_us", "error")
     if has_no_rows(events):
         return events.withColumn("partition", F.lit(-1).cast("long"))

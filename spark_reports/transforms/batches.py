@@ -1,5 +1,7 @@
-"""The records of a batch in a log. It is found by its checksum, which several batches may have: clients from outside
-send the same bytes more than once."""
+"""The records of a batch in a log, found by the batch's checksum.
+
+Several batches may have the same checksum, since external clients send the same bytes more than once.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ _NEVER = (1 << 63) - 1
 
 
 def named_batches(produce: DataFrame) -> DataFrame:
-    """out: *PARTITION_KEY, crc, is_twin (another batch has its checksum), place, record"""
+    """Return the records of all batches that were sent.
+
+    The columns are *PARTITION_KEY, crc, is_twin (True if another batch has the same checksum), place, record.
+    """
     batches = produce.filter(F.col("event") == BATCH_SENT).select(*PARTITION_KEY, "crc", "records").distinct()
     same_crc = Window.partitionBy(*PARTITION_KEY, "crc")
     return batches.withColumn("is_twin", F.count("*").over(same_crc) > 1).select(
@@ -23,12 +28,18 @@ def named_batches(produce: DataFrame) -> DataFrame:
 
 
 def told_apart(named: DataFrame, produce: DataFrame, log: DataFrame) -> DataFrame:
-    """Of twins only those that stood there: the ack of a record says at which offset it is. It comes from the leader
-    that appended it, before that one appends anything else there. A record that was never acked may be any of those
-    that no other is known to be.
+    """Return the rows; of batches with equal checksums, only those of the batch that the log had at the row's offset.
 
-    named: PARTITION_KEY, seq (when the batch stood there), leader_epoch, base_offset, is_twin, place, record and others
-    out:   the same columns
+    An acknowledgement has the record's offset. It comes from the leader that appended the record, before that leader
+    appends anything else at this offset. A record that was never acknowledged may be in any batch, unless other records
+    are known to be in that batch.
+
+    Args:
+        named: PARTITION_KEY, seq (when the batch was in the log), leader_epoch, base_offset, is_twin, place, record,
+            and other columns.
+
+    Returns:
+        The same columns.
     """
     position = [*PARTITION_KEY, "base_offset"]
     named = settled(named)
@@ -44,7 +55,7 @@ def told_apart(named: DataFrame, produce: DataFrame, log: DataFrame) -> DataFram
         {
             name: F.coalesce(F.lead("from_seq").over(Window.partitionBy(*keys).orderBy("from_seq")), F.lit(_NEVER))
             for name, keys in (
-                ("until_seq", [*position, "leader_epoch"]),  # until the next topic of this name
+                ("until_seq", [*position, "leader_epoch"]),  # until a new topic of this name
                 ("until_its_next_seq", [*position, "leader"]),
             )
         }

@@ -1,4 +1,4 @@
-"""Records that were taken out of a log for a good reason: deleted, expired or compacted."""
+"""Records that were removed from a log legitimately: deleted, expired or compacted."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from spark_reports.transforms.batches import named_batches, told_apart
 from spark_reports.transforms.records import COMPACTED, RECORD_KEY, deleted_records, final_entries, final_replicas
 
 _BEYOND = 1 << 62
-"""After every seq."""
+"""A value that is greater than every seq."""
 
 
 def gone_records(trace: Trace) -> DataFrame:
-    """One row per record that was taken out of a log for a good reason.  out: *RECORD_KEY, why"""
+    """Return one row per record that was removed from a log legitimately: *RECORD_KEY, why."""
     deleted = deleted_records(trace)
     if not has_no_rows(deleted):
         deleted = settled(deleted)
@@ -29,9 +29,15 @@ def gone_records(trace: Trace) -> DataFrame:
 
 
 def compacted_records(trace: Trace, deleted: DataFrame) -> DataFrame:
-    """One row per record that compaction took out of some replica's log by right (see the fold).
+    """Return one row per record that compaction removed from some replica's log legitimately.
 
-    deleted: deleted_records()     out: *RECORD_KEY, why
+    The fold decides what is legitimate (folds/compaction.py).
+
+    Args:
+        deleted: deleted_records().
+
+    Returns:
+        *RECORD_KEY, why.
     """
     keyed = trace.compaction.filter(F.col("event") == KEYS_APPENDED)
     its = (*PARTITION_KEY, "seq", F.col("base_offset").alias("offset"), "leader_epoch")
@@ -55,10 +61,7 @@ def compacted_records(trace: Trace, deleted: DataFrame) -> DataFrame:
 
 
 def _deleted_keys(trace: Trace, keyed: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Of each append the keys of the records that were deleted or have expired.
-
-    out: *PARTITION_KEY, seq, offset, keys
-    """
+    """Return the keys of records that were deleted or have expired: *PARTITION_KEY, seq, offset, keys."""
     each = keyed.select(
         *PARTITION_KEY, "seq", "leader_epoch", "base_offset", "crc", F.posexplode("keys").alias("place", "key")
     )

@@ -1,4 +1,4 @@
-"""The fetch path in figures: bytes per answer and per system call, and how fast a follower that came back caught up."""
+"""Times and rates: of acknowledgements, of the fetch path, and of followers that return and catch up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from replica.trace.names import FOLLOWER_FETCHED, NODE_STARTED, NODE_STOPPED, RECORDS_SENT
+from replica.trace import names
+from replica.trace.events import OUTSIDE
 from spark_reports.folds import catch_ups as fold
 from spark_reports.folds.events import Folding, by_partition
 from spark_reports.folds.facts import Facts, same
@@ -14,20 +15,17 @@ from spark_reports.schema import RUN
 
 
 def fetch_efficiency(fetch: DataFrame, request: DataFrame) -> DataFrame:
-    """One row per broker and peer that fetched from it (a follower or a client).
+    """Return one row per broker and peer (a follower or a client) that fetched from it.
 
-    in:  the tables fetch and request; only runs that measure requests have rows in the latter
-    out: run, node, peer, partition_reads (partitions of fetches answered with records), record_bytes, bytes_per_read,
-         empty_fetches (of a follower: partitions asked for and nothing sent), and from the request log, else null:
-         requests (fetches that found something), bytes_per_request, sendfile_bytes, sendfile_calls, bytes_per_call,
-         sendfile_share (of the bytes answered)
+    Args:
+        fetch, request: tables of the trace; only runs that measure requests have rows in the latter.
     """
     pair = [RUN, "node", "peer"]
-    sent = F.col("event") == RECORDS_SENT
+    sent = F.col("event") == names.RECORDS_SENT
     reads = fetch.groupBy(*pair).agg(
         F.count_if(sent).alias("partition_reads"),
         F.coalesce(F.sum(F.when(sent, F.col("size_bytes"))), F.lit(0)).alias("record_bytes"),
-        F.count_if(F.col("event") == FOLLOWER_FETCHED).alias("asked"),
+        F.count_if(F.col("event") == names.FOLLOWER_FETCHED).alias("asked"),
     )
     fetches = (
         request.filter(F.col("api") == "Fetch")
@@ -54,21 +52,22 @@ def _ratio(above: str, below: str) -> Column:
 
 
 def catch_ups(changes: pa.Table) -> Folding:
-    """One row per replica of a broker that started again: from its first fetch to the leader's end, and into the ISR.
+    """Return one row per replica of a restarted broker: how it caught up with its leader, and when it joined the ISR.
 
-    in:  isr_changes()
-    out: *REPLICA_KEY, started_us, first_fetch_us, from_offset (of its first fetch), caught_up_us (its fetch
-         reached the leader's end; null: never), to_offset, joined_us (it came back into the ISR; null: it did not, or
-         had never left), records and bytes (appended meanwhile: up to then, or to the end of its life; records that
-         are cut off later count too), records_per_s, bytes_per_s
+    The records and bytes of a row include those that are truncated later.
+
+    Args:
+        changes: isr_changes().
     """
     at = same("seq", "at_us")
     node = {**at, **same("node")}
     facts = {
-        fold.STOPPED: Facts("control", node, {"event": [NODE_STOPPED]}, everywhere=True),
-        fold.STARTED: Facts("control", node, {"event": [NODE_STARTED]}, everywhere=True),
+        fold.STOPPED: Facts("control", node, {"event": [names.NODE_STOPPED]}, everywhere=True),
+        fold.STARTED: Facts("control", node, {"event": [names.NODE_STARTED]}, everywhere=True),
         fold.FETCHED: Facts(
-            "fetch", {**at, "node": "peer", **same("fetch_offset", "log_end_offset")}, {"event": [FOLLOWER_FETCHED]}
+            "fetch",
+            {**at, "node": "peer", **same("fetch_offset", "log_end_offset")},
+            {"event": [names.FOLLOWER_FETCHED]},
         ),
         fold.APPENDED: Facts(
             "log", {**node, **same("base_offset", "last_offset", "size_bytes")}, {"role": ["follower"]}
@@ -76,3 +75,25 @@ def catch_ups(changes: pa.Table) -> Folding:
         fold.JOINED: Facts(changes, {**at, **same("joined")}),
     }
     return Folding(by_partition(fold.catch_ups, fold.cut), facts, fold.COLUMNS)
+
+
+_PERCENTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
+_NEAREST_RANK = "percentile_disc({}) WITHIN GROUP (ORDER BY latency_us)"
+AT_PRODUCER, AT_BROKER = "producer", "broker"
+
+
+def ack_latency(produce: DataFrame) -> DataFrame:
+    """Return one row per topic, acks level and place of measurement, with percentiles of the acknowledgement time.
+
+    Percentiles are exact (nearest rank). For producers of the scenario the time is measured in the producer: from the
+    send call to the acknowledgement, including retries; with acks=0 until the socket has the record. For external
+    clients it is measured in the broker: from the arrival of the request until the kernel has the response; with acks=0
+    it is unknown, and there is no row.
+    """
+    answered = produce.filter(F.col("event").isin(names.RECORD_ACKED, names.RECORD_HANDED_OVER))
+    place = F.when(F.col("client").startswith(OUTSIDE), F.lit(AT_BROKER)).otherwise(F.lit(AT_PRODUCER))
+    return answered.groupBy(RUN, "topic", "acks", place.alias("measured_at")).agg(
+        F.count("*").alias("records"),
+        *[F.expr(_NEAREST_RANK.format(share)).cast("long").alias(name) for name, share in _PERCENTILES.items()],
+        F.max("latency_us").alias("max_us"),
+    )

@@ -1,19 +1,11 @@
-"""Which member of a group was to read which partition, and how long none did."""
+"""Which member of a group each partition was assigned to, and how long partitions were unassigned."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from replica.trace.names import (
-    GROUP_MEMBER_ASSIGNED,
-    GROUP_MEMBER_JOINED,
-    GROUP_MEMBER_LEFT,
-    GROUP_MEMBER_RECONCILED,
-    GROUP_REBALANCE_BEGAN,
-    GROUP_REBALANCED,
-    GROUP_REMOVED,
-)
+from replica.trace import names
 from spark_reports.folding import folded
 from spark_reports.folds import groups as fold
 from spark_reports.results import RESULT_TABLES
@@ -22,14 +14,15 @@ from spark_reports.transforms.intervals import joined_up, overlapping
 
 GROUP_KEY = (RUN, "group")
 _BEYOND = 1 << 62
-"""After every seq."""
+"""A value that is greater than every seq."""
 
 
 def group_assignments(group: DataFrame, ends: DataFrame) -> DataFrame:
-    """One row per stretch in which a partition had one owner, or none while its group had members.
+    """Return one row per interval in which a partition had one owner, or none while its group had members.
 
-    in:  the table group, run_ends()
-    out: run, group, topic, partition, member, client_id and generation (null: nobody), from_us, until_us
+    Args:
+        group: table of the trace.
+        ends: run_ends().
     """
 
     def of(*events: str) -> DataFrame:
@@ -39,16 +32,18 @@ def group_assignments(group: DataFrame, ends: DataFrame) -> DataFrame:
     who = ("member", "client_id", "generation")
     both = F.concat("partitions", F.coalesce("revoking", F.array().cast("array<string>")))
     facts = {
-        fold.JOINED: of(GROUP_MEMBER_JOINED).select(*at, *who, "instance"),
-        fold.LEFT: of(GROUP_MEMBER_LEFT).select(*at, *who),
-        fold.REBALANCES: of(GROUP_REBALANCE_BEGAN).select(*at),
-        fold.REBALANCED: of(GROUP_REBALANCED).select(
+        fold.JOINED: of(names.GROUP_MEMBER_JOINED).select(*at, *who, "instance"),
+        fold.LEFT: of(names.GROUP_MEMBER_LEFT).select(*at, *who),
+        fold.REBALANCES: of(names.GROUP_REBALANCE_BEGAN).select(*at),
+        fold.REBALANCED: of(names.GROUP_REBALANCED).select(
             *at,
             (F.size("members") == 0).alias("is_empty"),
             F.coalesce(F.contains("protocol", F.lit("cooperative")), F.lit(False)).alias("is_cooperative"),
         ),
-        fold.HAS: of(GROUP_MEMBER_ASSIGNED, GROUP_MEMBER_RECONCILED).select(*at, *who, both.alias("partitions")),
-        fold.REMOVED: of(GROUP_REMOVED).select(*at),
+        fold.HAS: of(names.GROUP_MEMBER_ASSIGNED, names.GROUP_MEMBER_RECONCILED).select(
+            *at, *who, both.alias("partitions")
+        ),
+        fold.REMOVED: of(names.GROUP_REMOVED).select(*at),
         fold.OVER: group.select(*GROUP_KEY)
         .distinct()
         .join(F.broadcast(ends), RUN)
@@ -58,10 +53,13 @@ def group_assignments(group: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def group_unread(assignments: DataFrame, stopped: DataFrame, faults: DataFrame) -> DataFrame:
-    """One row per group and partition. Unread: it has no owner, or its owner is down or frozen.
+    """Return one row per group and partition with the time in which it was unread.
 
-    in:  group_assignments(), stopped_intervals(), fault_intervals(); a client is known by its client.id
-    out: run, group, topic, partition, observed_us, unread_us, longest_unread_us, members
+    That is the time in which it had no owner, or its owner was down or frozen. Clients are identified by their
+    client.id.
+
+    Args:
+        assignments, stopped, faults: group_assignments(), stopped_intervals(), fault_intervals().
     """
     key = (RUN, "group", *PARTITION_KEY[1:])
     unowned = assignments.filter(F.col("member").isNull()).select(*key, "from_us", "until_us")
@@ -90,7 +88,7 @@ def group_unread(assignments: DataFrame, stopped: DataFrame, faults: DataFrame) 
 
 
 def _out_of_action(stopped: DataFrame, faults: DataFrame) -> DataFrame:
-    """When a process was down or frozen. out: run, client_id, from_us, until_us"""
+    """Return the intervals in which a process was down or frozen: run, client_id, from_us, until_us."""
     frozen = faults.filter(F.col("verb") == "pause").select(
         RUN, F.explode("targets").alias("client_id"), "from_us", "until_us"
     )

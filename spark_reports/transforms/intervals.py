@@ -1,6 +1,7 @@
-"""Overlaps, and the first event after another: the work grows with the events.
+"""Overlaps of intervals, and the first event after another, with work proportional to the number of events.
 
-A join on ranges alone compares every event with every interval of its key: the work grows as events times failovers.
+A plain range join compares every event with every interval of its key, so its work is proportional to the number of
+events times the number of failovers.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from spark_reports.schema import RUN
 
 
 def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Each interval of `one` with each of `other` that has its key and shares time with it, by virtual time.
+    """Return each pair of intervals of `one` and `other` that have the same key and overlap in virtual time.
 
-    An interval without length overlaps what it lies inside of. Both meet in slots of the run's time, each as wide as
-    the beginnings of `one` are apart on average; a pair is found in the slot in which the later of the two begins.
-    in:  one (it is broadcast) with *key, from_us, until_us; other with *key, other_from_us, other_until_us; few
-         intervals of one key overlap others of their side; the key begins with the run
-    out: *key, the other columns of both
+    An interval of length 0 overlaps with intervals that contain it. Both sides are assigned to time slots, whose width
+    is the average distance between starts in `one`. A pair is returned from the slot in which the later interval
+    starts.
+
+    Args:
+        one: *key, from_us, until_us and other columns; it is broadcast.
+        other: *key, other_from_us, other_until_us and other columns. On either side, few intervals of a key overlap.
+        key: columns, of which the first is the run.
+
+    Returns:
+        *key and the other columns of both.
     """
     average = F.expr(f"(max(from_us) - min(from_us)) * count(DISTINCT struct({', '.join(key)})) div count(*)")
     scale = F.broadcast(
@@ -31,7 +38,7 @@ def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFra
     helpers = ("_first", "_last", "_width", "_slot")
 
     def slot(at_us: str) -> Column:
-        # All before the first of `one` begins is part of the first slot, and all after the last one of the last.
+        # All times before the first start in `one` are in the first slot, all after the last start in the last slot.
         return F.expr(f"greatest(_first, least({at_us}, _last)) div _width")
 
     def slotted(intervals: DataFrame, from_us: str, until_us: str) -> DataFrame:
@@ -50,15 +57,20 @@ def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFra
 
 
 def first_after(rows: DataFrame, facts: DataFrame, key: Sequence[str], after: str, found: str) -> DataFrame:
-    """Rows, each with the first event of its key that came after it: union and window, in falling order.
+    """Return the rows, each with the first later event of its key, by a union and a window in descending order.
 
-    in:    rows with *key and the column `after` (a seq); events with *key and seq
-    out:   the columns of rows, and `found`: a struct of the event's columns without the key, null if there is none
+    Args:
+        rows: *key, the column `after` (a seq), and other columns.
+        facts: events with *key and seq.
+
+    Returns:
+        The columns of `rows`, and the column `found`: a struct of the event's columns without the key, null if there is
+        no later event.
     """
     row, fact = F.struct(*rows.columns), F.struct(*[name for name in facts.columns if name not in key])
     asked = rows.select(*key, F.col(after).alias("_seq"), row.alias("_row"))
     came = facts.select(*key, F.col("seq").alias("_seq"), fact.alias("_fact"))
-    # At one seq the row comes first: the event itself is not after it.
+    # At equal seq the row comes first, since an event is not later than itself.
     falling = Window.partitionBy(*key).orderBy(F.col("_seq").desc(), F.col("_row").isNull())
     so_far = falling.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
@@ -69,15 +81,15 @@ def first_after(rows: DataFrame, facts: DataFrame, key: Sequence[str], after: st
     )
 
 
-def joined_up(stretches: DataFrame, key: Sequence[str], begin: str = "from_us", end: str = "until_us") -> DataFrame:
-    """Stretches of one key that touch or overlap are one. in, out: *key, and the columns `begin` and `end`"""
-    in_order = Window.partitionBy(*key).orderBy(begin, end)
+def joined_up(stretches: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Join intervals of one key that touch or overlap. The columns are *key, from_us and until_us."""
+    in_order = Window.partitionBy(*key).orderBy("from_us", "until_us")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    begins = F.col(begin) > F.max(end).over(before)
+    begins = F.col("from_us") > F.max("until_us").over(before)
     return (
         stretches.withColumn("_begins", F.coalesce(begins.cast("int"), F.lit(1)))
         .withColumn("_stretch", F.sum("_begins").over(in_order))
         .groupBy(*key, "_stretch")
-        .agg(F.min(begin).alias(begin), F.max(end).alias(end))
+        .agg(F.min("from_us").alias("from_us"), F.max("until_us").alias("until_us"))
         .drop("_stretch")
     )

@@ -1,4 +1,4 @@
-"""The controller's decisions about each partition, as intervals: the frame of the other definitions; and faults."""
+"""The controller's decisions about each partition as intervals (states, ISRs), stopped brokers, and faults."""
 
 from __future__ import annotations
 
@@ -7,85 +7,74 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from replica.trace.names import (
-    CONFIG_ALTERED,
-    FAULT_BEGAN,
-    FAULT_ENDED,
-    ISR_COMMITTED,
-    ISR_PROPOSED,
-    LEADER_ELECTED,
-    NODE_STARTED,
-    NODE_STOPPED,
-    PARTITION_CREATED,
-    PARTITION_WENT_OFFLINE,
-    REASSIGNMENT_BEGAN,
-    REASSIGNMENT_CANCELLED,
-    REASSIGNMENT_COMPLETED,
-    RUN_STARTED,
-    TOPIC_DELETED,
-)
-from spark_reports.schema import PARTITION_KEY, RUN
+from replica.trace import names
+from spark_reports.schema import PARTITION_KEY, REPLICA_KEY, RUN
 from spark_reports.transforms.intervals import first_after
 
 _STATE_EVENTS = (
-    PARTITION_CREATED, LEADER_ELECTED, PARTITION_WENT_OFFLINE, ISR_COMMITTED, REASSIGNMENT_BEGAN,
-    REASSIGNMENT_COMPLETED, REASSIGNMENT_CANCELLED,
+    names.PARTITION_CREATED, names.LEADER_ELECTED, names.PARTITION_WENT_OFFLINE, names.ISR_COMMITTED,
+    names.REASSIGNMENT_BEGAN, names.REASSIGNMENT_COMPLETED, names.REASSIGNMENT_CANCELLED,
 )  # fmt: skip
 _NO_LEADER = ""
 _BEFORE_EFFECTIVE_MIN_ISR = r"[- ]([0-2]\.|3\.[0-6]\b)"
-"""Releases before 3.7 (KAFKA-15583), in which more in-sync replicas may be asked for than there are."""
+"""Releases before 3.7 (KAFKA-15583), in which min.insync.replicas may exceed the number of replicas."""
 
 
 def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
-    """The control events, with the reason of an ISR that its leader had proposed: the lagging replica and its lag time.
+    """Return the control events. ISR changes that a leader proposed get the leader's reason, such as a replica's lag.
 
-    The controller only knows that it was proposed, and says so; where it took a broker out by itself, its own reason
-    stays, even if the leader had asked for that ISR before and had no answer. Each proposer's last proposal counts: a
-    deposed leader may propose at the same time. in, out: the control table
+    The controller only knows that the ISR was proposed. If it removed a broker itself, its own reason stays, even if
+    the leader had proposed that ISR before without an answer. Of each proposer the latest proposal counts, since a
+    deposed leader may propose at the same time.
+
+    Returns:
+        The control table with `proposal`, the JSON of the proposal.
     """
-    proposer = F.when(F.col("event") == ISR_PROPOSED, F.col("node")).otherwise(F.col("proposed_by"))
+    proposer = F.when(F.col("event") == names.ISR_PROPOSED, F.col("node")).otherwise(F.col("proposed_by"))
     of_each = Window.partitionBy(*PARTITION_KEY, proposer).orderBy("seq")
     so_far = of_each.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    proposal = F.when(F.col("event") == ISR_PROPOSED, F.struct(F.array_sort("isr").alias("isr"), "reason"))
+    said = F.struct(F.array_sort("isr").alias("isr"), "reason", as_json(control).alias("json"))
+    proposal = F.when(F.col("event") == names.ISR_PROPOSED, said)
     proposed = F.last(proposal, ignorenulls=True).over(so_far)
     is_it = F.col("proposed_by").isNotNull() & (F.col("_proposed.isr") == F.array_sort("isr"))
     return (
         control.withColumn("_proposed", proposed)
         .withColumn("reason", F.when(is_it, F.col("_proposed.reason")).otherwise(F.col("reason")))
+        .withColumn("proposal", F.when(is_it, F.col("_proposed.json")))
         .drop("_proposed")
     )
 
 
-def run_ends(control: DataFrame) -> DataFrame:
-    """One row per run.
+def as_json(control: DataFrame) -> Column:
+    """Return a column with each event as a JSON object of its columns, without nulls."""
+    return F.to_json(F.struct(*(name for name in control.columns if name not in (RUN, "seq", "at_us", "causes"))))
 
-    out: run, end_us (virtual time of the last control event, which is `run_finished` in a whole trace)
-    """
+
+def run_ends(control: DataFrame) -> DataFrame:
+    """Return one row per run: run, end_us (time of the last control event, `run_finished` in a complete trace)."""
     return control.groupBy(RUN).agg(F.max("at_us").alias("end_us"))
 
 
 def partition_states(control: DataFrame) -> DataFrame:
-    """One row per decision of the controller about a partition: its state from then until the next decision.
+    """Return one row per decision of the controller about a partition: its state until the next decision.
 
-    out: *PARTITION_KEY, seq, from_us, until_us, event, leader (null: none), leader_epoch, partition_epoch, isr,
-         replicas, replication_factor, min_isr, reason. Intervals of one partition touch while its topic exists;
-         decisions at one instant leave some of length 0.
+    Intervals of one partition are adjacent while its topic exists. Simultaneous decisions have intervals of length 0.
     """
     in_order = Window.partitionBy(*PARTITION_KEY).orderBy("seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    profile = F.max(F.when(F.col("event") == RUN_STARTED, F.col("profile")))
+    profile = F.max(F.when(F.col("event") == names.RUN_STARTED, F.col("profile")))
     is_unbounded = F.col("profile").rlike(_BEFORE_EFFECTIVE_MIN_ISR)
-    leader = F.when(F.col("event").isin(PARTITION_CREATED, LEADER_ELECTED), F.col("broker")).when(
-        F.col("event") == PARTITION_WENT_OFFLINE, F.lit(_NO_LEADER)
+    leader = F.when(F.col("event").isin(names.PARTITION_CREATED, names.LEADER_ELECTED), F.col("broker")).when(
+        F.col("event") == names.PARTITION_WENT_OFFLINE, F.lit(_NO_LEADER)
     )
-    # While a reassignment is under way the replicas it adds do not count. source: Partition.OngoingReassignmentState
+    # During a reassignment the added replicas do not count. Source: Partition.OngoingReassignmentState
     factor = F.when(
-        F.col("event") == REASSIGNMENT_BEGAN, F.size(F.array_except("replicas", F.coalesce("adding", F.array())))
+        F.col("event") == names.REASSIGNMENT_BEGAN, F.size(F.array_except("replicas", F.coalesce("adding", F.array())))
     ).otherwise(F.nullif(F.size("replicas"), F.lit(-1)))
 
-    # What is altered of a topic that was made again with fewer partitions does not bring back the others.
-    is_there = F.when(F.col("event") == TOPIC_DELETED, F.lit(False)).when(
-        F.col("event") == PARTITION_CREATED, F.lit(True)
+    # If a topic was created again with fewer partitions, altering the topic does not restore the other partitions.
+    is_there = F.when(F.col("event") == names.TOPIC_DELETED, F.lit(False)).when(
+        F.col("event") == names.PARTITION_CREATED, F.lit(True)
     )
 
     def standing(value: Column | str) -> Column:
@@ -112,27 +101,32 @@ def partition_states(control: DataFrame) -> DataFrame:
         .filter(F.col("is_there") & F.col("replicas").isNotNull())
         .join(F.broadcast(control.groupBy(RUN).agg(F.max("at_us").alias("end_us"), profile.alias("profile"))), RUN)
         .withColumn("until_us", F.coalesce("next_us", "end_us"))
-        # Every replica counts, those that a reassignment adds, too. source: Partition.effectiveMinIsr
+        # Every replica counts, including those that a reassignment adds. Source: Partition.effectiveMinIsr
         .withColumn("min_isr", F.when(is_unbounded, F.col("min_isr")).otherwise(F.least("min_isr", F.size("replicas"))))
         .drop("next_us", "end_us", "is_there", "profile")
     )
 
 
 def _decisions(control: DataFrame) -> DataFrame:
-    """The controller's decisions about partitions; a decision about a whole topic appears once for each of them."""
+    """Return the decisions about partitions. A decision about a whole topic appears once for each partition."""
     decided = control.filter(F.col("event").isin(*_STATE_EVENTS))
     whole_topic = control.filter(
-        (F.col("event") == TOPIC_DELETED) | ((F.col("event") == CONFIG_ALTERED) & F.col("min_isr").isNotNull())
+        (F.col("event") == names.TOPIC_DELETED)
+        | ((F.col("event") == names.CONFIG_ALTERED) & F.col("min_isr").isNotNull())
     )
-    partitions = decided.filter(F.col("event") == PARTITION_CREATED).select(*PARTITION_KEY).distinct()
+    partitions = decided.filter(F.col("event") == names.PARTITION_CREATED).select(*PARTITION_KEY).distinct()
     for_each = whole_topic.drop("partition").join(F.broadcast(partitions), [RUN, "topic"])
     return decided.unionByName(for_each.select(*decided.columns))
 
 
 def touching(stretches: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Join stretches of one key that touch (gaps and islands); the first one's reason stays.
+    """Join adjacent intervals of one key (gaps and islands), keeping the reason of the first.
 
-    in:  stretches with *key, seq, from_us, until_us, reason     out: *key, from_us, until_us, reason
+    Args:
+        stretches: *key, seq, from_us, until_us, reason.
+
+    Returns:
+        *key, from_us, until_us, reason.
     """
     in_order = Window.partitionBy(*key).orderBy("from_us", "seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -150,46 +144,43 @@ def touching(stretches: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def stopped_intervals(control: DataFrame) -> DataFrame:
-    """One row per time a broker was down.
-
-    out: run, node, from_us, until_us, how (stop, kill or power_off), reason
-    """
+    """Return one row per interval in which a broker was down."""
     in_order = Window.partitionBy(RUN, "node").orderBy("seq")
-    turns = control.filter(F.col("event").isin(NODE_STARTED, NODE_STOPPED)).select(
+    turns = control.filter(F.col("event").isin(names.NODE_STARTED, names.NODE_STOPPED)).select(
         RUN, "node", "event", "how", "reason", F.col("at_us").alias("from_us"),
         F.lead("at_us").over(in_order).alias("next_us"),
     )  # fmt: skip
     return (
-        turns.filter(F.col("event") == NODE_STOPPED)
+        turns.filter(F.col("event") == names.NODE_STOPPED)
         .join(F.broadcast(run_ends(control)), RUN)
         .select(RUN, "node", "from_us", F.coalesce("next_us", "end_us").alias("until_us"), "how", "reason")
     )
 
 
 def node_turns(control: DataFrame) -> DataFrame:
-    """One row per start and stop of a process and partition of its run, for folds by partition.
+    """Return one row for each partition of a run and each start or stop of a process, for folds by partition.
 
-    out: *PARTITION_KEY, seq, at_us, event (node_started, node_stopped), node
+    The columns are *PARTITION_KEY, seq, at_us, event (node_started, node_stopped), node.
     """
-    turns = control.filter(F.col("event").isin(NODE_STARTED, NODE_STOPPED))
+    turns = control.filter(F.col("event").isin(names.NODE_STARTED, names.NODE_STOPPED))
     partitions = control.filter(F.col("partition").isNotNull()).select(*PARTITION_KEY).distinct()
     return partitions.join(F.broadcast(turns.select(RUN, "seq", "at_us", "event", "node")), RUN)
 
 
 def fault_intervals(control: DataFrame) -> DataFrame:
-    """One row per fault, from its beginning to its end.
+    """Return one row per fault, from its beginning to its end.
 
-    A fault without its own end lasts until one of its targets starts again if it stopped them (`stop`, `kill`,
-    `power_off`), until one of them continues, stops or starts if it froze them (`pause`), until the run's end if it is
-    a state (`cut`, `latency`, ...) or a damage (`bitflip`, ...), and no time at all if it is a deed (`start`, `heal`,
-    `elect`, `tear`, ...).
-    out: run, fault, verb, targets, from_us, until_us, reason
+    A fault without an explicit end lasts
+    * until one of its targets starts again, if it stopped them (`stop`, `kill`, `power_off`);
+    * until one of them continues, stops or starts, if it froze them (`pause`);
+    * until the end of the run, if it is a state (`cut`, `latency`) or damage (`bitflip`);
+    * no time at all, if it is an action (`start`, `heal`, `elect`, `tear`).
     """
     fault = (RUN, "fault", "seq")
-    began = control.filter(F.col("event") == FAULT_BEGAN).select(
+    began = control.filter(F.col("event") == names.FAULT_BEGAN).select(
         *fault, "verb", "targets", "reason", F.col("at_us").alias("from_us")
     )
-    ended = control.filter(F.col("event") == FAULT_ENDED).select(RUN, "fault", "seq", "at_us")
+    ended = control.filter(F.col("event") == names.FAULT_ENDED).select(RUN, "fault", "seq", "at_us")
     stops = F.col("verb").isin("stop", "kill", "power_off", "wipe")
     freezes = F.col("verb") == "pause"
     undone_by = F.when(stops, F.lit(_A_START)).when(freezes, F.lit(_ANY_MOVE))
@@ -213,10 +204,10 @@ _A_START, _ANY_MOVE = "a start", "any move"
 
 
 def _moves(control: DataFrame) -> DataFrame:
-    """When a node started, stopped, or continued. out: run, node, by (a start is any move too), seq, at_us"""
+    """Return when nodes started, stopped, or continued: run, node, by (a start also counts as any move), seq, at_us."""
     resumes = F.col("verb") == "resume"
-    starts = F.col("event") == NODE_STARTED
-    moved = control.filter(starts | (F.col("event") == NODE_STOPPED) | resumes)
+    starts = F.col("event") == names.NODE_STARTED
+    moved = control.filter(starts | (F.col("event") == names.NODE_STOPPED) | resumes)
     return moved.select(
         RUN, F.explode(F.when(resumes, F.col("targets")).otherwise(F.array("node"))).alias("node"),
         F.when(starts, F.array(F.lit(_A_START), F.lit(_ANY_MOVE))).otherwise(F.array(F.lit(_ANY_MOVE))).alias("by"),
@@ -225,12 +216,62 @@ def _moves(control: DataFrame) -> DataFrame:
 
 
 LASTING_VERBS = (
-    "pause", "partition", "cut", "latency", "bandwidth", "loss", "hold", "bitflip", "slow_disk", "fill_disk",
-    "fail_disk", "strobe_clock", "throttle",
+    "pause", "rolling_restart", "partition", "cut", "latency", "bandwidth", "loss", "hold", "fail", "bitflip",
+    "slow_disk", "fill_disk", "fail_disk", "strobe_clock", "throttle",
 )  # fmt: skip
-"""Copied from the verbs' declarations; a test compares them."""
+"""Verbs of faults that last. They are copied from the verbs' declarations; a test compares them."""
 
 
 def _without_end(stops: Column) -> Column:
     lasts = stops | F.col("verb").isin(*LASTING_VERBS)
     return F.when(lasts, F.col("end_us")).otherwise(F.col("from_us"))
+
+
+LEADER, IN_SYNC, OUT_OF_SYNC = "leader", "in sync", "out of sync"
+
+
+def isr_changes(states: DataFrame) -> DataFrame:
+    """Return one row per change of a partition's ISR.
+
+    Args:
+        states: partition_states().
+    """
+    before = F.lag("isr").over(Window.partitionBy(*PARTITION_KEY).orderBy("seq"))
+    return (
+        states.withColumn("previous_isr", before)
+        .filter((F.col("event") != names.PARTITION_CREATED) & (F.array_sort("isr") != F.array_sort("previous_isr")))
+        .select(
+            *PARTITION_KEY,
+            F.col("from_us").alias("at_us"),
+            "seq",
+            "previous_isr",
+            "isr",
+            F.array_except("isr", "previous_isr").alias("joined"),
+            F.array_except("previous_isr", "isr").alias("left"),
+            "leader",
+            "reason",
+        )
+    )
+
+
+def isr_intervals(states: DataFrame) -> DataFrame:
+    """Return one row per interval in which a replica's role did not change, with the reason of its start.
+
+    There are no intervals of length 0.
+
+    Args:
+        states: partition_states().
+    """
+    standing = (
+        F.when(F.col("leader") == F.col("node"), LEADER)
+        .when(F.array_contains("isr", F.col("node")), IN_SYNC)
+        .otherwise(OUT_OF_SYNC)
+    )
+    per_replica = (
+        states.filter(F.col("until_us") > F.col("from_us"))
+        .withColumn("node", F.explode(F.array_union("replicas", "isr")))
+        .withColumn("standing", standing)
+    )
+    return touching(per_replica, (*REPLICA_KEY, "standing")).select(
+        *REPLICA_KEY, "from_us", "until_us", "standing", "reason"
+    )

@@ -1,34 +1,11 @@
-"""The fate of every record: its producer's answer, whether it is there at the end, its readers."""
+"""The outcome of every record: its producer's answer, whether it is in the final log, and its readers."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from replica.trace.names import (
-    ABORTED_BATCH_FOUND,
-    BATCH_APPENDED,
-    BATCH_COMPACTED,
-    DATA_LOST,
-    FOLLOWING_BEGAN,
-    LEADERSHIP_BEGAN,
-    LOG_ENTRY_FOUND,
-    LOG_RECOVERED,
-    LOG_START_OFFSET_ADVANCED,
-    LOG_TRUNCATED,
-    OPEN_BATCH_FOUND,
-    OUTPUT_PROMISED,
-    RECORD_ACKED,
-    RECORD_FAILED,
-    RECORD_HANDED_OVER,
-    RECORD_READ,
-    RECORD_SENT,
-    RECORDS_EXPIRED,
-    REPLICA_DELETED,
-    REPLICA_FOUND,
-    TOPIC_DELETED,
-    TRANSACTION_STATE_CHANGED,
-)
+from replica.trace import names
 from spark_reports.held import has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
@@ -41,23 +18,26 @@ DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
 ABORTED, COMMITTED = "aborted", "committed"
 _NEVER = (1 << 63) - 1
 UNDONE = "its application is done with the input, and no reader of committed records finds the output"
-"""Why it is lost, in the witness of the verdict."""
+"""Explanation of a lost output, for the `detail` of its anomaly."""
 UNMARKED = "committed and in the final log, but without the marker: no reader of committed records gets it"
-"""Why it is unseen, there."""
+"""Explanation of an unseen record, for the `detail` of its anomaly."""
 
 
 def final_replicas(final_log: DataFrame) -> DataFrame:
-    """One row per partition: the replica whose log is the partition's log after the run.
+    """Return one row per partition: the replica whose log counts as the partition's log after the run.
 
-    The running leader; without one, a member of the ISR, without any of the ELR, without any a replica that has a log.
-    Of several the one with the latest leader epoch, the largest log end offset, the first by name.
-    out: *PARTITION_KEY, node, is_leader, high_watermark, log_end_offset
+    It is the running leader; without a leader a member of the ISR, otherwise of the ELR, otherwise any replica that has
+    a log. Among several, it is the one with the latest leader epoch, then the largest log end offset, then the first
+    name.
+
+    Returns:
+        *PARTITION_KEY, node, is_leader, high_watermark, log_end_offset.
     """
     preference = Window.partitionBy(*PARTITION_KEY).orderBy(
         *(F.col(name).desc() for name in ("is_leader", "in_isr", "in_elr", "leader_epoch", "log_end_offset")), "node"
     )
     return (
-        final_log.filter(F.col("event") == REPLICA_FOUND)
+        final_log.filter(F.col("event") == names.REPLICA_FOUND)
         .withColumn("rank", F.row_number().over(preference))
         .filter(F.col("rank") == 1)
         .select(*PARTITION_KEY, "node", "is_leader", "high_watermark", "log_end_offset")
@@ -65,24 +45,25 @@ def final_replicas(final_log: DataFrame) -> DataFrame:
 
 
 def aborted(transaction: DataFrame) -> DataFrame:
-    """Where records stand that an ABORT marker has ended, in any replica.  out: PARTITION_KEY, offset"""
-    return _offsets_of(transaction.filter(F.col("event") == ABORTED_BATCH_FOUND)).drop("node").distinct()
+    """Return the offsets of records that an ABORT marker covers, in any replica: PARTITION_KEY, offset."""
+    return _offsets_of(transaction.filter(F.col("event") == names.ABORTED_BATCH_FOUND)).drop("node").distinct()
 
 
 def _offsets_of(batches: DataFrame) -> DataFrame:
-    """out: PARTITION_KEY, node, offset"""
+    """Return the offsets of batches: PARTITION_KEY, node, offset."""
     return batches.select(*PARTITION_KEY, "node", F.explode(F.sequence("base_offset", "last_offset")).alias("offset"))
 
 
 def pending_markers(transaction: DataFrame) -> DataFrame:
-    """Markers that a coordinator has still to write when the run ends: a decision stands with and without them.
+    """Return the markers that a coordinator has decided on but not yet written when the run ends.
 
-    out: run, partition_name (as in t-0), producer_id, committing (what the marker will say)
+    Returns:
+        run, partition_name (such as t-0), producer_id, committing (True if the marker will be COMMIT).
     """
     latest = Window.partitionBy(RUN, "transactional_id").orderBy(F.col("seq").desc())
     is_prepared = F.col("state").isin("PrepareCommit", "PrepareAbort")
     return (
-        transaction.filter(F.col("event") == TRANSACTION_STATE_CHANGED)
+        transaction.filter(F.col("event") == names.TRANSACTION_STATE_CHANGED)
         .withColumn("rank", F.row_number().over(latest))
         .filter((F.col("rank") == 1) & is_prepared)
         .select(
@@ -93,13 +74,13 @@ def pending_markers(transaction: DataFrame) -> DataFrame:
 
 
 def _undecided(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Of the records that no marker has ended: those that will be aborted, and those of open transactions.
+    """Return the records without a marker: those that will be aborted, and those of open transactions.
 
-    out: PARTITION_KEY, node, offset
+    Both tables have the columns PARTITION_KEY, node, offset.
     """
     name = F.concat_ws("-", "topic", F.col("partition").cast("string"))
     batches = (
-        transaction.filter(F.col("event") == OPEN_BATCH_FOUND)
+        transaction.filter(F.col("event") == names.OPEN_BATCH_FOUND)
         .withColumn("partition_name", name)
         .join(F.broadcast(pending_markers(transaction)), [RUN, "partition_name", "producer_id"], "left")
     )
@@ -107,9 +88,10 @@ def _undecided(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def _without_commit(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Where records stand whose transactions were aborted or will be, in any replica, and of those that are open.
+    """Return the offsets of records of aborted and aborting transactions, and of records of open transactions.
 
-    out: PARTITION_KEY, offset; PARTITION_KEY, node, offset
+    Returns:
+        A table with PARTITION_KEY and offset, and one with PARTITION_KEY, node and offset.
     """
     if has_no_rows(transaction):
         columns = "run string, topic string, partition bigint, {}offset bigint"
@@ -119,17 +101,30 @@ def _without_commit(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
     return aborted(transaction).unionByName(aborting.drop("node")).distinct(), undecided.distinct()
 
 
-def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
-    """One row per record in the final log of its partition.
+def logged_records(final_log: DataFrame) -> DataFrame:
+    """Return one row per record in the final log of each replica.
 
-    out: *PARTITION_KEY, offset, leader_epoch, record, readable (below the high watermark of a running leader),
-         aborted (with its transaction), open (its transaction is not decided)
+    Returns:
+        *PARTITION_KEY, node, offset, leader_epoch, crc, record.
+    """
+    batches = final_log.filter(F.col("event") == names.LOG_ENTRIES_FOUND)
+    each = batches.select("*", F.posexplode("records").alias("place", "record"))
+    return each.select(
+        *PARTITION_KEY, "node", (F.col("offset") + F.col("place")).alias("offset"), "leader_epoch", "crc", "record"
+    )
+
+
+def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
+    """Return one row per record in the final log of its partition.
+
+    Returns:
+        *PARTITION_KEY, offset, leader_epoch, record, readable (below the high watermark of a running leader), aborted
+        (with its transaction), open (its transaction is not decided).
     """
     not_committed, undecided = _without_commit(transaction)
     chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))
     return (
-        final_log.filter(F.col("event") == LOG_ENTRY_FOUND)
-        .select(*PARTITION_KEY, "node", "offset", "leader_epoch", "record")
+        logged_records(final_log)
         .join(F.broadcast(chosen), [*PARTITION_KEY, "node"])
         .select(
             *PARTITION_KEY,
@@ -155,19 +150,20 @@ def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
 
 
 def deleted_records(trace: Trace) -> DataFrame:
-    """One row per record that was taken out of a log for a good reason (`why`). An operator `deleted` it: records of a
-    leader below the start that its log was raised to, and records of a deleted topic that any replica had, or got until
-    its broker heard of the deletion. It `expired`: records of any replica below the start that retention raised.
-    Not what that log had lost before, or compaction had taken out of it, nor what a leader has appended again since.
+    """Return one row per record that was deleted or has expired: *RECORD_KEY, why.
 
-    out: *RECORD_KEY, why
+    * `deleted`: an operator deleted it. These are records of a leader below its new log start, and records of a deleted
+      topic that any replica had, or got until its broker learned of the deletion.
+    * `expired`: retention removed it. These are records of any replica below its new log start.
+
+    Records that the log had lost or compacted before do not count, nor records that a leader has appended again since.
     """
     produce, log, control = trace.produce, trace.log, trace.control
-    is_topic = F.col("event") == TOPIC_DELETED
-    is_with_disk = (F.col("event") == DATA_LOST) & (F.col("size_bytes") < 0)
-    is_gone = (F.col("event") == REPLICA_DELETED) | is_with_disk
-    by_start = (F.col("event") == LOG_START_OFFSET_ADVANCED) & (F.col("role") == "leader")
-    by_age = F.col("event") == RECORDS_EXPIRED
+    is_topic = F.col("event") == names.TOPIC_DELETED
+    is_with_disk = (F.col("event") == names.DATA_LOST) & (F.col("size_bytes") < 0)
+    is_gone = (F.col("event") == names.REPLICA_DELETED) | is_with_disk
+    by_start = (F.col("event") == names.LOG_START_OFFSET_ADVANCED) & (F.col("role") == "leader")
+    by_age = F.col("event") == names.RECORDS_EXPIRED
     deletions = control.filter(by_start | is_topic | by_age).select(
         RUN, "topic", F.col("partition").alias("cut_partition"), F.col("node").alias("cut_on"),
         F.col("seq").alias("deleted_seq"), F.col("log_start_offset").alias("below"),
@@ -176,8 +172,8 @@ def deleted_records(trace: Trace) -> DataFrame:
     if has_no_rows(deletions):
         return none_of(produce.sparkSession, "run string, topic string, partition bigint, record string, why string")
     replica = [*PARTITION_KEY, "node"]
-    is_opening = F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)
-    # A life of a replica begins with its broker's first event of it, and ends when its broker deletes it, or its disk
+    is_opening = F.col("event").isin(names.LEADERSHIP_BEGAN, names.FOLLOWING_BEGAN)
+    # A replica's life begins with its broker's first event about it, and ends when its broker deletes it or its disk
     # is replaced.
     before = Window.partitionBy(*replica).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     lives = (
@@ -198,8 +194,8 @@ def deleted_records(trace: Trace) -> DataFrame:
         .select(*replica, "begun_seq", "gone_seq")
         .distinct()
     )
-    # Hardly any run has a deletion: then the log need not be read at all.
-    appended = log.filter(F.col("event") == BATCH_APPENDED).select(
+    # Few runs have a deletion, and other runs end above, so the log is read only if needed.
+    appended = log.filter(F.col("event") == names.BATCH_APPENDED).select(
         *replica, "role", "crc", "seq", "leader_epoch", "base_offset", "last_offset"
     )
     same_replica = (F.col("partition") == F.col("cut_partition")) & (F.col("node") == F.col("cut_on"))
@@ -213,12 +209,12 @@ def deleted_records(trace: Trace) -> DataFrame:
         .withColumns({"below": F.lit(None).cast("long"), "why": F.lit(DELETED), "deleted_seq": F.col("seq")})
     )
     doomed = _still_there(cut, control).unionByName(late, allowMissingColumns=True)
-    names = named_batches(
+    batch_names = named_batches(
         produce.join(F.broadcast(deletions.select(RUN, "topic").distinct()), [RUN, "topic"], "left_semi")
     )
     of_leaders = appended.filter(F.col("role") == "leader")
     batch = [*PARTITION_KEY, "crc", "seq", "leader_epoch", "base_offset"]
-    named = doomed.select(*batch, "node", "below", "why", "deleted_seq").join(names, [*PARTITION_KEY, "crc"])
+    named = doomed.select(*batch, "node", "below", "why", "deleted_seq").join(batch_names, [*PARTITION_KEY, "crc"])
     if not has_no_rows(trace.compaction):
         named = _without_compacted(named, trace.compaction)
     gone = (
@@ -227,7 +223,7 @@ def deleted_records(trace: Trace) -> DataFrame:
         .groupBy(*RECORD_KEY, "why")
         .agg(F.max("deleted_seq").alias("deleted_seq"))
     )
-    named_again = names.join(gone.select(*RECORD_KEY).distinct(), list(RECORD_KEY), "left_semi").join(
+    named_again = batch_names.join(gone.select(*RECORD_KEY).distinct(), list(RECORD_KEY), "left_semi").join(
         of_leaders, [*PARTITION_KEY, "crc"]
     )
     again = (
@@ -241,8 +237,8 @@ def deleted_records(trace: Trace) -> DataFrame:
 
 
 def _without_compacted(named: DataFrame, compaction: DataFrame) -> DataFrame:
-    """Of the records of a replica's log, those that its cleaner had not taken before their deletion."""
-    taken = compaction.filter(F.col("event") == BATCH_COMPACTED).select(
+    """Return the records without those that the replica's cleaner had removed before their deletion."""
+    taken = compaction.filter(F.col("event") == names.BATCH_COMPACTED).select(
         *PARTITION_KEY, "node", F.col("seq").alias("taken_seq"), F.explode("removed").alias("taken_at")
     )
     one, other = named.alias("one"), taken.alias("other")
@@ -256,12 +252,14 @@ def _without_compacted(named: DataFrame, compaction: DataFrame) -> DataFrame:
 
 
 def _still_there(cut: DataFrame, control: DataFrame) -> DataFrame:
-    """Of batches that a deletion finds in the log of a replica, those that had not left it before.
+    """Return the batches that were still in a replica's log at a deletion.
 
-    cut: a batch's replica, seq, last_offset and deleted_seq     control: its table
+    Args:
+        cut: a batch's replica, seq, last_offset and deleted_seq.
+        control: the control table.
     """
-    emptied = (F.col("event") == REPLICA_DELETED) | (F.col("log_end_offset") > F.col("previous_log_end_offset"))
-    ends = control.filter(F.col("event").isin(LOG_TRUNCATED, LOG_RECOVERED, REPLICA_DELETED)).select(
+    emptied = (F.col("event") == names.REPLICA_DELETED) | (F.col("log_end_offset") > F.col("previous_log_end_offset"))
+    ends = control.filter(F.col("event").isin(names.LOG_TRUNCATED, names.LOG_RECOVERED, names.REPLICA_DELETED)).select(
         *PARTITION_KEY, "node", F.col("seq").alias("end_seq"),
         F.when(emptied, F.lit(0)).otherwise(F.col("log_end_offset")).alias("end"),
     )  # fmt: skip
@@ -276,24 +274,21 @@ def _still_there(cut: DataFrame, control: DataFrame) -> DataFrame:
 
 
 def record_fates(trace: Trace, entries: DataFrame, known: DataFrame) -> DataFrame:
-    """One row per record that was sent, stored, read or deleted.
+    """Return one row per record that was sent, stored, read or deleted; copies of aborted transactions do not count.
 
-    in:  the trace, final_entries(), and what else is known: transaction_ends.known_of_records()
-    out: *RECORD_KEY, client, acks, sent_us, sent_seq, last_sent_seq, told (acked, failed = definitely not written,
-         unknown), told_us and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset,
-         latency_us, error,
-         copies (in the final log, but for those of aborted transactions), settled_copies (but for those of open ones,
-         too), offset (the first), present, readable, read,
-         promised (output of an input that is done),
-         deleted, expired, compacted, and lost, unseen, missing, duplicated, dirty, reordered, aborted
+    Args:
+        entries: final_entries().
+        known: known_of_records().
     """
     written = trace.produce.filter(F.col("record").isNotNull()).select(
         *RECORD_KEY, "event", "seq", "at_us", "client", "acks", "peer", F.col("offset").alias("ack_offset"),
         "latency_us", "error", "definite",
     )  # fmt: skip
-    read = trace.consume.filter(F.col("event").isin(RECORD_READ, OUTPUT_PROMISED)).select(*RECORD_KEY, "event")
+    read = trace.consume.filter(F.col("event").isin(names.RECORD_READ, names.OUTPUT_PROMISED)).select(
+        *RECORD_KEY, "event"
+    )
     facts = (
-        written.unionByName(entries.drop("leader_epoch").withColumn("event", F.lit(LOG_ENTRY_FOUND)), True)
+        written.unionByName(entries.drop("leader_epoch").withColumn("event", F.lit(names.LOG_ENTRIES_FOUND)), True)
         .unionByName(read, True)
         .unionByName(known.withColumnRenamed("why", "event"), True)
     )
@@ -302,15 +297,41 @@ def record_fates(trace: Trace, entries: DataFrame, known: DataFrame) -> DataFram
 
 _NAMES = ("client", "peer", "error")
 
+_DEFINITE_FAILURE = "failed for good"
+_KINDS = {
+    event: 1 << place
+    for place, event in enumerate(
+        (
+            names.RECORD_SENT, names.RECORD_ACKED, names.RECORD_HANDED_OVER, names.RECORD_FAILED, _DEFINITE_FAILURE,
+            names.LOG_ENTRIES_FOUND, names.RECORD_READ, names.OUTPUT_PROMISED, DELETED, EXPIRED, COMPACTED, ABORTED,
+            COMMITTED,
+        )
+    )
+}  # fmt: skip
+"""A bit for each kind of fact about a record. The bits of all facts are combined by a bitwise OR."""
+
+
+def _kind() -> Column:
+    """Return the bit of a fact's event, 0 for events that do not affect a record's outcome."""
+    event = F.when((F.col("event") == names.RECORD_FAILED) & F.col("definite"), _DEFINITE_FAILURE).otherwise(
+        F.col("event")
+    )
+    bits = [F.when(event == name, bit) for name, bit in _KINDS.items()]
+    return F.coalesce(*bits, F.lit(0))
+
 
 def _of_each_record(facts: DataFrame, produce: DataFrame) -> DataFrame:
-    """All that was said of each record, in a row.
+    """Return one row per record with everything that is known about it.
 
-    sent_before: when the last one of those was sent that its producer has before it in the log
+    `sent_before` is the largest `seq` of a send among the same producer's records that are earlier in the log.
     """
-    is_sent, is_acked = F.col("event") == RECORD_SENT, F.col("event") == RECORD_ACKED
-    is_failed, is_stored = F.col("event") == RECORD_FAILED, F.col("event") == LOG_ENTRY_FOUND
-    is_told = F.col("event").isin(RECORD_ACKED, RECORD_HANDED_OVER, RECORD_FAILED)
+
+    def is_a(*events: str) -> Column:
+        return F.col("kind").isin(*[_KINDS[event] for event in events])
+
+    is_sent, is_acked, is_stored = is_a(names.RECORD_SENT), is_a(names.RECORD_ACKED), is_a(names.LOG_ENTRIES_FOUND)
+    is_failed = is_a(names.RECORD_FAILED, _DEFINITE_FAILURE)
+    is_told = is_a(names.RECORD_ACKED, names.RECORD_HANDED_OVER, names.RECORD_FAILED, _DEFINITE_FAILURE)
     is_copy = is_stored & ~F.col("aborted")
 
     def least(name: str, rows: Column) -> Column:
@@ -320,26 +341,25 @@ def _of_each_record(facts: DataFrame, produce: DataFrame) -> DataFrame:
         return F.min_by(F.when(rows, F.col(name)), F.when(rows, F.col(by)))
 
     def has(event: str) -> Column:
-        return F.max(F.col("event") == event)
+        return F.col("kinds").bitwiseAND(_KINDS[event]) != 0
 
-    # Spark aggregates numbers in a hash table; for one string among them it would sort all events, twice.
-    numbered = facts.withColumns({name: F.when(F.col(name).isNotNull(), F.xxhash64(name)) for name in _NAMES})
-    # A record without a key is sent before it has a partition (-1); later events say which one it got.
+    # Spark aggregates numbers in a hash table. With a string column it would sort all events, twice.
+    numbers = {name: F.when(F.col(name).isNotNull(), F.xxhash64(name)) for name in _NAMES}
+    numbered = facts.withColumns({"kind": _kind(), **numbers}).drop("event", "definite")
+    # A record without a key is sent before it has a partition (-1); later events have its partition.
     of_each = (
         numbered.repartition(RUN, "topic", "record")
         .groupBy(RUN, "topic", "record")
         .agg(
             F.max("partition").alias("partition"),
+            F.bit_or("kind").alias("kinds"),
             first("client", is_sent).alias("client"),
             least("acks", is_sent).alias("acks"),
             least("at_us", is_sent).alias("sent_us"),
             least("seq", is_sent).alias("sent_seq"),
             F.max(F.when(is_sent, F.col("seq"))).alias("last_sent_seq"),
-            F.max(is_acked).alias("is_acked"),
-            F.max(is_failed & F.col("definite")).alias("is_failed"),
             least("at_us", is_told).alias("told_us"),
             least("seq", is_told).alias("told_seq"),
-            has(RECORD_HANDED_OVER).alias("handed_over"),
             least("at_us", is_acked).alias("acked_us"),
             least("seq", is_acked).alias("acked_seq"),
             first("peer", is_acked).alias("peer"),
@@ -350,13 +370,11 @@ def _of_each_record(facts: DataFrame, produce: DataFrame) -> DataFrame:
             F.count_if(is_copy & ~F.col("open")).alias("settled_copies"),
             least("offset", is_stored).alias("offset"),
             first("readable", is_stored, by="offset").alias("readable"),
-            has(RECORD_READ).alias("read"),
-            has(OUTPUT_PROMISED).alias("promised"),
-            *(has(why).alias(why) for why in (DELETED, EXPIRED, COMPACTED, ABORTED, COMMITTED)),
         )
     )
-    # By the number of the client, too, rows are sorted faster than by its name.
-    before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+    # Sorting by one number for partition and producer is faster than sorting by their names.
+    producer = F.xxhash64(*PARTITION_KEY, "client")
+    before = Window.partitionBy(producer).orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     sent_before = F.max(F.when(F.col("offset").isNotNull(), F.col("sent_seq"))).over(before)
     found = of_each.withColumn("sent_before", sent_before)
     words = produce.select(*_NAMES).distinct().select(F.explode(F.array(*_NAMES)).alias("word"))
@@ -364,7 +382,12 @@ def _of_each_record(facts: DataFrame, produce: DataFrame) -> DataFrame:
     for name in _NAMES:
         word = words.select(F.xxhash64("word").alias(name), F.col("word").alias(f"{name}_word"))
         found = found.join(F.broadcast(word), name, "left").drop(name).withColumnRenamed(f"{name}_word", name)
-    return found.withColumnRenamed("peer", "acked_by")
+    flags = {
+        "is_acked": names.RECORD_ACKED, "is_failed": _DEFINITE_FAILURE, "handed_over": names.RECORD_HANDED_OVER,
+        "read": names.RECORD_READ, "promised": names.OUTPUT_PROMISED,
+        **{why: why for why in (DELETED, EXPIRED, COMPACTED, ABORTED, COMMITTED)},
+    }  # fmt: skip
+    return found.withColumns({flag: has(event) for flag, event in flags.items()}).withColumnRenamed("peer", "acked_by")
 
 
 def _is_taken() -> Column:
@@ -372,12 +395,12 @@ def _is_taken() -> Column:
 
 
 def is_undone() -> Column:
-    """Its application is done with the input, and will not write this output any more."""
+    """Return a column that is True for lost outputs, which are not in the log and will never be written again."""
     return F.col("promised") & (F.col("copies") == 0) & ~_is_taken()
 
 
 def _judged(records: DataFrame) -> DataFrame:
-    """With what is wrong with each of them."""
+    """Return the records with one boolean column per kind of anomaly."""
     told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
     judged = records.withColumns(
         {
@@ -389,7 +412,7 @@ def _judged(records: DataFrame) -> DataFrame:
     is_acked = F.col("told") == ACKED
     is_gone = ~F.col("present") & ~_is_taken()
     is_aborted = F.when(F.col("present"), F.col("copies") == 0).otherwise(F.col(ABORTED) & ~_is_taken())
-    # It is there, and the marker that committed it is in no log that counts.
+    # The record exists, but the marker that committed it is in no final log.
     is_stranded = F.col(COMMITTED) & (F.col("copies") > 0) & (F.col("settled_copies") == 0)
     return judged.withColumns(
         {
@@ -405,11 +428,10 @@ def _judged(records: DataFrame) -> DataFrame:
 
 
 def record_counts(fates: DataFrame) -> DataFrame:
-    """One row per run, topic and acks level: the fates of the records.
+    """Return one row per run, topic and acks level with the number of records by outcome.
 
-    in:  record_fates()
-    out: run, topic, acks, sent, acked, handed_over, failed, unknown, and how many are lost, unseen, missing,
-         duplicated, dirty, reordered
+    Args:
+        fates: record_fates().
     """
     flags = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
     return (

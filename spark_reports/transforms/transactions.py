@@ -1,12 +1,15 @@
-"""Transactions as their coordinators have written them, and how long they held up readers of what is committed."""
+"""Transactions as recorded by their coordinators: how they ended, and how long they delayed readers."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from replica.trace.names import LAST_STABLE_OFFSET_MOVED, TRANSACTION_STATE_CHANGED
+from replica.trace import names
+from spark_reports.held import has_no_rows
+from spark_reports.io import Trace
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.records import ABORTED, COMMITTED, RECORD_KEY
 from spark_reports.transforms.terms import TERM_KEY
 
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
@@ -15,18 +18,16 @@ _COMPLETE = ("CompleteCommit", "CompleteAbort")
 
 
 def transactions(transaction: DataFrame) -> DataFrame:
-    """One row per transaction: from the first state in which it is open to the one in which all markers are written.
+    """Return one row per transaction, from the first state in which it is open until all markers are written.
 
-    in:  the table transaction
-    out: run, transactional_id, producer_id, producer_epoch (at its begin), partitions (all that were ever in it, in
-         order of their names), from_us, decided_us, until_us, state (the last), coordinator (who stated that), fenced,
-         duration_us, markers_us
+    Args:
+        transaction: table of the trace.
     """
     of_id = Window.partitionBy(RUN, "transactional_id").orderBy("seq")
     so_far = of_id.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     begins = F.col("state").isin(*_OPEN) & ~F.col("previous_state").isin(*_OPEN)
     states = (
-        transaction.filter(F.col("event") == TRANSACTION_STATE_CHANGED)
+        transaction.filter(F.col("event") == names.TRANSACTION_STATE_CHANGED)
         .filter(F.col("state").isin(*_OPEN, *_COMPLETE))
         .withColumn("number", F.sum(begins.cast("int")).over(so_far))
     )
@@ -50,18 +51,20 @@ def transactions(transaction: DataFrame) -> DataFrame:
 
 
 def lso_stalls(transaction: DataFrame, moved: DataFrame, terms: DataFrame) -> DataFrame:
-    """One row per stretch of a leader's term in which the last stable offset stood below the high watermark: until it
-    moved, or the term ended.
+    """Return one row per interval of a leader's term in which the last stable offset was below the high watermark.
 
-    in:  the tables transaction and high_watermark, leader_terms()
-    out: *TERM_KEY, from_us, until_us, last_stable_offset, waiting_records (below the high watermark, the most)
+    An interval ends when the last stable offset moves, or with the term.
+
+    Args:
+        transaction, moved: the tables transaction and high_watermark.
+        terms: leader_terms().
     """
     about: list[Column | str] = [
         *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), "seq", "at_us", "high_watermark",
     ]  # fmt: skip
-    stated = transaction.filter(F.col("event") == LAST_STABLE_OFFSET_MOVED).select(*about, "last_stable_offset")
+    stated = transaction.filter(F.col("event") == names.LAST_STABLE_OFFSET_MOVED).select(*about, "last_stable_offset")
     marks = moved.filter(F.col("role") == "leader").select(*about, F.lit(None).cast("long").alias("last_stable_offset"))
-    # The high watermark that moves the last stable offset is stated just before it, and belongs to what comes then.
+    # The high watermark that moves the last stable offset is recorded just before it, and belongs to the next interval.
     is_mark = F.col("last_stable_offset").isNull()
     of_leader = Window.partitionBy(*TERM_KEY).orderBy("at_us", is_mark, "seq")
     so_far = of_leader.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -89,3 +92,88 @@ def lso_stalls(transaction: DataFrame, moved: DataFrame, terms: DataFrame) -> Da
     return held.filter(F.col("until_us") > F.col("from_us")).select(
         *TERM_KEY, "from_us", "until_us", "last_stable_offset", "waiting_records"
     )
+
+
+_COMMITS = ("PrepareCommit", "CompleteCommit")
+_PRODUCER = (RUN, "producer_id")
+
+
+def known_of_records(trace: Trace, gone: DataFrame) -> DataFrame:
+    """Return one row per record and fact: that the record was removed legitimately, ABORTED or COMMITTED.
+
+    Args:
+        gone: gone_records().
+
+    Returns:
+        *RECORD_KEY, why.
+    """
+    if has_no_rows(trace.transaction):
+        return gone
+    return gone.unionByName(ended_records(trace.produce, trace.transaction))
+
+
+def ended_records(produce: DataFrame, transaction: DataFrame) -> DataFrame:
+    """Return one row per record that was ABORTED, because all transactions in which it was sent were aborted.
+
+    If a run ends with a transaction open in a log, also return one row per record that was COMMITTED, because one of
+    its transactions was.
+
+    Args:
+        produce, transaction: tables of the trace.
+
+    Returns:
+        *RECORD_KEY, why.
+    """
+    producers = transaction.filter(F.col("event").isin(names.TRANSACTION_STATE_CHANGED, names.TRANSACTION_BEGAN))
+    producers = producers.select(*_PRODUCER).distinct()
+    sent = (
+        produce.filter((F.col("event") == names.BATCH_SENT) & (F.col("attempt") == 1))
+        .join(F.broadcast(producers), list(_PRODUCER), "left_semi")
+        .select(*PARTITION_KEY, "producer_id", "seq", "records", F.lit(None).cast("boolean").alias("committed"))
+    )
+    decided = _decisions(transaction).select(
+        RUN, F.lit(None).cast("string").alias("topic"), F.lit(None).cast("long").alias("partition"), "producer_id",
+        "seq", F.lit(None).cast("array<string>").alias("records"), "committed",
+    )  # fmt: skip
+    # In descending order of seq, the last decision so far is the first one after the batch was sent.
+    later = Window.partitionBy(*_PRODUCER).orderBy(F.col("seq").desc()).rowsBetween(Window.unboundedPreceding, -1)
+    ended = F.last("committed", ignorenulls=True).over(later)
+    of_record = (
+        sent.unionByName(decided)
+        .withColumn("ended", ended)
+        .filter(F.col("records").isNotNull())
+        .select(*PARTITION_KEY, F.explode("records").alias("record"), "ended")
+        .groupBy(RUN, "topic", "record")
+        .agg(
+            F.max("partition").alias("partition"),
+            F.bool_and(~F.coalesce("ended", F.lit(True))).alias("aborted"),
+            F.bool_or(F.coalesce("ended", F.lit(False))).alias("committed"),
+        )
+    )
+    open_in = transaction.filter(F.col("event") == names.OPEN_BATCH_FOUND).select(RUN).distinct()
+    committed = of_record.filter("committed").join(F.broadcast(open_in), RUN, "left_semi")
+    return (
+        of_record.filter("aborted")
+        .select(*RECORD_KEY, F.lit(ABORTED).alias("why"))
+        .unionByName(committed.select(*RECORD_KEY, F.lit(COMMITTED).alias("why")))
+    )
+
+
+def _decisions(transaction: DataFrame) -> DataFrame:
+    """Return the decisions about transactions: run, producer_id, seq, committed."""
+    stated = transaction.filter(F.col("event") == names.TRANSACTION_STATE_CHANGED)
+    of_id = Window.partitionBy(RUN, "transactional_id").orderBy("seq")
+    before = F.coalesce(F.lag("state").over(of_id), F.lit(""))
+    # A coordinator may die after its decision, before its event.
+    is_first = F.col("state").isin(*_PREPARED) | (F.col("state").isin(*_COMPLETE) & ~before.isin(*_PREPARED))
+    by_coordinator = (
+        stated.withColumn("is_first", is_first)
+        .filter("is_first")
+        .select(*_PRODUCER, "seq", F.col("state").isin(*_COMMITS).alias("committed"))
+    )
+    by_producer = (
+        transaction.filter(F.col("event") == names.TRANSACTION_ENDED)
+        .join(stated.select(*_PRODUCER).distinct(), list(_PRODUCER), "left_anti")
+        .select(*_PRODUCER, "seq", "committed")
+    )
+    return by_coordinator.unionByName(by_producer)

@@ -1,4 +1,4 @@
-"""The verdict from the trace alone, each anomaly with its witness. Definitions: scenarios/LANGUAGE.md."""
+"""The verdict, from the trace alone, with a witness for each anomaly. scenarios/LANGUAGE.md has the definitions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,7 @@ import operator
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from replica.trace.names import (
-    END_OFFSET_SEEN,
-    FOLLOWING_BEGAN,
-    INVARIANT_BROKEN,
-    LEADERSHIP_BEGAN,
-    LOG_ENTRY_FOUND,
-    PARTITION_CREATED,
-    POSITION_RESET,
-    RECORD_READ,
-    REPLICA_FOUND,
-)
+from replica.trace import names
 from spark_reports.folding import RunFiles, settled
 from spark_reports.folds import anomalies as fold
 from spark_reports.folds.events import Folding
@@ -27,7 +17,7 @@ from spark_reports.held import has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.records import RECORD_KEY, UNDONE, UNMARKED, is_undone
+from spark_reports.transforms.records import RECORD_KEY, UNDONE, UNMARKED, is_undone, logged_records
 
 VERDICT_ORDER = (
     "lost", "unseen", "dirty-read", "diverged", "duplicated", "reordered", "offset-regression", "poll-skip",
@@ -48,10 +38,10 @@ JEPSEN_CLASS = {
 
 
 def anomalies(fates: DataFrame, entries: DataFrame, gone: DataFrame, trace: Trace) -> DataFrame:
-    """One row per witness of an anomaly.
+    """Return one row per witness of an anomaly.
 
-    in:  record_fates(), final_entries(), gone_records(), the trace
-    out: run, anomaly (of VERDICT_ORDER), topic, partition, witness (a record, a client or an invariant), offset, detail
+    Args:
+        fates, entries, gone: record_fates(), final_entries(), gone_records().
     """
     parts = [
         record_anomalies(fates),
@@ -66,7 +56,7 @@ def anomalies(fates: DataFrame, entries: DataFrame, gone: DataFrame, trace: Trac
 
 
 def record_anomalies(fates: DataFrame) -> DataFrame:
-    """in: record_fates()     out: as anomalies(), witness = the record's name"""
+    """Return the anomalies of records, with the columns of anomalies(); `fates` is record_fates()."""
     lost = F.format_string("acked by %s at offset %d, not in the final log", F.col("acked_by"), F.col("ack_offset"))
     unread = F.when(F.col("readable"), UNMARKED).otherwise("acked and in the final log, but no consumer can read it")
     kinds: dict[str, tuple[str, str, Column]] = {
@@ -92,21 +82,20 @@ def record_anomalies(fates: DataFrame) -> DataFrame:
 
 
 def diverged(final_log: DataFrame) -> DataFrame:
-    """Offsets below the high watermarks of two running replicas at which these hold different records.
+    """Return the offsets below the high watermarks of two running replicas at which their records differ.
 
-    out: as anomalies(); witness = the records, by replica
+    The columns are those of anomalies(); the witness names the records by replica.
     """
-    running = final_log.filter((F.col("event") == REPLICA_FOUND) & F.col("running")).select(
+    running = final_log.filter((F.col("event") == names.REPLICA_FOUND) & F.col("running")).select(
         *PARTITION_KEY, "node", F.col("high_watermark").alias("end")
     )
     committed = (
-        final_log.filter(F.col("event") == LOG_ENTRY_FOUND)
-        .select(*PARTITION_KEY, "node", "offset", "record", "crc")
+        logged_records(final_log)
         .join(F.broadcast(running), [*PARTITION_KEY, "node"])
         .filter(F.col("offset") < F.col("end"))
     )
     place, held = [*PARTITION_KEY, "offset"], F.xxhash64("crc", "record")
-    # Numbers alone are grouped in a hash table.
+    # Only numbers are grouped in a hash table.
     numbered = committed.select(F.xxhash64(*PARTITION_KEY).alias("number"), "offset", held.alias("held"))
     differing = numbered.groupBy("number", "offset").agg(F.min("held").alias("least"), F.max("held").alias("most"))
     differing = settled(differing.filter("least != most").select("number", "offset"))
@@ -125,18 +114,18 @@ def diverged(final_log: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-_MADE = Facts("control", same("seq"), {"event": [PARTITION_CREATED]}, ahead=True)
-"""When a partition was made, and made again with its topic."""
-_LED = Facts("control", same("seq", "node"), {"event": [LEADERSHIP_BEGAN]})
-_SERVED = _LED._replace(where={"event": [LEADERSHIP_BEGAN, FOLLOWING_BEGAN]})
-"""When a broker has heard of it: followers can be read, too."""
+_MADE = Facts("control", same("seq"), {"event": [names.PARTITION_CREATED]}, ahead=True)
+"""The times at which a partition was created, and created again with its topic."""
+_LED = Facts("control", same("seq", "node"), {"event": [names.LEADERSHIP_BEGAN]})
+_SERVED = _LED._replace(where={"event": [names.LEADERSHIP_BEGAN, names.FOLLOWING_BEGAN]})
+"""The times at which a broker learned of the partition; consumers may read from followers, too."""
 
 _ITS = same("seq", "client", "offset")
 _ANSWER = {**_ITS, "node": "peer"}
 REGRESSIONS = Folding(
     fold.regressions,
     {
-        fold.SEEN: Facts("consume", _ANSWER, {"event": [END_OFFSET_SEEN], "error": [None]}),
+        fold.SEEN: Facts("consume", _ANSWER, {"event": [names.END_OFFSET_SEEN], "error": [None]}),
         fold.MADE: _MADE,
         fold.SERVED: _LED,
     },
@@ -145,9 +134,9 @@ REGRESSIONS = Folding(
 JUMPS = Folding(
     fold.jumps,
     {
-        fold.READ: Facts("consume", _ANSWER, {"event": [RECORD_READ]}),
-        # A seek by the user is a reset that no error caused: records read after it have no predecessor.
-        fold.SEEK: Facts("consume", _ITS, {"event": [POSITION_RESET], "error": [None]}),
+        fold.READ: Facts("consume", _ANSWER, {"event": [names.RECORD_READ]}),
+        # A seek by the application is a reset without an error. The first record read after it has no predecessor.
+        fold.SEEK: Facts("consume", _ITS, {"event": [names.POSITION_RESET], "error": [None]}),
         fold.MADE: _MADE,
         fold.SERVED: _SERVED,
     },
@@ -156,20 +145,24 @@ JUMPS = Folding(
 
 
 def offset_regressions(files: RunFiles) -> DataFrame:
-    """A client saw the end of a partition below an end it had seen before.
+    """Return end offsets below an earlier end offset that the same client had seen.
 
-    out: as anomalies(); witness = the client
+    The columns are those of anomalies(); the witness is the client.
     """
     return files.rows(REGRESSIONS, RESULT_TABLES["anomalies"].ddl)
 
 
 def poll_skips(trace: Trace, entries: DataFrame, gone: DataFrame) -> DataFrame:
-    """Records of the final log that a consumer jumped over and never read, without a seek by its user. Records of
-    aborted transactions are there and not for every reader; what was taken out of a log for a good reason need not have
-    been in the one that was read.
+    """Return records of the final log that a consumer skipped without a seek and never read.
 
-    in:  the trace, final_entries(), gone_records()
-    out: as anomalies(); witness = the client
+    Records of aborted transactions do not count, since not every reader gets them. Nor do records that were removed
+    legitimately, since the log that was read may not have had them.
+
+    Args:
+        entries, gone: final_entries(), gone_records().
+
+    Returns:
+        The columns of anomalies(); the witness is the client.
     """
     of_consumer = [*PARTITION_KEY, "client"]
     none = none_of(trace.files.spark, RESULT_TABLES["anomalies"].ddl)
@@ -182,23 +175,23 @@ def poll_skips(trace: Trace, entries: DataFrame, gone: DataFrame) -> DataFrame:
             F.sequence("from_offset", "to_offset").alias("skipped"),
         )
     )  # fmt: skip
-    # Hardly any consumer jumps: then neither its reads nor the final logs need to be searched.
+    # Few consumers skip offsets. If none did, neither reads nor final logs need to be searched.
     if gaps.isEmpty():
         return none
     jumped = F.broadcast(gaps.select(*of_consumer, "since_seq").distinct())
     later = (
-        trace.consume.filter(F.col("event") == RECORD_READ)
+        trace.consume.filter(F.col("event") == names.RECORD_READ)
         .join(jumped, of_consumer)
         .filter(F.col("seq") > F.col("since_seq"))
         .select(*of_consumer, "offset", "record", "peer", "seq", "since_seq")
     )
-    served = trace.control.filter(F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)).select(
+    served = trace.control.filter(F.col("event").isin(names.LEADERSHIP_BEGAN, names.FOLLOWING_BEGAN)).select(
         *PARTITION_KEY, F.col("node").alias("peer"), F.col("seq").alias("served_seq")
     )
     is_in_time = (F.col("since_seq") < F.col("served_seq")) & (F.col("served_seq") < F.col("seq"))
     made_again = later.filter(F.col("since_seq") >= 0)
     of_today = made_again.join(F.broadcast(served), [*PARTITION_KEY, "peer"]).filter(is_in_time)
-    # From brokers that have not said so far that they serve the topic of today: their offsets say nothing.
+    # Ignore offsets of brokers that have no event yet about serving the current topic.
     apart = made_again.join(of_today.select(RUN, "seq").distinct(), [RUN, "seq"], "left_anti")
     reads = later.filter(F.col("since_seq") < 0).unionByName(of_today.drop("served_seq")).select(*of_consumer, "offset")
     there = entries.filter(~F.col("aborted")).join(jumped, list(PARTITION_KEY), "left_semi")
@@ -222,19 +215,25 @@ JUMPS_DDL = (
 
 
 def with_broken_invariants(others: DataFrame, control: DataFrame) -> DataFrame:
-    """One that the run's rules do not promise is an anomaly only where nothing else shows the damage.
+    """Add broken invariants. An unpromised invariant counts only if no other anomaly of the run shows the damage.
 
-    in:  the other anomalies(), control table
-    out: as anomalies(), all of them; witness of a broken invariant = its name
+    An invariant is promised if the run's rules should keep it.
+
+    Args:
+        others: the other anomalies().
+        control: the control table.
+
+    Returns:
+        The columns of anomalies(), for all of them; the witness of a broken invariant is its name.
     """
-    broken = control.filter(F.col("event") == INVARIANT_BROKEN).select(
+    broken = control.filter(F.col("event") == names.INVARIANT_BROKEN).select(
         RUN, F.lit("invariant").alias("anomaly"), "topic", "partition", F.col("invariant").alias("witness"), "offset",
         F.concat("reason", F.when(F.col("promised"), ". This is a defect of Highwater").otherwise("")).alias("detail"),
         F.coalesce("promised", F.lit(False)).alias("_promised"),
     )  # fmt: skip
     if has_no_rows(broken):
         return others
-    # Together with the others, and not joined to them: a join would look for them in the trace once more.
+    # A union is used, since a join would search the trace for the other anomalies once more.
     is_other = F.col("_promised").isNull()
     damaged = F.max(is_other).over(Window.partitionBy(RUN))
     return (

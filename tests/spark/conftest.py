@@ -16,7 +16,6 @@ from tests.soak import one_in
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from scenarios.run.runner import RunResult
     from spark_reports.report import ReportResult
     from spark_reports.work import Work
 
@@ -103,19 +102,3 @@ def any_length(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
     if request.param == "as a long trace":
         monkeypatch.setattr(io, "SHORT_TRACE_BYTES", 0)
-
-
-@pytest.fixture(scope="session")
-def bundled_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunResult]:
-    """Every bundled scenario and variant, run once and kept."""
-    from scenarios.language.parse.catalogue import bundled
-    from scenarios.language.parse.loading import load_file
-    from scenarios.run.runner import run_scenario
-
-    runs_dir = tmp_path_factory.mktemp("bundled")
-    results = [
-        run_scenario(scenario, runs_dir=runs_dir, keep_logs=False)
-        for path in bundled().values()
-        for scenario in load_file(path).all
-    ]
-    return {Path(str(result.run_dir)).name: result for result in results}

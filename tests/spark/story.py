@@ -136,7 +136,7 @@ def leader_kill(run_dir: Path) -> None:
     story.at(14.5).read("r5", 3, by="c1r")
     story.at(20).fault("start", "b1", name="start-1", effect="b1 is started")
     story.restart("b1")
-    story.at(20.1).truncate("b1", 3, "epoch 0 ends at 3 on the leader b2: r3 and r4 are not part of its log")
+    story.at(20.1).truncate("b1", 3)
     story.at(20.2).replicate("b1")
     story.at(20.3).replicate("b1")
     story.commit()

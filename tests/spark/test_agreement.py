@@ -1,6 +1,7 @@
 """Spark against plain Python on the same traces: verdicts are the runner's, definitions mean what they say.
 
-`pytest -m soak tests/spark` asks about the whole catalogue and 50 random schedules, `make night` about 450 more.
+`pytest -m soak tests/spark` asks about a part of the catalogue and 15 random schedules, `make night` about the whole
+catalogue and 500 more.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from scenarios.language.parse.catalogue import bundled
 from scenarios.language.verbs import every
 from scenarios.language.verbs.declaration import Lasts
 from scenarios.language.verbs.every import STAYING, VERBS
@@ -24,8 +26,9 @@ from spark_reports.tables import ResultTables
 from spark_reports.transforms.partitions import LASTING_VERBS
 from spark_reports.transforms.verdict import VERDICT_ORDER
 from spark_reports.transforms.witness import TOLD_BY_THEIR_NODE
-from spark_reports.verdicts import FATES, judge_runs
+from tests.catalogue import bundled_file
 from tests.spark.folds import sliced
+from tests.spark.runs_judged import FATES, judge_runs
 from tests.spark.slow import elections as slow_elections
 from tests.spark.slow import fetching as slow_fetching
 from tests.spark.slow import losses as slow_losses
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+SOAK_SEEDS = 15
 SEEDS = 500
 AT_ONCE = 50
 """Runs that Spark reads together."""
@@ -47,7 +51,7 @@ AT_ONCE = 50
 
 def test_the_verbs_are_what_their_declarations_say() -> None:
     """Spark reads only the trace, so it has its own words."""
-    lasting = [verb.name for verb in VERBS.values() if verb.name in STAYING or verb.lasts is Lasts.WHILE_PAUSED]
+    lasting = [verb.name for verb in VERBS.values() if verb.name in STAYING or verb.effect.lasts is Lasts.WHILE_PAUSED]
     assert list(LASTING_VERBS) == lasting
     assert sorted(TOLD_BY_THEIR_NODE) == sorted(every.TOLD_BY_THEIR_NODE)
 
@@ -166,6 +170,13 @@ def random_runs(seeds: Sequence[int], runs_dir: Path) -> dict[str, RunResult]:
     return {Path(str(result.run_dir)).name: result for result in results}
 
 
+def bundled_runs(names: Sequence[str], runs_dir: Path) -> dict[str, RunResult]:
+    """Every variant of these scenarios, run once and kept."""
+    scenarios = [scenario for name in names for scenario in bundled_file(name).all]
+    results = [run_scenario(scenario, runs_dir=runs_dir, keep_logs=False) for scenario in scenarios]
+    return {Path(str(result.run_dir)).name: result for result in results}
+
+
 def agree(spark: SparkSession, results: Mapping[str, RunResult]) -> set[str]:
     """out: the tables that had rows to compare"""
     judged_alike(spark, results)
@@ -190,23 +201,33 @@ def test_the_tables_of_the_story(report: ReportResult, leader_kill_dir: Path) ->
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_the_whole_catalogue(spark: SparkSession, bundled_runs: dict[str, RunResult]) -> None:
+def test_a_part_of_the_catalogue(spark: SparkSession, tmp_path: Path) -> None:
+    agree(spark, bundled_runs(list(bundled())[::24], tmp_path))
+
+
+@pytest.mark.night
+@pytest.mark.timeout(3600)
+def test_the_whole_catalogue(spark: SparkSession, tmp_path: Path) -> None:
     """It has every verdict, and rows for every table."""
-    names = list(bundled_runs)
+    results = bundled_runs(list(bundled()), tmp_path)
+    names = list(results)
     compared: set[str] = set()
     for first in range(0, len(names), AT_ONCE):
-        compared |= agree(spark, {name: bundled_runs[name] for name in names[first : first + AT_ONCE]})
+        compared |= agree(spark, {name: results[name] for name in names[first : first + AT_ONCE]})
     # No bundled scenario has a group that is coordinated: tests/spark/report/test_coordinators.py makes some by hand.
     assert set(COMPARED) - compared <= {"group_assignments", "group_unread"}
-    met = {kind for result in bundled_runs.values() for kind in result.summary["verdict"]}
+    met = {kind for result in results.values() for kind in result.summary["verdict"]}
     assert met == {*VERDICT_ORDER}
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    "first",
-    [pytest.param(0, marks=pytest.mark.soak)]
-    + [pytest.param(first, marks=pytest.mark.night) for first in range(AT_ONCE, SEEDS, AT_ONCE)],
+    "seeds",
+    [pytest.param(range(SOAK_SEEDS), marks=pytest.mark.soak)]
+    + [
+        pytest.param(range(first, first + AT_ONCE), marks=pytest.mark.night)
+        for first in range(SOAK_SEEDS, SOAK_SEEDS + SEEDS, AT_ONCE)
+    ],
 )
-def test_random_schedules(first: int, spark: SparkSession, tmp_path: Path) -> None:
-    agree(spark, random_runs(range(first, first + AT_ONCE), tmp_path))
+def test_random_schedules(seeds: range, spark: SparkSession, tmp_path: Path) -> None:
+    agree(spark, random_runs(seeds, tmp_path))

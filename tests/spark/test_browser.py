@@ -14,16 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from scenarios.search.findings import cause_of
+from spark_reports import follow
 from spark_reports.follow import InternalNow, PartitionNow, ReplicaNow
-from spark_reports.report import ReportResult, follow_page
+from spark_reports.report import ReportResult
 from spark_reports.report import page as report_page
 from spark_reports.report.rows import Rows
 from spark_reports.results import RESULT_TABLES
 from spark_reports.search import page as search_page
-from spark_reports.search.charts import run_ticks
+from spark_reports.search.page import run_ticks
 from spark_reports.sweep import page as sweep_page
-from spark_reports.sweep.charts import FIGURES, MIDDLE_LUMINANCE, luminance
-from spark_reports.sweep.tables import DOCS
+from spark_reports.sweep.page import FIGURES, MIDDLE_LUMINANCE, luminance
+from spark_reports.sweep.tables import DOCS, SHARES
 from tests.browser import Marks, marks_of, needs_chromium, opened
 from tests.driven import axe_core, chromium, driven
 from tests.spark.conftest import Ask
@@ -281,7 +282,7 @@ def swept(*axes: tuple[str, tuple[str, ...]]) -> str:
     for place, values in enumerate(itertools.product(*(values for _, values in axes))):
         shares = {
             f"{name}_{end}": value
-            for name in ("loss", "missing", "duplicates", "unavailability")
+            for name in SHARES
             for end, value in (("probability", 0.1 * place), ("low", 0.05 * place), ("high", min(1.0, 0.2 * place)))
         }
         settings = [f"{label}={value}" for (label, _), value in zip(axes, values, strict=True)]
@@ -308,6 +309,7 @@ def over_two_axes(figure: str) -> list[Marks]:
     return [Counter(rect=6, text=2 * 6 - (2 if figure == "latency" else 0))]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("axes", "expected"),
     [
@@ -351,6 +353,7 @@ def test_every_shade_has_an_ink_that_can_be_read() -> None:
     assert (MIDDLE_LUMINANCE + 0.05) / 0.05 > 4.5
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("broken", "notice"),
     [
@@ -494,7 +497,7 @@ def test_the_page_of_a_run_as_it_goes_shows_every_replica(tmp_path: Path) -> Non
 
     path = tmp_path / "follow.html"
     internal = [InternalNow("__consumer_offsets", 50, 2)]
-    path.write_text(follow_page.render(4_200_000, [partition(0, "b1"), partition(1, None)], internal), encoding="utf-8")
+    path.write_text(follow.render(4_200_000, [partition(0, "b1"), partition(1, None)], internal), encoding="utf-8")
     page = opened(path, tmp_path, patience_ms=1000)
     assert (page.console, page.asked) == ([], [])
     assert page.document.count("<td>b") == 6 and page.document.count("♛ leader") == 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 
 from scenarios.cli.follow import _Screen
 from scenarios.terminal.progress import WaitingLine
@@ -20,15 +21,16 @@ from spark_reports.follow import (
     PartitionNow,
     ReplicaNow,
     follow,
+    render,
     users_and_internal,
 )
-from spark_reports.report.follow_page import render
 
 if TYPE_CHECKING:
     import pytest
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.soak
 def test_a_followed_trace_tells_how_it_stands_and_ends_with_its_folder(
     spark: SparkSession, leader_kill_dir: Path, tmp_path: Path
 ) -> None:
@@ -55,6 +57,7 @@ def test_a_followed_trace_tells_how_it_stands_and_ends_with_its_folder(
     assert {replica.lag_records for replica in partition.replicas if replica.node != "b2"} == {0}
 
 
+@pytest.mark.soak
 def test_a_trace_that_grows_is_told_as_it_stands_each_time(
     spark: SparkSession, leader_kill_dir: Path, tmp_path: Path
 ) -> None:
@@ -127,7 +130,7 @@ def test_internal_topics_are_counted_and_the_page_says_in_words_who_is_behind() 
     assert (users, internal) == ([mine], [InternalNow("__consumer_offsets", 3, 2)])
     page = render(4_200_000, users, internal)
     assert "After 4.2 s" in page and "&lt;t&gt;-0" in page and "<t>" not in page
-    assert "♛ leader" in page and "✕ out of sync, ✕ down" in page and "12 records, 1.2 s" in page
+    assert "♛ leader" in page and "✕ out of sync, ▼ down" in page and "12 records, 1.2 s" in page
     assert "__consumer_offsets: 3 partitions, 2 without a running leader" in page
 
 

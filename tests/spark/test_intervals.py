@@ -34,6 +34,7 @@ def intervals_of(draw: random.Random) -> list[Interval]:
     return found
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
 def test_intervals_that_share_time_meet_once(seed: int, spark: SparkSession) -> None:
     draw = random.Random(seed)
@@ -56,6 +57,7 @@ def test_intervals_that_share_time_meet_once(seed: int, spark: SparkSession) -> 
     assert sorted(tuple(row) for row in found) == pairs
 
 
+@pytest.mark.soak
 def test_what_came_first_after_a_row(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("r", "b1", -1, "a"), ("r", "b1", 4, "b"), ("r", "b1", 9, "c"), ("r", "b2", 0, "d")],
                                  "run string, node string, from_seq long, name string")  # fmt: skip

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from replica.causes import JoinCause, ResetCause
+from replica.causes import IsrCause, JoinCause, ResetCause
 from replica.trace import events as t
 from replica.trace.signs import SIGNS, sign_of
 from scenarios.terminal.style import Style
 from spark_reports.io import read_trace
-from spark_reports.report.internal import InternalTopic, internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
+from spark_reports.report.notes import InternalTopic, internal_notes, internal_topics, users
 from spark_reports.report.rows import Rows
 from spark_reports.report.series import down_stretches
 from spark_reports.tables import ResultTables
-from spark_reports.transforms.latency import ack_latency
+from spark_reports.transforms.fetching import ack_latency
 from spark_reports.transforms.witness import _KEY_MOMENTS as KEY_MOMENTS
 from tests.spark.columns import rows_of
 from tests.spark.slow import truth as slow
@@ -101,6 +103,7 @@ def tables(spark: SparkSession, run_dir: Path) -> ResultTables:
     return ResultTables(read_trace(spark, [run_dir]))
 
 
+@pytest.mark.soak
 def test_a_group_waits_while_it_has_members(run_dir: Path, tables: dict[str, DataFrame]) -> None:
     columns = ("client", "group", "from_us", "until_us", "recovered", "refused", "errors")
     found = [tuple(row) for row in tables["read_stalls"].orderBy("from_us").select(*columns).collect()]
@@ -167,82 +170,80 @@ def test_acks_of_clients_from_outside_are_the_brokers_view(spark: SparkSession, 
     ]
 
 
-def moment(
-    seq: int, event: str, reason: str, partition: int | None = None, verb: str | None = None, how: str | None = None
-) -> dict[str, Any]:
-    """A row of key_moments."""
-    topic = None if partition is None else "t"
-    place = {"topic": topic, "partition": partition}
-    return {"seq": seq, "at_us": 7, "event": event, "reason": reason, "verb": verb, "how": how, **place}
+def moment(seq: int, event: t.TraceEvent, sign_of_event: str | None = None) -> dict[str, Any]:
+    """A row of key_moments. sign_of_event: of another event, that this one explains"""
+    data = {"event": t.EVENT_NAMES[type(event)]} | {one.name: getattr(event, one.name) for one in fields(event)}
+    names = ("topic", "partition", "verb", "how")
+    return {
+        "seq": seq, "at_us": 7, "event": sign_of_event or data["event"], "reason": event.sentence(),
+        "data": json.dumps(data), **{name: data.get(name) for name in names},
+    }  # fmt: skip
 
 
-def told_lines(moments: list[dict[str, Any]], several_partitions: bool = True) -> list[dict[str, Any]]:
-    told, left_out = told_moments(rows_of("key_moments", moments), several_partitions=several_partitions, most=99)
+def elected(partition: int, broker: str = "b2", epoch: int = 1) -> t.LeaderElected:
+    return t.LeaderElected(
+        "c1", "t", partition, leader_epoch=epoch, partition_epoch=epoch, broker=broker, previous_leader=None,
+        isr=(broker,), clean=True,
+    )  # fmt: skip
+
+
+def proposed(partition: int, node: str) -> t.IsrProposed:
+    return t.IsrProposed(
+        node, "t", partition, leader_epoch=1, partition_epoch=1, isr=(node, "b3"), previous_isr=(node,),
+        cause=IsrCause.CAUGHT_UP, caught_up_to=partition,
+    )  # fmt: skip
+
+
+def told_lines(moments: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    told, left_out = told_moments(rows_of("key_moments", moments), 99)
     assert left_out == 0
-    return told
+    return [(line["sign"], line["reason"]) for line in told]
 
 
 def test_what_undoes_a_fault_does_not_look_like_one() -> None:
+    def fault(kind: type[t.FaultBegan] | type[t.FaultEnded], verb: str, effect: str) -> t.TraceEvent:
+        return kind(fault=f"{verb}-1", verb=verb, targets=("a",), effect=effect)
+
     held, goes_on, cut = "it is held back", "what was held goes on", "a and b are cut"
     moments = [
-        moment(0, "fault_began", held, verb="hold"),
-        moment(1, "fault_began", goes_on, verb="release"),
-        moment(2, "fault_ended", goes_on, verb="hold"),
-        moment(3, "fault_began", cut, verb="cut"),
+        moment(0, fault(t.FaultBegan, "hold", held)),
+        moment(1, fault(t.FaultBegan, "release", goes_on)),
+        moment(2, fault(t.FaultBegan, "cut", cut)),
+        moment(3, fault(t.FaultEnded, "hold", goes_on)),
     ]
-    told = told_lines(moments)
-    assert [(line["reason"], line["sign"]) for line in told] == [
-        (held, "fault"), (goes_on, "undone"), (cut, "fault")
-    ]  # fmt: skip
+    assert told_lines(moments) == [("fault", held), ("undone", goes_on), ("fault", cut), ("undone", goes_on)]
 
 
 @pytest.mark.parametrize(("how", "sign"), [("stop", "ended"), ("kill", "down"), ("halt", "down")])
 def test_an_orderly_end_does_not_look_like_a_death(how: str, sign: str) -> None:
-    (line,) = told_lines([moment(0, "node_stopped", "b1 is gone", how=how)])
+    ((told, _),) = told_lines([moment(0, t.NodeStopped(node="b1", how=how))])
     (stretch,) = down_stretches([{"from_us": 0, "until_us": 1, "node": "b1", "how": how, "reason": ""}], ["b1"])
-    assert line["sign"] == sign and stretch["word"].startswith(SIGNS[sign])
+    assert told == sign and stretch["word"].startswith(SIGNS[sign])
 
 
 def test_every_moment_of_the_page_has_the_sign_that_the_terminal_gives_it() -> None:
-    told = told_lines([moment(n, event, event) for n, event in enumerate(KEY_MOMENTS)], several_partitions=False)
+    stopped = t.NodeStopped(node="b1", how="kill")
+    told = told_lines([moment(number, stopped, event) for number, event in enumerate(KEY_MOMENTS)])
     style = Style()
-    on_page = {line["event"]: SIGNS[line["sign"]] for line in told}
+    on_page = dict(zip(KEY_MOMENTS, (SIGNS[sign] for sign, _ in told), strict=True))
     assert on_page == {event: style.sign(sign_of(event)) for event in KEY_MOMENTS}
     assert on_page["partition_went_offline"] != on_page["node_stopped"] != on_page["election_refused"]
 
 
-def test_the_same_at_once_for_many_partitions_is_one_line() -> None:
-    moments = [moment(0, "node_stopped", "b1 is killed")]
-    moments += [moment(1 + n, "leader_elected", "b2 is next", n) for n in range(6)]
-    moments += [moment(9, "isr_committed", "b2 is next", 0)]
-    told = told_lines(moments)
-    assert [(line["event"], line["where"]) for line in told] == [
-        ("node_stopped", ""), ("leader_elected", "t-0..t-5")
-    ]  # fmt: skip
-    assert [line["where"] for line in told_lines(moments, several_partitions=False)] == ["", ""]
-
-
-def test_what_differs_in_numbers_alone_is_one_line_and_who_leads_is_not() -> None:
-    moments = [moment(n, "leader_elected", f"b{2 + n // 4} leads, after {n} s (epoch {n + 1})", n) for n in range(6)]
-    moments += [moment(9, "isr_committed", "b1 wants b3 in the ISR {b1, b3}", 0)]
-    moments += [moment(10, "isr_committed", "b2 wants b3 in the ISR {b2, b3}", 2)]
-    assert [(line["where"], line["reason"]) for line in told_lines(moments)] == [
-        ("t-0..t-3", "b2 leads, after 0..3 s (epoch 1..4)"),
-        ("t-4..t-5", "b3 leads, after 4..5 s (epoch 5..6)"),
-        ("t-0, t-2", "each leader wants b3 in the ISR {b1, b3} or {b2, b3}"),
+def test_the_same_at_once_for_many_partitions_is_one_line_and_who_leads_is_not() -> None:
+    moments = [moment(0, t.NodeStopped(node="b1", how="kill"))]
+    moments += [moment(1 + n, elected(n)) for n in range(6)] + [moment(7, elected(6, "b3"))]
+    moments += [moment(8 + n, proposed(n, f"b{1 + n}"), "isr_committed") for n in range(2)]
+    assert told_lines(moments) == [
+        ("down", "b1 was killed (kill -9)"),
+        ("elected", "b2 leads t-0..t-5 in epoch 1"),
+        ("elected", "b3 leads t-6 in epoch 1"),
+        (
+            "isr",
+            "each leader proposed to expand the ISR of t-0..t-1 to {b1, b3} or {b2, b3}. "
+            "t-0: b3 has caught up to 0; t-1: to 1",
+        ),
     ]
-
-
-def test_the_same_words_with_another_sign_are_a_line_of_their_own() -> None:
-    moments = [moment(0, "leader_elected", "b1 is next", 0), moment(1, "partition_went_offline", "b1 is next", 1)]
-    assert [(line["sign"], line["where"]) for line in told_lines(moments)] == [("elected", "t-0"), ("offline", "t-1")]
-
-
-def test_who_leads_is_no_number_where_brokers_are_named_by_numbers() -> None:
-    moments = [moment(n, "leader_elected", f"{2 + n} is next", n) for n in range(2)]
-    rows = rows_of("key_moments", moments)
-    told, _ = told_moments(rows, several_partitions=True, most=9, names={"1", "2", "3"})
-    assert [line["reason"] for line in told] == ["2 is next", "3 is next"]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +257,7 @@ def test_of_many_moments_the_first_lines_are_told_and_the_others_counted(
     monkeypatch: pytest.MonkeyPatch, read: int, places: list[str], left_out: int
 ) -> None:
     monkeypatch.setattr("spark_reports.report.moments.MOMENTS_READ", read)
-    moments = [moment(n, "leader_elected", f"b{n % 5} leads", n % 3) for n in reversed(range(12))]
-    told = told_moments(rows_of("key_moments", moments), several_partitions=True, most=2)
-    assert [line["reason"] for line in told[0]] == ["b0 leads", "b1 leads"]
-    assert ([line["where"] for line in told[0]], told[1]) == (places, left_out)
+    moments = [moment(n, elected(n % 3, f"b{n % 5}")) for n in reversed(range(12))]
+    told = told_moments(rows_of("key_moments", moments), 2)
+    said = [f"b{broker} leads {where} in epoch 1" for broker, where in enumerate(places)]
+    assert ([line["reason"] for line in told[0]], told[1]) == (said, left_out)

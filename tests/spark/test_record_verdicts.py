@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from replica.causes import ResetCause, RetentionCause, TransactionCause
+from replica.causes import DataLossCause, ResetCause, RetentionCause, TransactionCause
 from replica.trace import events as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.tables import ResultTables
 from spark_reports.transforms.compaction import gone_records
 from spark_reports.transforms.records import final_entries, record_fates
-from spark_reports.transforms.transaction_ends import known_of_records
+from spark_reports.transforms.transactions import known_of_records
 from spark_reports.transforms.verdict import anomalies
 
 pytestmark = pytest.mark.spark
@@ -41,7 +41,7 @@ def failed(record: str, definite: bool) -> t.TraceEvent:
 
 
 def found_at(node: str, offset: int, record: str) -> t.TraceEvent:
-    return t.LogEntryFound(node=node, offset=offset, record=record, leader_epoch=0, crc=hash_of(record), **PLACE)
+    return t.LogEntriesFound(node=node, offset=offset, records=(record,), leader_epoch=0, crc=hash_of(record), **PLACE)
 
 
 def ends(node: str, end: int) -> t.TraceEvent:
@@ -149,7 +149,7 @@ def cut_to(end: int, before: int) -> t.TraceEvent:
     """The log of b1."""
     return t.LogTruncated(
         node="b1", leader_epoch=1, log_end_offset=end, previous_log_end_offset=before, high_watermark=0,
-        previous_high_watermark=0, reason="the leader's log is another", **PLACE,
+        previous_high_watermark=0, **PLACE,
     )  # fmt: skip
 
 
@@ -461,8 +461,8 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     ),
     "a new disk has no log of the former topic": (
         [*MADE, *kept("r0", 0), t.TopicDeleted(node="c1", topic="t"),
-         t.DataLost(node="b1", size_bytes=-1, reason="with its disk", **PLACE), *MADE, *kept("r1", 0),
-         *found("b1", leader=True)],
+         t.DataLost(node="b1", size_bytes=-1, log_end_offset=0, cause=DataLossCause.DISK_REPLACED, **PLACE),
+         *MADE, *kept("r1", 0), *found("b1", leader=True)],
         {("lost", "r1")},
     ),
     "a jump over what compaction took from the replica that was read, and another has": (
@@ -572,6 +572,7 @@ def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str,
     }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("case", CASES)
 def test_verdict(case: str, witnesses: dict[str, set[tuple[str, str]]]) -> None:
     assert witnesses[case] == CASES[case][1]
@@ -620,6 +621,7 @@ def test_a_stall_ends_with_its_client_which_waits_anew_once_it_is_started_again(
     ]  # fmt: skip
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("partition", [0, -1])
 def test_a_stall_is_found_whether_or_not_records_have_a_partition_when_they_are_sent(
     partition: int, spark: SparkSession, written: Written

@@ -20,6 +20,7 @@ from jsonschema import ValidationError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField
 
+import highwater
 from replica.trace.events import TABLES, columns_of_table
 from replica.trace.signs import BROKER_MARKS, in_broker_order
 from spark_reports import folding, io, java, settings
@@ -32,9 +33,8 @@ from spark_reports.report.words import blame, headline, name_ranges, notes, seco
 from spark_reports.results import RESULT_TABLES
 from spark_reports.run_folders import RunFolderUnusable
 from spark_reports.schema import trace_schema
-from spark_reports.verdicts import judge_runs
-from tests.soak import one_in
 from tests.spark.columns import rows_of
+from tests.spark.runs_judged import judge_runs
 from tests.spark.story import Story
 
 pytestmark = pytest.mark.spark
@@ -79,6 +79,7 @@ def test_the_page_fetches_nothing_and_is_small(report: ReportResult) -> None:
     assert len(html) < 3_000_000
 
 
+@pytest.mark.soak
 def test_charts_are_what_vega_lites_schema_says(report: ReportResult) -> None:
     html = report.path.read_text(encoding="utf-8")
     charts = [json.loads(spec) for spec in re.findall(r'<script type="application/json">(.*?)</script>', html)]
@@ -138,6 +139,7 @@ def test_an_unfinished_run_is_refused_and_leaves_nothing(spark: SparkSession, tm
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("any_length")
 def test_runs_are_told_apart_by_their_folders(spark: SparkSession, leader_kill_dir: Path, tmp_path: Path) -> None:
     copy = tmp_path / "0007-same but+different"
@@ -147,7 +149,7 @@ def test_runs_are_told_apart_by_their_folders(spark: SparkSession, leader_kill_d
     assert {verdict.verdict for verdict in verdicts.values()} == {("lost",)}
     assert verdicts[copy.name].records["lost"] == ["r3", "r4"]
     assert verdicts[copy.name].records["acked"] == ["r0", "r1", "r2", "r3", "r4", "r5"]
-    with pytest.raises(RunFolderUnusable, match="two runs"):
+    with pytest.raises(RunFolderUnusable, match="two run folders"):
         read_trace(spark, [copy, copy])
 
 
@@ -162,7 +164,8 @@ def test_a_short_trace_is_read_as_a_long_one_is(
         assert one.collect() == other.collect()
 
 
-@pytest.mark.parametrize("limit", one_in(2, [io.FEW_EVENTS_BYTES, 0]))
+@pytest.mark.soak
+@pytest.mark.parametrize("limit", [io.FEW_EVENTS_BYTES, 0])
 def test_a_long_trace_gives_the_same_tables(
     limit: int,
     spark: SparkSession,
@@ -262,11 +265,10 @@ def test_words() -> None:
         "Nothing was lost: all 3 acknowledged records are in the log, readable, exactly once."
     ]
     gone = rows_of("records", [{"record": "r3"}])
-    assert headline(nothing, counts, gone) == ["No promise was broken, but 1 record never arrived: r3."]
+    assert headline(nothing, counts, gone) == ["No promise was broken, but 1 record is missing: r3."]
     assert notes(counts, gone, rows_of("records", [{"record": "r4"}])) == [
-        "1 record handed over with acks=0 never arrived: r3. "
-        "The producer got no error: with acks=0 nothing is promised.",
-        "1 record without an answer never arrived: r4. The producer got no ack: nothing was promised.",
+        "1 record sent with acks=0 is missing: r3. The producer got no error, since acks=0 promises nothing.",
+        "1 record without an answer is missing: r4. The producer got no ack, so nothing was promised.",
     ]
     read = {"anomaly": "dirty-read", "witness": "r9", "detail": "-"}
     assert headline(rows_of("anomalies", [read]), counts, none) == ["1 record was read that the log no longer has: r9."]
@@ -282,7 +284,7 @@ def lost_record(number: int, partition: int, elected_us: int, elected: str) -> d
     return {
         "record": f"r{number}", "topic": "t", "partition": partition, "acks": 1, "sent_us": number, "acked_us": number,
         "acked_by": "b1", "ack_offset": number, "held_by": ["b1"], "elected_us": elected_us, "elected": elected,
-        "elected_clean": True, "elected_reason": f"b1 was fenced in epoch {partition}", "erased_us": None,
+        "elected_clean": True, "elected_reason": f"{elected} leads t-{partition}", "erased_us": None,
         "erased_on": None, "erased_reason": None, "disk_lost_us": None, "disk_lost_on": None, "disk_lost_reason": None,
     }  # fmt: skip
 
@@ -292,12 +294,13 @@ def test_what_several_partitions_lost_in_the_same_way_is_one_cause() -> None:
     told, left_out = why_lost(rows_of("lost_records", lost), [], [], rows_of("elections"))
     assert told == [
         ("r0..r7", [
-            (0, "b1 acknowledged them with acks=1; no other replica had them."),
-            (90, "b2 became leader: b1 was fenced in epoch 0..3."),
+            (0, "b1 acknowledged them with acks=1; no other replica had them yet."),
+            (90, "b2 leads t-0."),
+            (90, "the same happened in t-1..t-3."),
         ]),
         ("r8, r9", [
-            (8, "b1 acknowledged them with acks=1; no other replica had them."),
-            (90, "b3 became leader: b1 was fenced in epoch 4."),
+            (8, "b1 acknowledged them with acks=1; no other replica had them yet."),
+            (90, "b3 leads t-4."),
         ]),
     ]  # fmt: skip
     assert left_out == ""
@@ -322,15 +325,15 @@ def test_it_or_them_is_chosen_by_all_records_of_a_cause() -> None:
         lost = [lost_record(number, partition, 90, "b2") for number, partition in enumerate(partitions)]
         return [steps[0][1] for _, steps in why_lost(rows_of("lost_records", lost), [], [], rows_of("elections"))[0]]
 
-    them = ["b1 acknowledged them with acks=1; no other replica had them."]
-    assert acked(0) == ["b1 acknowledged it with acks=1; no other replica had it."]
+    them = ["b1 acknowledged them with acks=1; no other replica had them yet."]
+    assert acked(0) == ["b1 acknowledged it with acks=1; no other replica had it yet."]
     assert acked(0, 1) == acked(0, 1, 1) == acked(0, 0) == them
 
 
 def test_a_reason_of_two_lines_is_one_sentence_of_a_cause() -> None:
-    lost = {**lost_record(0, 0, 90, "b2"), "elected_reason": "b1 was fenced:\nit was silent"}
+    lost = {**lost_record(0, 0, 90, "b2"), "elected_reason": "b2 leads t-0:\nb1 was silent."}
     told, _ = why_lost(rows_of("lost_records", [lost]), [], [], rows_of("elections"))
-    assert told[0][1][-1] == (90, "b2 became leader: b1 was fenced: it was silent.")
+    assert told[0][1][-1] == (90, "b2 leads t-0: b1 was silent.")
 
 
 def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
@@ -366,14 +369,14 @@ def test_who_acked_a_lost_record_after_another_was_elected_is_told_with_that_ele
 
     def election(at_us: int, leader: str, partition: int = 0) -> dict[str, Any]:
         where = {"topic": "t", "partition": partition, "seq": at_us, "at_us": at_us}
-        return {**where, "leader": leader, "clean": True, "reason": f"{leader} is first"}
+        return {**where, "leader": leader, "clean": True, "reason": f"{leader} leads t-{partition}"}
 
     usurped = [election(5, "b1"), election(30, "b2"), election(31, "b3", 1), election(41, "b3")]
     lost, elections = rows_of("lost_records", [row]), functools.partial(rows_of, "elections")
     told, _ = why_lost(lost, [], [], elections(usurped))
     assert told[0][1] == [
-        (30, "b2 became leader: b2 is first."),
-        (40, "b1 acknowledged it with acks=1; no other replica had it."),
+        (30, "b2 leads t-0."),
+        (40, "b1 acknowledged it with acks=1; no other replica had it yet."),
     ]
     assert blame(lost, elections(usurped)).endswith("no copy elsewhere; b2 had been elected at 0.000 s.")
     told, _ = why_lost(lost, [], [], elections([*usurped, election(39, "b1")]))
@@ -554,3 +557,16 @@ def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.
     sections = [section(30, 1), section(1)]
     page._draw(sections)
     assert [len(one["partitions"]) for one in sections] == [1, 0], "the very first is drawn whatever its size"
+
+
+# ------------------------------------------------------------------------------------------------- import highwater
+
+
+@pytest.mark.soak
+def test_the_tables_of_runs_are_data_frames_of_the_users_session(spark: SparkSession) -> None:
+    one, all_ = (highwater.run("acks1-leader-kill", variant=variant) for variant in ("base", "acks-all"))
+    lost = one.report(spark)["records"].filter("lost").select("record").collect()
+    assert sorted(row["record"] for row in lost) == one.lost
+    tables = highwater.tables(spark, [one.run_dir, all_.run_dir])
+    assert {row["variant"] for row in tables["runs"].collect()} == {None, "acks-all"}
+    assert "isr_changes" in tables

@@ -14,8 +14,7 @@ from replica.trace import events as t
 from spark_reports.io import read_trace
 from spark_reports.tables import ResultTables
 from spark_reports.transforms.availability import unavailability
-from spark_reports.transforms.isr import isr_intervals
-from spark_reports.transforms.partitions import partition_states, stopped_intervals
+from spark_reports.transforms.partitions import isr_intervals, partition_states, stopped_intervals
 from tests.spark.story import Story
 from tests.trace_builder import BROKERS
 
@@ -81,6 +80,7 @@ def rows(table: DataFrame, *columns: str, by: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in table.orderBy(by).select(*columns).collect()]
 
 
+@pytest.mark.soak
 def test_a_stalled_high_watermark_names_who_held_it(tables: dict[str, DataFrame]) -> None:
     columns = ("from_us", "until_us", "high_watermark", "waiting_records", "pinned_by", "pinned_us",
                "under_min_isr_us", "ended_by")  # fmt: skip
@@ -121,6 +121,7 @@ def test_what_a_fetch_carried(tables: dict[str, DataFrame]) -> None:
     ]
 
 
+@pytest.mark.soak
 def test_settings_reassignments_and_deletions_change_what_a_partition_should_be(
     spark: SparkSession, written: Written
 ) -> None:
@@ -180,6 +181,7 @@ def test_settings_of_a_topic_that_was_made_again_do_not_bring_back_a_partition_t
     ]  # fmt: skip
 
 
+@pytest.mark.soak
 def test_who_was_beyond_the_high_watermark_when_it_stopped_does_not_hold_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -205,6 +207,7 @@ def test_who_was_beyond_the_high_watermark_when_it_stopped_does_not_hold_it(
     assert rows(stalls, *columns, by="from_us") == [(1_300_000, 4_000_000, 1, ["b3"], 2_700_000)]
 
 
+@pytest.mark.soak
 def test_a_follower_holds_the_high_watermark_while_it_is_in_the_isr_and_not_beyond_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -202,9 +202,9 @@ def test_a_resumed_sweep_lacks_only_what_has_no_lasting_row(tmp_path: Path) -> N
 def test_rows_of_other_sweeps_are_not_mixed_in(tmp_path: Path) -> None:
     with SweepFolder(tmp_path, {"scenario": "x", "version": {"code": "1"}}, resume=False) as folder:
         folder.add(table_of((Run((), 1), {"status": "finished"})))
-    with pytest.raises(SweepFolderUnusable, match="--resume goes on"):
+    with pytest.raises(SweepFolderUnusable, match="use --resume to continue"):
         SweepFolder(tmp_path, {"scenario": "x", "version": {"code": "1"}}, resume=False)
-    with pytest.raises(SweepFolderUnusable, match="another version"):
+    with pytest.raises(SweepFolderUnusable, match="differ from this sweep in version"):
         SweepFolder(tmp_path, {"scenario": "x", "version": {"code": "2"}}, resume=True)
     (tmp_path / "rows" / "part-00000.parquet").write_bytes(b"torn")
     with pytest.raises(SweepFolderUnusable, match=r"part-00000\.parquet cannot be read"):
@@ -215,16 +215,18 @@ def test_rows_of_other_sweeps_are_not_mixed_in(tmp_path: Path) -> None:
 
 
 def figures(lost: int = 0, **more: Any) -> dict[str, Any]:
-    fates = dict.fromkeys(("missing", "duplicated", "unavailable_us", "longest_unavailable_us"), 0)
+    fates = dict.fromkeys(("unseen", "missing", "duplicated", "unavailable_us", "longest_unavailable_us"), 0)
     return {"status": "finished", "our_bug": False, "held": True, "verdict": [], "lost": lost, **fates, **more}
 
 
+@pytest.mark.soak
 def test_shares_have_wilson_intervals_and_times_are_over_all_acks(spark: SparkSession) -> None:
     sets = [("a=1",), ("a=2",), ("a=3",), ("a=4",)]
     rows = [(Run(sets[0], seed), figures()) for seed in range(1, 11)]
     halves = {"ack_latency_us": [2, 8], "ack_latency_acks": [1, 1]}
     rows += [(Run(sets[1], seed), figures(lost=3 * (seed == 7), **halves)) for seed in range(1, 11)]
     rows += [(Run(sets[2], 1), figures(lost=2, ack_latency_us=[1, 9], ack_latency_acks=[98, 1]))]
+    rows[0][1]["unseen"] = 4
     rows += [(Run(sets[2], 2), figures(lost=1, verdict=["lost"], ack_latency_us=[5], ack_latency_acks=[1]))]
     rows += [(Run(sets[2], 3), {"status": "crashed", "error": "SIGKILL"})]
     rows += [(Run(sets[0], 11), figures(lost=9)), (Run(("b=1",), 1), figures(lost=9))]
@@ -242,11 +244,12 @@ def test_shares_have_wilson_intervals_and_times_are_over_all_acks(spark: SparkSe
     assert of("loss_low") == [0.0, 0.0179, 0.3424, None]
     assert of("loss_high") == [0.2775, 0.4042, 1.0, None]
     assert of("lost_records") == [0, 3, 3, 0]
+    assert (of("unreadable_probability"), of("unseen_records")) == ([0.1, 0.0, 0.0, None], [4, 0, 0, 0])
     assert of("smallest_losing_seed") == [None, 7, 1, None]
     assert of("smallest_unfinished_seed") == [None, None, 3, None]
     assert of("unfinished_why") == [None, None, "crashed: SIGKILL", None]
     assert of("crashed") == [0, 0, 1, 0]
-    assert of("endings") == [1, 2, 2, 0]
+    assert of("endings") == [2, 2, 2, 0]
     assert of("verdicts") == [[], [], ["lost"], []]
     # Nearest rank, as on the screen of a run: times that some ack took, the smaller one in the middle.
     assert [of(f"ack_{name}_us")[1:] for name in PERCENTILES] == [
@@ -257,7 +260,7 @@ def test_shares_have_wilson_intervals_and_times_are_over_all_acks(spark: SparkSe
     ]
     said = headline(found, ["a"])
     assert said.startswith("Worst with a=3: 100 % (34.2 to 100.0 %)") and said.endswith(
-        "1 of 4 settings lost nothing. 1 more did not finish."
+        "1 of 4 settings lost nothing. In 1 run acked records cannot be read. 1 more did not finish."
     )
 
 
@@ -289,7 +292,7 @@ def test_the_command_end_to_end(sweep: Callable[..., Result], tmp_path: Path) ->
     assert f"first loss: {replay.partition(' --seed')[0]}" in first.stderr
     # A longer sweep plays only what is new, in the same folder.
     words[2] = "1..2"
-    assert "holds rows already" in sweep(*words).stderr
+    assert "has rows of an earlier sweep" in sweep(*words).stderr
     longer = sweep(*words, "--resume", "--fail-on", "lost")
     assert longer.return_value == 1
     assert "4 kept from before, 4 played now" in longer.stdout
@@ -297,7 +300,7 @@ def test_the_command_end_to_end(sweep: Callable[..., Result], tmp_path: Path) ->
     assert re.search(r" records +never  dupli-.*\n.* lost  arrived +cated ", longer.stdout)
     html = (tmp_path / "sweeps" / "luck-or-law" / "sweep.html").read_text(encoding="utf-8")
     assert replay in unescape(html)
-    assert "Runs in which a record never arrived" in html and '<th class="n wrap">never arrived</th>' in html
+    assert "Runs in which a record is missing" in html and '<th class="n wrap">missing</th>' in html
     outside_scripts = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"""(?:src|href)=["'](?!data:|#)|@import|url\(""", outside_scripts)
     assert len(html) < 3_000_000
@@ -311,14 +314,15 @@ BAD_COMMANDS = [
     (["--vary", "workloads.p9.config.acks=0,1"], 3, "--vary workloads.p9.config.acks=0:1:11"),
     (["--vary", "acks=0,1"], 3, f"did you mean `{ACKS}`?"),
     (["--set", "acks=0", "--vary", f"{ACKS}=0,1"], 3, "--set acks=0:1:1"),
-    (["--vary", "acks"], 2, "is not path=value"),
+    (["--vary", "acks"], 2, "does not have the form path=value"),
     (["--vary", f"{ACKS}=0,1", "--seeds", "1..60000"], 2, "--max-runs 120000"),
     (["--master", "yarn"], 2, "neither local"),
     (["--master", "spark://127.0.0.1:1", "--seeds", "1"], 6, "no Spark master answers at spark://127.0.0.1:1: "),
-    (["--conf", "ui=false"], 2, "is not spark.key=value"),
+    (["--conf", "ui=false"], 2, "does not have the form spark.key=value"),
 ]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [pytest.param(*bad, marks=pytest.mark.soak if place % 5 else ()) for place, bad in enumerate(BAD_COMMANDS)],

@@ -13,7 +13,6 @@ import pytest
 
 from spark_reports import folding as files
 from spark_reports.folds import events as folds
-from spark_reports.folds import tasks
 from spark_reports.folds.events import Events, Folding, Made, fold_share, slices
 from spark_reports.folds.facts import DamagedPart, Facts, Share, read_part, same, with_words
 from spark_reports.io import read_trace
@@ -150,9 +149,13 @@ def test_a_column_that_a_file_lacks_is_null_and_one_of_another_type_is_damage(ru
 
 
 @pytest.mark.spark
-def test_a_table_is_the_same_from_slices_as_from_all_events_at_once(spark: SparkSession, leader_kill_dir: Path) -> None:
+@pytest.mark.soak
+@pytest.mark.parametrize("cuts", [3, 1, 9, 40])
+def test_a_table_is_the_same_from_slices_as_from_all_events_at_once(
+    spark: SparkSession, leader_kill_dir: Path, cuts: int
+) -> None:
     tables = ResultTables(read_trace(spark, [leader_kill_dir]))
-    sliced.agree(tables, leader_kill_dir, random.Random(7), (1, 3, 9, 40))
+    sliced.agree(tables, leader_kill_dir, random.Random(7), (cuts,))
 
 
 @pytest.fixture
@@ -160,7 +163,7 @@ def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sliced.RunOf:
     """Traces of so many rounds, in parts of one round each: half of them are one share."""
     monkeypatch.setattr(columns, "ROWS_PER_PART", 1)
     monkeypatch.setattr(folds, "SLICE_EVENTS", 10_000)
-    monkeypatch.setattr(tasks, "WRITTEN_ROWS", 1_000)
+    monkeypatch.setattr(folds, "WRITTEN_ROWS", 1_000)
 
     def run(rounds: int) -> Path:
         folder = tmp_path / f"{rounds:04}-model"
@@ -170,6 +173,7 @@ def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sliced.RunOf:
     return run
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_what_a_fold_is_given_at_once_does_not_grow_with_the_partition(
     spark: SparkSession, run_of: sliced.RunOf, tmp_path: Path
@@ -198,6 +202,6 @@ def _most(spark: SparkSession, run_dir: Path, out: Path) -> dict[str, tuple[int,
     for name in found:
         (out / name).mkdir(parents=True)
     tables = {name: (counting(name, folding), schema) for name, (folding, schema) in found.items()}
-    list(tasks.write_tables(out, tables, files.trace_schemas(), Share(str(run_dir), 0, 2)))
+    list(folds.write_tables(out, tables, files.trace_schemas(), Share(str(run_dir), 0, 2)))
     assert pq.read_table(out / "replication_lag").num_rows > 1000
     return most

@@ -31,6 +31,7 @@ def stalls(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ).to_pylist()  # fmt: skip
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("reads_aborted", [False, True])
 def test_nothing_waits_at_a_marker_nor_at_what_a_reader_is_not_given(reads_aborted: bool) -> None:
     draw = random.Random(3)

@@ -61,6 +61,7 @@ def _folded(facts: pa.Table, slice_events: int) -> tuple[Counter[str], list[int]
     return Counter(map(str, rows)), kept
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("slice_events", [2, 30])
 def test_rows_are_the_same_from_slices_as_from_all_events_at_once(slice_events: int) -> None:
     for seed in range(5):
@@ -70,6 +71,8 @@ def test_rows_are_the_same_from_slices_as_from_all_events_at_once(slice_events: 
         assert whole.total() >= COUNT / 20
 
 
+@pytest.mark.soak
+@pytest.mark.usefixtures("spark")
 def test_what_is_kept_for_the_next_slice_does_not_grow_with_the_partition() -> None:
     _, kept = _folded(_writes(random.Random(1), 20 * COUNT), COUNT)
     # Of each run, partition and client how many wait, and each error of three kinds of events.
@@ -77,6 +80,7 @@ def test_what_is_kept_for_the_next_slice_does_not_grow_with_the_partition() -> N
     assert 0 < max(kept) <= 2 * 3 * 3 * (1 + 3 * 3)
 
 
+@pytest.mark.usefixtures("spark")
 def test_an_event_without_a_partition_counts_where_its_record_got_one() -> None:
     """Once: as it is placed, and not as it was sent."""
     its = {"run": "r1", "topic": "t", "client": "p3", "error": None}

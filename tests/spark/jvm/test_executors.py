@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import executors
-from spark_reports.executors import FirstExecutor
-from spark_reports.session import SparkFailed
+from spark_reports import session
+from spark_reports.session import FirstExecutor, SparkFailed
 
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.soak
 def test_tasks_of_a_local_master_run_in_the_driver(spark: SparkSession) -> None:
     assert FirstExecutor(spark, within_s=0).has_come()
 
@@ -24,7 +24,7 @@ def test_a_cluster_whose_workers_start_none_is_an_error_that_says_how_to_ask_for
     def none_is_local(master: str) -> bool:
         return False
 
-    monkeypatch.setattr(executors, "is_local", none_is_local)
+    monkeypatch.setattr(session, "is_local", none_is_local)
     # The session of the tests knows its driver alone, as one of a cluster does without executors.
     patient: Any = FirstExecutor(spark, within_s=600)
     assert not patient.has_come()

@@ -17,7 +17,7 @@ from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
 from spark_reports.jars import FIRST, LEFT_OUT, first_on_class_path, jars, name_of
-from spark_reports.jvm.end import MORE_MEMORY, why_it_ended
+from spark_reports.jvm import MORE_MEMORY, why_it_ended
 from tests.interrupting import COMMAND, interrupted
 from tests.spark.standalone import sessions_left
 from tests.waiting import wait_for

@@ -16,7 +16,7 @@ from scenarios.language.parse.loading import load_file
 from scenarios.observe.trace_writer import TraceWriter
 from scenarios.run.runner import run_scenario
 from spark_reports.io import read_trace
-from spark_reports.report.coordinators import coordinator_notes
+from spark_reports.report.notes import coordinator_notes
 from spark_reports.tables import ResultTables
 from tests.group_script import GroupScript
 from tests.spark.columns import rows_of
@@ -67,6 +67,7 @@ def eager(script: GroupScript) -> None:
     script.rebalanced(4, "range")
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("any_length")
 def test_who_of_an_eager_group_reads_what(spark: SparkSession, tmp_path: Path) -> None:
     tables = ResultTables(read_trace(spark, [script_on(tmp_path / "eager", eager)]))
@@ -150,6 +151,7 @@ def at_random(seed: int) -> Callable[[GroupScript], None]:
     return play
 
 
+@pytest.mark.soak
 def test_groups_at_random_are_what_plain_python_makes_of_them(spark: SparkSession, tmp_path: Path) -> None:
     run_dirs = [script_on(tmp_path / f"group-{seed}", at_random(seed)) for seed in range(20)]
     tables = ResultTables(read_trace(spark, run_dirs))
@@ -160,6 +162,7 @@ def test_groups_at_random_are_what_plain_python_makes_of_them(spark: SparkSessio
         assert len(expected) > 40
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("any_length")
 def test_a_transaction_whose_coordinator_dies_is_decided_long_before_its_last_marker(
     spark: SparkSession, tmp_path: Path
@@ -179,6 +182,7 @@ def test_a_transaction_whose_coordinator_dies_is_decided_long_before_its_last_ma
     assert waited == ("t", 0, "c1r", None, stall[4], 15_752_000, True)
 
 
+@pytest.mark.soak
 def test_nothing_waits_at_markers_and_aborted_records(spark: SparkSession, tmp_path: Path) -> None:
     names = ("txn-aborted-seen", "txn-hanging", "txn-leader-fails-over")
     scenarios = [load_file(find_scenario(name)).scenario for name in names]
@@ -205,7 +209,7 @@ def test_the_page_says_how_long_who_waited() -> None:
     assert coordinator_notes(tables) == [
         "Readers of committed records waited for up to 20 s: from 10.000 s on the last stable offset of t-0 stood at "
         "6, 8 records below the high watermark.",
-        "For 2 s of 9 s no member of group g that ran was to read t-2.",
+        "For 2 s of 9 s no running member of group g owned t-2.",
     ]
     short = rows_of("lso_stalls", [{"from_us": 0, "until_us": 9}])
     assert coordinator_notes({"lso_stalls": short, "group_unread": rows_of("group_unread")}) == []

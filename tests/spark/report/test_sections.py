@@ -50,6 +50,7 @@ def text_of(html: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", visible).split())
 
 
+@pytest.mark.soak
 def test_of_many_partitions_an_overview_stands_before_the_story_and_the_charts(report: ReportResult) -> None:
     html = html_of(report, several("partition", 0, 1, 2, 3))
     places = [html.index(f'id="run-1-{part}"') for part in ("overview", "story", "t-0", "t-3")]
@@ -59,6 +60,7 @@ def test_of_many_partitions_an_overview_stands_before_the_story_and_the_charts(r
     assert 'id="run-1-overview"' not in alone and "with most trouble" not in alone
 
 
+@pytest.mark.soak
 def test_variants_have_titles_of_their_own_and_one_question(report: ReportResult) -> None:
     def begins(*questions: str) -> str:
         titles = {name: Heading(f"Title {name}", asked) for name, asked in zip(("a", "b"), questions, strict=True)}
@@ -68,6 +70,7 @@ def test_variants_have_titles_of_their_own_and_one_question(report: ReportResult
     assert begins("Can it?", "Must it?").endswith("2 runs ")
 
 
+@pytest.mark.soak
 def test_what_only_some_runs_have_comes_after_what_stands_beside_each_other(report: ReportResult) -> None:
     def change(table: str, rows: pa.Table) -> pa.Table:
         rows = several("run", "a", "b")(table, rows)
@@ -78,6 +81,7 @@ def test_what_only_some_runs_have_comes_after_what_stands_beside_each_other(repo
     assert one[: len(other)] == other and "At risk" in one[-1]
 
 
+@pytest.mark.soak
 def test_a_watch_claims_nothing_about_producers(report: ReportResult) -> None:
     watched = Heading("w", is_watched=True)
     run = next(iter(report.verdicts))

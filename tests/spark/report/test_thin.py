@@ -34,13 +34,11 @@ def random_series(number: int) -> list[tuple[Any, ...]]:
     return points
 
 
-@pytest.mark.parametrize("candidates", [1, 1_000, 1 << 17])
 def test_pictures_keep_rare_facts_and_extremes_and_have_a_bounded_number_of_points(
-    candidates: int, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(thin, "BINS", BINS)
     monkeypatch.setattr(thin, "WHOLE_UP_TO", WHOLE_UP_TO)
-    monkeypatch.setattr(thin, "_CANDIDATES", candidates)
     monkeypatch.setattr(rows, "_READ_ROWS", 100)
     points = [point for number in range(SERIES) for point in random_series(number)]
     random.Random("order").shuffle(points)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from spark_reports.report import page, watched
+from spark_reports.report import notes, page
 from spark_reports.report.heading import heading_of
 from spark_reports.report.rows import Rows
 from tests.spark.columns import rows_of
@@ -34,7 +34,7 @@ def test_each_kind_of_trouble_is_counted_by_partition() -> None:
         [partition(0, offline_us=S), partition(1, under_min_isr_us=S, offline_us=1), partition(2)],
         [stood(1, 1, 2), stood(1, 3, 7), stood(2, 5, 6)],
     )
-    assert watched.said(seen) == (
+    assert notes.watched_headline(seen) == (
         "2 partitions were without a leader, 1 partition was below min.insync.replicas and "
         "2 partitions had a high watermark that stood still.",
         "warn",
@@ -42,7 +42,7 @@ def test_each_kind_of_trouble_is_counted_by_partition() -> None:
 
 
 def test_a_cluster_without_trouble_is_said_to_be_well() -> None:
-    headline, mood = watched.said(tables([partition(0), partition(1, under_replicated_us=S)], []))
+    headline, mood = notes.watched_headline(tables([partition(0), partition(1, under_replicated_us=S)], []))
     assert headline.startswith("Every partition had a leader") and mood == "ok"
 
 

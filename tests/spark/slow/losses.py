@@ -151,8 +151,9 @@ def _lost(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, Any]]:
             place = (row["topic"], row["partition"])
             final[place] = min(final.get(place, rank), rank)
     there = {
-        (row["topic"], row["partition"], row["record"])
+        (row["topic"], row["partition"], record)
         for row in rows
-        if row["event"] == "log_entry_found" and final.get((row["topic"], row["partition"]), ("",))[-1] == row["node"]
+        if row["event"] == "log_entries_found" and final.get((row["topic"], row["partition"]), ("",))[-1] == row["node"]
+        for record in row["records"]
     }
     return {key: {} for key in acked if key not in there and key not in deleted}

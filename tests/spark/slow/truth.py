@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 
-from replica.rules import PROFILES
+from replica.rules import KafkaRelease
 
 Row = dict[str, Any]
 Place = tuple[str, int]
@@ -33,9 +33,6 @@ def rows_of(run_dir: Path) -> list[Row]:
 # -------------------------------------------------------------------------------------------- what the controller says
 
 
-_UNBOUNDED = list(PROFILES)[: list(PROFILES).index("kafka-3.9")]
-
-
 class State(NamedTuple):
     leader: str | None
     isr: frozenset[str]
@@ -52,8 +49,8 @@ class State(NamedTuple):
 def decided(rows: list[Row]) -> dict[Place, list[tuple[int, State | None]]]:
     """Per partition: from when (microseconds) which state was in force; None after its topic was deleted."""
     history: dict[Place, list[tuple[int, State | None]]] = defaultdict(list)
-    # Since Kafka 3.7.
-    is_bounded = not any(row["event"] == "run_started" and row["profile"] in _UNBOUNDED for row in rows)
+    eras = [KafkaRelease.parsed(row["profile"]) for row in rows if row["event"] == "run_started"]
+    is_bounded = all(release >= KafkaRelease(3, 7) for release in eras)
     for row in rows:
         event = row["event"]
         if event in ("topic_deleted", "config_altered"):

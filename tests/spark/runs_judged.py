@@ -13,7 +13,7 @@ from spark_reports.io import read_trace
 from spark_reports.schema import RUN
 from spark_reports.transforms.compaction import gone_records
 from spark_reports.transforms.records import ACKED, FAILED, UNKNOWN, final_entries, record_fates
-from spark_reports.transforms.transaction_ends import known_of_records
+from spark_reports.transforms.transactions import known_of_records
 from spark_reports.transforms.verdict import VERDICT_ORDER, anomalies
 
 

@@ -1,7 +1,4 @@
-"""PySpark looks up the same class and method names in the JVM many times, for one report ten thousand times.
-
-Here a session remembers them.
-"""
+"""Cache of the class and method names that PySpark looks up in the JVM, ten thousand times for one report."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass, JavaMember  # type: ignore[import-untyped]
 
 _CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
-"""By the names PySpark uses, from every F.col, F.lit, F.max, select and join."""
+"""The classes that F.col, F.lit, F.max, select and join use, by PySpark's names for them."""
 
 
 class _RememberingClass(JavaClass):  # type: ignore[misc]
@@ -33,7 +30,7 @@ def _remembered(method: JavaMember) -> Any:
 
 
 def remember_names(jvm: Any) -> None:
-    """Of a session's `_jvm`: from here on those names cost nothing. Columns are immutable: one of a name serves all."""
+    """Cache the names that a session's `_jvm` looks up, and the column of each name, since columns are immutable."""
     for name in _CLASSES:
         found = getattr(jvm, name)
         remembering = _RememberingClass(found._fqn, found._gateway_client)

@@ -1,0 +1,99 @@
+"""What a dashboard of Kafka's own metrics would have shown during a run, read from the run's summary.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spark_reports.report.words import joined, seconds
+
+
+class AlertShown(NamedTuple):
+    """One of the usual alerts.
+
+    Attributes:
+        true: first intervals in which its condition was true: the series, from, until.
+        intervals: number of all such intervals.
+        fired_us: time at which it would have fired, None if never.
+    """
+
+    name: str
+    condition: str
+    for_us: int
+    true: Sequence[tuple[str, int, int]]
+    intervals: int
+    fired_us: int | None
+
+    @property
+    def longest_us(self) -> int:
+        return max((until_us - since_us for _, since_us, until_us in self.true), default=0)
+
+
+class MovedMetric(NamedTuple):
+    """A metric that left its normal value. `until_us` is None if the value never became normal again."""
+
+    metric: str
+    from_us: int
+    until_us: int | None
+    worst: int
+
+
+class DashboardShown(NamedTuple):
+    """What a dashboard would have shown. `lost_us` is the time of the first loss, None without a loss."""
+
+    alerts: Sequence[AlertShown]
+    moved: Sequence[MovedMetric]
+    lost_us: int | None
+
+    @property
+    def sentence(self) -> str:
+        """A sentence that says if alerts would have fired, and whether before or after the first loss."""
+        fired = [(alert.fired_us, alert) for alert in self.alerts if alert.fired_us is not None]
+        if not fired:
+            nearly = [alert.name for alert in self.alerts if alert.true]
+            held = f"{joined(nearly)} held for less time" if nearly else "none of their conditions ever held"
+            said = f"None of the usual alerts on Kafka's metrics would have fired after {self._least_time()}; {held}"
+            none = f"Records were lost, and none of these alerts fired (of {len(self.alerts)} that were evaluated)"
+            return f"{said}." if self.lost_us is None else f"{said}. {none}."
+        at_us, first = min(fired, key=lambda item: item[0])
+        held = f"its condition had then held for {seconds(first.for_us)}"
+        said = f"The first of the usual alerts, {first.name}, would have fired at {_clock(at_us)} ({held})"
+        if self.lost_us is None:
+            return f"{said}."
+        apart = seconds(abs(at_us - self.lost_us))
+        when = f"{apart} before" if at_us < self.lost_us else f"{apart} after"
+        return f"{said}, {when} the first record was lost ({_clock(self.lost_us)})."
+
+    def _least_time(self) -> str:
+        return seconds(min((alert.for_us for alert in self.alerts), default=0))
+
+
+def _clock(at_us: int) -> str:
+    return f"{at_us / 1e6:.3f} s"
+
+
+def dashboard_of(summary: Mapping[str, Any]) -> DashboardShown | None:
+    """Return the dashboard in summary.json, None if it is missing or cannot be read."""
+    try:
+        found = summary["dashboard"]
+        return DashboardShown(
+            [
+                AlertShown(
+                    str(one["alert"]), str(one["condition"]), int(one["for_us"]),
+                    [(str(series), int(since), int(until)) for series, since, until in one["true"]],
+                    int(one["intervals"]), _time(one["fired_us"]),
+                )
+                for one in found["alerts"]
+            ],
+            [
+                MovedMetric(str(one["metric"]), int(one["from_us"]), _time(one["until_us"]), int(one["worst"]))
+                for one in found["moved"]
+            ],
+            _time(found["lost_us"]),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _time(value: Any) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,120 @@
+"""Notes of the page about internal topics, transactions and groups, and a cluster that was only watched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from replica.trace.events import INTERNAL_TOPICS
+from replica.trace.ranges import counted
+from spark_reports.report.rows import Row, Rows
+from spark_reports.report.words import clock, joined, seconds, were
+from spark_reports.transforms.availability import SHORTEST_STALL_US
+
+Tables = Mapping[str, Rows]
+
+_KEPT_THERE = {"__consumer_offsets": "Consumer groups", "__transaction_state": "Transactions"}
+"""What the leaders of an internal topic's partitions coordinate, by topic."""
+_TROUBLES = ("offline_us", "under_replicated_us", "under_min_isr_us")
+
+
+class InternalTopic(NamedTuple):
+    """A topic that brokers use internally.
+
+    `worst` has for each kind of trouble the longest time of a partition, in microseconds.
+    """
+
+    topic: str
+    partitions: int
+    elections: int
+    isr_changes: int
+    offline: int
+    worst: dict[str, int]
+
+
+def users(tables: Tables) -> Tables:
+    """Return the tables without rows about internal topics."""
+    return {
+        name: rows.without("topic", INTERNAL_TOPICS) if "topic" in rows.columns else rows
+        for name, rows in tables.items()
+    }
+
+
+def internal_topics(tables: Tables) -> list[InternalTopic]:
+    """Return the number of partitions and the troubles of each internal topic of a run. `tables` has the run's rows."""
+    found = []
+    for topic in sorted(set(tables["availability"].values("topic")).intersection(INTERNAL_TOPICS)):
+        parts = list(tables["availability"].where(topic=topic))
+        worst = {trouble: max(row[trouble] for row in parts) for trouble in _TROUBLES}
+        offline = sum(row["offline_us"] > 0 for row in parts)
+        counts = len(tables["elections"].where(topic=topic)), len(tables["isr_changes"].where(topic=topic))
+        found.append(InternalTopic(topic, len(parts), *counts, offline, worst))
+    return found
+
+
+def internal_notes(topics: Sequence[InternalTopic]) -> list[str]:
+    """Return notes on times in which groups or transactions had no coordinator."""
+    hit = [topic for topic in topics if topic.offline]
+    if not hit:
+        return []
+    named = joined([f"{topic.offline} of {counted(topic.partitions, 'partition')} of {topic.topic}" for topic in hit])
+    longest = seconds(max(topic.worst["offline_us"] for topic in hit))
+    kept = " and ".join(_KEPT_THERE[topic.topic] for topic in hit if topic.topic in _KEPT_THERE)
+    consequence = f" {kept.capitalize()} kept there had no coordinator then." if kept else ""
+    return [f"Up to {longest} without a running leader: {named}.{consequence}"]
+
+
+def coordinator_notes(tables: Tables) -> list[str]:
+    """Return a note on the worst interval of each kind that lasted at least as long as a stall."""
+    notes = []
+    held = max(tables["lso_stalls"], key=_length, default=None)
+    if held is not None and _length(held) >= SHORTEST_STALL_US:
+        notes.append(
+            f"Readers of committed records waited for up to {seconds(_length(held))}: from {clock(held['from_us'])} s "
+            f"on the last stable offset of {held['topic']}-{held['partition']} stood at {held['last_stable_offset']}, "
+            f"{counted(held['waiting_records'], 'record')} below the high watermark."
+        )
+    unread = max(tables["group_unread"], key=lambda row: row["unread_us"], default=None)
+    if unread is not None and unread["unread_us"] >= SHORTEST_STALL_US:
+        notes.append(
+            f"For {seconds(unread['unread_us'])} of {seconds(unread['observed_us'])} no running member of group "
+            f"{unread['group']} owned {unread['topic']}-{unread['partition']}."
+        )
+    return notes
+
+
+def _length(row: Row) -> int:
+    return int(row["until_us"] - row["from_us"])
+
+
+WATCHED_NOTE = "A watch does not see producers and their acks: it cannot say whether a record was lost."
+_WATCHED_WELL = "Every partition had a leader and min.insync.replicas in sync, and no high watermark stood still."
+
+
+def watched_headline(tables: Tables) -> tuple[str, str]:
+    """Return the headline and its mood, `warn` or `ok`; `tables` has the run's rows of availability and hw_stalls."""
+    availability, stood = tables["availability"], tables["hw_stalls"]
+    leaderless = sum(us > 0 for us in availability.values("offline_us"))
+    under = sum(us > 0 for us in availability.values("under_min_isr_us"))
+    still = len(set(zip(stood.values("topic"), stood.values("partition"), strict=True)))
+    found = [
+        (leaderless, f"{were(leaderless)} without a leader"),
+        (under, f"{were(under)} below min.insync.replicas"),
+        (still, "had a high watermark that stood still"),
+    ]
+    troubles = [f"{counted(count, 'partition')} {what}" for count, what in found if count]
+    return (f"{joined(troubles)}.", "warn") if troubles else (_WATCHED_WELL, "ok")
+
+
+def without_clients(settings: Mapping[str, str], contents: Sequence[tuple[str, Any, Any]]) -> dict[str, Any]:
+    """Return settings and contents without entries that only a producer or a scenario can provide."""
+    return {
+        "settings": {name: value for name, value in settings.items() if name not in ("acks", "seed")},
+        "contents": [one for one in contents if one[0] != "acks"],
+    }
+
+
+def stood_still_tile(tables: Tables) -> tuple[str, str, str]:
+    """Return a tile with the longest time that a high watermark did not move, as (text, unit, CSS class)."""
+    longest = max((row["until_us"] - row["from_us"] for row in tables["hw_stalls"]), default=0)
+    return (seconds(longest), "longest time a high watermark stood still", "warn" if longest else "good")
