@@ -48,26 +48,21 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
-LIVE = Path(__file__).parent / "live"
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if LIVE in item.path.parents:
+        if item.nodeid.startswith("tests/live/"):
             item.add_marker(pytest.mark.live)
 
 
 class ByNeed(LoadScopeScheduling):
-    """Spark tests in one worker, so that there is one session; live tests, which wait more than they compute, one
-    module after the other. Every other test goes to the next free worker.
+    """Schedules whole modules, so that what a module plays once is played by one worker; Spark tests go to one
+    worker, so that there is one session.
 
     Not by `xdist_group`: pytest-xdist 3.8 writes the group into the ids of tests, which pytest 9.2 does not allow.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith("tests/spark/"):
-            return "tests/spark"
-        return nodeid.partition("::")[0] if nodeid.startswith("tests/live/") else nodeid
+        return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -59,11 +59,19 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def driven(
-    browser: Browser, address: str, width: int = 1400, height: int = 900, ready: str = "svg.stage", **options: Any
+    browser: Browser,
+    address: str,
+    width: int = 1400,
+    height: int = 900,
+    ready: str = "svg.stage",
+    own: str | None = None,
+    **options: Any,
 ) -> Iterator[Driven]:
     """The page once it is drawn. At the end nothing may have been complained of or asked for.
 
-    ready: what is on the page then
+    Args:
+        ready: what is on the page then.
+        own: where it may ask for more; by default in its own folder.
     """
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
     context.set_default_timeout(PATIENCE_MS)
@@ -72,7 +80,7 @@ def driven(
     page.on("console", lambda line: found.complaints.append(line.text))
     page.on("pageerror", lambda error: found.complaints.append(str(error)))
     page.on("dialog", lambda dialog: found.complaints.append(f"dialog: {dialog.message}"))
-    own = address.partition("#")[0].rpartition("/")[0]
+    own = own or address.partition("#")[0].rpartition("/")[0]
     page.on("request", lambda request: None if _is_own(request.url, own) else found.asked.append(request.url))
     try:
         page.goto(address)

@@ -12,11 +12,16 @@ ALL_EXAMPLES = "HIGHWATER_ALL_EXAMPLES"
 """In the environment, as `.ci/run` sets it: hypothesis plays all its examples."""
 
 
-def one_in(count: int, cases: Iterable[object]) -> list[Any]:
-    """Every `count`th case, beginning with the first, for `make test`; the others are soaks."""
-    return [
-        pytest.param(case, marks=() if place % count == 0 else pytest.mark.soak) for place, case in enumerate(cases)
-    ]
+def one_in(count: int, cases: Iterable[object], others: pytest.MarkDecorator = pytest.mark.soak) -> list[Any]:
+    """Every `count`th case, beginning with the first, as the test is marked; the others are soaks, or for the night."""
+    return one_row_in(count, ((case,) for case in cases), others)
+
+
+def one_row_in(
+    count: int, rows: Iterable[tuple[object, ...]], others: pytest.MarkDecorator = pytest.mark.soak
+) -> list[Any]:
+    """The same for several parameters: each row has a value of each."""
+    return [pytest.param(*row, marks=() if place % count == 0 else others) for place, row in enumerate(rows)]
 
 
 def examples(count: int) -> int:

@@ -9,9 +9,11 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.test_rooms import ROOT
+import pytest
 
-PLACES = ("replica", "controller", "cluster", "scenarios/run")
+from tests.test_subpackages import ROOT
+
+PLACES = ("replica", "controller", "cluster", "scenarios/run", "scenarios/language", "scenarios/serve")
 MOST = 8
 LONGER = {
     "replica/log/batches/records.py build_batch": "the fields of a batch's header, most of them left out",
@@ -42,6 +44,7 @@ def too_many(root: Path, places: tuple[str, ...]) -> dict[str, int]:
     }
 
 
+@pytest.mark.soak
 def test_nothing_takes_more_than_eight() -> None:
     found = too_many(ROOT, PLACES)
     more = {name: count for name, count in found.items() if name not in LONGER}

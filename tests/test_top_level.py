@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-AGREED = ["replica", "controller", "cluster", "scenarios", "spark_reports", "tests", "pyproject.toml", "README.md"]
+PACKAGES = ["replica", "controller", "cluster", "scenarios", "spark_reports"]
+AGREED = [*PACKAGES, "highwater.py", "tests", "pyproject.toml", "README.md"]
 CUSTOMARY = ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "setup.py"]
 
 
@@ -17,6 +19,22 @@ def test_no_two_test_modules_have_one_name() -> None:
     """The folders of tests are no packages: pytest could collect only the first of the two."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.soak
+def test_a_helper_that_is_imported_by_its_name_alone_is_the_only_one_of_that_name() -> None:
+    """The path has the folders of all tests that were collected: which of two is found depends on the order."""
+    files = list((ROOT / "tests").rglob("*.py"))
+    places: dict[str, list[str]] = {}
+    for path in files:
+        places.setdefault(path.stem, []).append(path.relative_to(ROOT).as_posix())
+    imported = {
+        node.module
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
+    assert [places[name] for name in sorted(imported & places.keys()) if len(places[name]) > 1] == []
 
 
 def test_top_level_entries() -> None:
@@ -29,6 +47,6 @@ def test_top_level_entries() -> None:
     strange = [entry for entry in visible if entry not in AGREED + CUSTOMARY]
     assert not missing, f"the repository should have {', '.join(missing)}"
     assert not strange, (
-        f"{', '.join(strange)} should not be at the top level: five packages, tests/, pyproject.toml, README.md, and "
-        "what a repository customarily keeps there"
+        f"{', '.join(strange)} should not be at the top level: five packages, highwater.py, tests/, pyproject.toml, "
+        "README.md, and what a repository customarily keeps there"
     )

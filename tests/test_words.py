@@ -22,7 +22,7 @@ READERS_FILES = (
     "scenarios/cli/**/*.py", "scenarios/cli/**/*.md", "scenarios/explain/**/*.py", "scenarios/*.md",
     "spark_reports/**/*.py", "spark_reports/**/*.md", "spark_reports/**/*.j2", "README.md",
 )  # fmt: skip
-"""Files with the words of screens, pages and papers about records."""
+"""Files with the words of screens, pages and docs about records."""
 
 REPORTS_NOBODY = (
     "spark_reports/folds/groups.py",
@@ -112,7 +112,7 @@ def test_comments_and_docstrings_are_plain() -> None:
     assert not found, "\n".join(found)
 
 
-def test_a_record_that_is_not_there_is_lost_or_unseen_or_never_arrived() -> None:
+def test_a_record_that_is_not_there_is_lost_or_unseen_or_missing() -> None:
     """A name for each case, those of LANGUAGE.md, and no other word for all of them."""
     paths = [path for pattern in READERS_FILES for path in ROOT.glob(pattern)]
     assert len(paths) > 100

@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any, Self
 
 from replica.causes import (
+    DataLossCause,
     ElectionCause,
     FailureCause,
     HighWatermarkCause,
@@ -175,12 +176,11 @@ class TraceBuilder:
             leader_high_watermark=hw,
         )
 
-    def truncate(self, node: str, end: int, reason: str | None = None, *, hw: int | None = None) -> int:
+    def truncate(self, node: str, end: int, *, hw: int | None = None) -> int:
         self._cut(node, end)
         return self.state(
             t.LogTruncated, node=node, log_end_offset=end,
             high_watermark=min(self.high_watermarks[node], end) if hw is None else hw,
-            reason=reason or f"{node} cuts its log back to {end}",
         )  # fmt: skip
 
     def empty(self, node: str) -> None:
@@ -188,9 +188,9 @@ class TraceBuilder:
         self._cut(node, 0)
         self.ends[node] = 0
 
-    def lose(self, node: str, size_bytes: int = 100, *, reason: str | None = None) -> int:
+    def lose(self, node: str, size_bytes: int = 100, cause: DataLossCause = DataLossCause.NOT_FLUSHED) -> int:
         self.empty(node)
-        return self.state(t.DataLost, node=node, size_bytes=size_bytes, reason=reason or f"{node} lost bytes")
+        return self.state(t.DataLost, node=node, size_bytes=size_bytes, log_end_offset=0, cause=cause)
 
     def recover(self, node: str, end: int, *, hw: int = 0, start: int = 0) -> int:
         self._cut(node, end)
@@ -355,7 +355,7 @@ class TraceBuilder:
         """The content of `node`'s disk from `start` on; by default it runs, b1 leads, and all is committed."""
         for i, name in enumerate(names):
             self.state(
-                t.LogEntryFound, node=node, offset=start + i, record=name,
+                t.LogEntriesFound, node=node, offset=start + i, records=(name,),
                 leader_epoch=epochs[i] if epochs else epoch, crc=crcs[i] if crcs else self.crc(name),
             )  # fmt: skip
         end = start + len(names)

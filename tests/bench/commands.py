@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from replica.rules import PROFILES
+from replica.rules import DEFAULT_PROFILE, PROFILES
 from scenarios.bench.steady import measure_steady, process_s
 from scenarios.cli.bench import machine, machine_line
 from scenarios.cli.common import CommandGroup, format_option, print_json
@@ -156,7 +156,9 @@ def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
 
 
 @bench.command()
-@click.option("--profile", type=click.Choice(list(PROFILES)), default="kafka-4.1", show_default=True, help="The era.")
+@click.option(
+    "--profile", type=click.Choice(list(PROFILES)), default=DEFAULT_PROFILE, show_default=True, help="The era."
+)
 @click.option("--schedules", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Per round.")
 @click.option("--repeat", type=click.IntRange(1, 99), default=3, show_default=True, help="Rounds, taken in turn.")
 @click.option("--cores", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes at a time.")

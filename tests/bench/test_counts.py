@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.counts import is_exact
-
 PROCESSES_MAX = 5
 GOLDEN = Path(__file__).with_name("counts.json")
 
@@ -23,6 +21,7 @@ def counts():
     return json.loads(done.stdout)
 
 
+@pytest.mark.soak
 def test_neither_a_record_nor_a_fetch_costs_more_than_it_did(request: pytest.FixtureRequest):
     found = counts()
     if request.config.getoption("--rewrite"):
@@ -39,6 +38,8 @@ def test_neither_a_record_nor_a_fetch_costs_more_than_it_did(request: pytest.Fix
 
 
 def dearer_in(found, allowed):
+    from tests.bench.counts import is_exact  # All that runs a scenario.
+
     return [
         f"{name} for one {what}: {found[what][name]}, was {most}"
         for what, names in allowed.items()

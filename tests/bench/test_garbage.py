@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
+import pytest
+
 from scenarios.bench.steady import steady
 from scenarios.run.runner import ScenarioRun
 from scenarios.run.worlds import simulated
@@ -25,6 +27,7 @@ def garbage_of(seconds: int, folder: Path) -> int:
         gc.enable()
 
 
+@pytest.mark.soak
 def test_a_fetch_that_was_answered_leaves_no_garbage_behind(tmp_path: Path) -> None:
     """One that had waited was a cycle of 27 objects: to search them took a twelfth of a run's time."""
     garbage_of(2, tmp_path / "first")  # What is loaded by the first run of a process leaves garbage of its own.

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from scenarios.bench.wire import first_ack, load_of, single_requests
+from scenarios.bench.wire_clusters import BROKERS, PATIENCE_S, SIZES, ClusterFailed, MeasuredCluster, highwater
 from scenarios.cli.bench import machine, machine_line
 from scenarios.cli.common import fail, format_option, print_json
 from scenarios.terminal.interruption import ExitCode
@@ -32,14 +37,12 @@ def wire(repeat: int, in_processes: bool, format_: str) -> int:
         from confluent_kafka import KafkaException
     except ImportError:
         fail("librdkafka is not there to measure with", ExitCode.MISSING, "pip install confluent-kafka")
-    from scenarios.bench.wire import measure_wire
-    from scenarios.bench.wire_clusters import ClusterFailed
     from tests.bench.wire_transactions import measure_transactions
 
     found = machine()
     try:
         with ProgressLine("bench wire") as line:
-            measured = measure_wire(repeat, in_processes=in_processes, progress=line.show)
+            measured = _measure(repeat, in_processes=in_processes, progress=line.show)
             measured["transactions"] = measure_transactions(in_processes=in_processes)
     except (ClusterFailed, KafkaException) as failed:
         fail(f"the cluster could not be measured: {failed}", ExitCode.EXPECTATION_FAILED)
@@ -50,6 +53,59 @@ def wire(repeat: int, in_processes: bool, format_: str) -> int:
         for text in _screen(document):
             click.echo(text)
     return ExitCode.HELD
+
+
+def _measure(repeat: int, *, in_processes: bool, progress: Callable[[float], None]) -> dict[str, Any]:
+    """Return the medians of `repeat` rounds, each of which measures both clusters. Raises ClusterFailed."""
+    rounds: list[list[dict[str, Any]]] = []
+    starts: list[dict[str, float]] = []
+    requests: list[dict[str, float]] = []
+    for turn in range(repeat):
+        rows: list[dict[str, Any]] = []
+        with highwater(in_processes=in_processes) as ours:
+            starts.append(first_ack(ours))
+            rows += _load(ours)
+            requests.append(single_requests(ours))
+        progress((turn + 0.7) / repeat)
+        with mock() as theirs:
+            rows += _load(theirs)
+        rounds.append(rows)
+        progress((turn + 1) / repeat)
+    return {
+        "brokers": BROKERS,
+        "world": "processes" if in_processes else "tasks of one process",
+        "repeat": repeat,
+        "client_tap": False,
+        "rows": [_median_row(same) for same in zip(*rounds, strict=True)],
+        "start": _median_row(starts),
+        "requests": _median_row(requests),
+    }
+
+
+@contextmanager
+def mock() -> Iterator[MeasuredCluster]:
+    """Run librdkafka's mock cluster in this process for the duration of the block.
+
+    It is written in C, keeps records in memory and does not replicate them.
+    """
+    from confluent_kafka import Producer
+
+    host = Producer({"test.mock.num.brokers": BROKERS, "bootstrap.servers": "unused", "log_level": 0})
+    brokers = host.list_topics(timeout=PATIENCE_S).brokers.values()
+    yield MeasuredCluster("librdkafka mock", ",".join(f"{one.host}:{one.port}" for one in brokers), None)
+
+
+def _median_row(same: Any) -> dict[str, Any]:
+    """Return the median of each float in dictionaries with the same keys. Other values are equal in all of them."""
+    first = same[0]
+    return {
+        key: round(statistics.median(one[key] for one in same), 6) if isinstance(value, float) else value
+        for key, value in first.items()
+    }
+
+
+def _load(cluster: MeasuredCluster) -> list[dict[str, Any]]:
+    return [row for size_bytes in SIZES for row in load_of(cluster, size_bytes)]
 
 
 def _screen(document: dict[str, Any]) -> list[str]:

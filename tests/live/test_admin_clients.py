@@ -13,10 +13,12 @@ from kafka.errors import IncompatibleBrokerVersion, KafkaTimeoutError
 from serving import serving
 from verdicts import expect_nothing_broken
 
+from replica.rules import PROFILES
 from tests.soak import one_in
 from tests.waiting import wait_for
 
 
+@pytest.mark.soak
 def test_kafka_python(tmp_path: Path) -> None:
     from kafka.admin import ConfigResource
 
@@ -122,6 +124,7 @@ def test_librdkafka(tmp_path: Path) -> None:
     expect_nothing_broken(served.summary)
 
 
+@pytest.mark.soak
 def test_times_of_records(tmp_path: Path) -> None:
     """A topic whose records have the leader's time; and one that takes none from far ahead (KIP-1030)."""
     pytest.importorskip("confluent_kafka")
@@ -155,6 +158,7 @@ def test_times_of_records(tmp_path: Path) -> None:
     expect_nothing_broken(served.summary)
 
 
+@pytest.mark.soak
 def test_aiokafka(tmp_path: Path) -> None:
     aio = pytest.importorskip("aiokafka.admin")
 
@@ -173,6 +177,7 @@ def test_aiokafka(tmp_path: Path) -> None:
     expect_nothing_broken(served.summary)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("profile", one_in(2, ["kafka-4.1", "kafka-2.7"]))
 def test_no_more_partitions_than_max_partitions(tmp_path: Path, profile: str) -> None:
     """POLICY_VIOLATION, as from a CreateTopicPolicy, with the limit in its message; nothing is half-made."""
@@ -185,13 +190,13 @@ def test_no_more_partitions_than_max_partitions(tmp_path: Path, profile: str) ->
             answer = admin.create_topics(wishes, validate_only=validate_only, raise_errors=False)
             return {one["name"]: (one["error_code"], one["error_message"]) for one in answer["topics"]}
 
-        refused = (44, "4 more than the 2 partitions there are would exceed max.partitions=5")
+        refused = (44, "4 new partitions and the existing 2 would exceed max.partitions=5")
         assert create(large=4) == create(large=4, validate_only=True) == {"large": refused}
         made = create(t=2, u=2)
         assert sorted(code for code, _ in made.values()) == [0, 44]
         (name,) = (name for name, (code, _) in made.items() if code == 0)
         wait_for(lambda: name in admin.list_topics())
-        if profile == "kafka-4.1":
+        if PROFILES[profile].membership == "registration":
             (grown,) = admin.create_partitions({name: 4}, raise_errors=False).results
             assert grown.error_code == 44 and "max.partitions=5" in grown.error_message
         assert [code for code, _ in create(last=1).values()] == [0]

@@ -28,6 +28,7 @@ from replica.errors import ErrorCode
 from replica.log.batches.codecs import CODECS
 from replica.log.batches.records import build_batch
 from replica.log.batches.validation import INSIDE_RECORDS_MAX
+from tests.soak import one_in
 
 PATIENCE_S = 60
 MIB = 1 << 20
@@ -85,6 +86,7 @@ def of_many(count: int) -> bytes:
     return bytes(build_batch([(None, None)] * count, timestamp_ms=0, compression="zstd"))
 
 
+@pytest.mark.soak
 def test_a_batch_that_claims_2_to_the_31_records_moves_nothing(served: Served) -> None:
     client = Raw(served, "evil")
     batch = build_batch([(b"k", b"v")], timestamp_ms=0)
@@ -97,7 +99,8 @@ def test_a_batch_that_claims_2_to_the_31_records_moves_nothing(served: Served) -
     reader.close()
 
 
-@pytest.mark.parametrize("codec", CODECS[1:])
+@pytest.mark.soak
+@pytest.mark.parametrize("codec", one_in(4, CODECS[1:]))
 def test_a_bomb_is_refused(served: Served, codec: str) -> None:
     inside = bytes((20 if codec == "snappy" else 200) * MIB)  # what fits into a request
     evil = Raw(served, "evil")
@@ -105,6 +108,7 @@ def test_a_bomb_is_refused(served: Served, codec: str) -> None:
     assert evil.answer().error is ErrorCode.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.soak
 def test_the_honest_are_answered_while_bombs_are_looked_into(served: Served) -> None:
     """Hundreds of times beside one request (measured: 260 and more); where it is looked into in the loop that serves
     all, as often as they come before it (1 to 32)."""

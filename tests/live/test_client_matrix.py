@@ -99,8 +99,9 @@ def codecs_in_logs(served: Served, topic: str) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.soak
 @each_client
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", one_in(5, CODECS))
 def test_every_acks_with_every_compression_which_is_stored_as_it_came(served: Served, name: str, codec: str) -> None:
     client, topic = CLIENTS[name], f"{name}-{codec}"
     make_topic(served, topic)
@@ -118,6 +119,7 @@ def test_every_acks_with_every_compression_which_is_stored_as_it_came(served: Se
         assert set(codecs) == {codec}, broker
 
 
+@pytest.mark.soak
 @each_client
 def test_a_group_shares_goes_on_and_rebalances(served: Served, name: str) -> None:
     client, topic = CLIENTS[name], f"{name}-group"
@@ -139,6 +141,7 @@ def test_a_group_shares_goes_on_and_rebalances(served: Served, name: str) -> Non
     second.close()
 
 
+@pytest.mark.soak
 @a_client
 def test_leader_and_coordinator_die_in_mid_stream(served: Served, name: str) -> None:
     """Nothing acked is lost, nothing is there twice; the group reads on."""
@@ -198,7 +201,7 @@ def _commits(reader: Reader) -> bool:
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed here (apt install kcat)")
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", one_in(5, CODECS))
 def test_kcat(served: Served, codec: str) -> None:
     topic, at = f"kcat-{codec}", ["kcat", "-b", served.bootstrap]
     make_topic(served, topic)
@@ -220,6 +223,7 @@ def kafkajs() -> Path | None:
     return found[0] if found and shutil.which("node") else None
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(kafkajs() is None, reason="KafkaJS is not installed here (npm install kafkajs, NODE_PATH)")
 def test_kafkajs(served: Served) -> None:
     make_topic(served, "js", partitions=2)

@@ -33,6 +33,7 @@ def marks(directory: Path) -> list[str]:
     return [path.name for path in directory.glob("ran-*")]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("where", one_in(2, ["current directory", "PYTHONPATH"]))
 def test_processes_of_a_cluster_run_none_of_them(tmp_path: Path, where: str) -> None:
     """Python runs a package `scenarios` on PYTHONPATH instead of ours, before ours can report an error."""

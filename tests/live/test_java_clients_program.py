@@ -15,9 +15,8 @@ from verdicts import expect_nothing_broken
 
 from cluster.client.producer.batch import ProducerRecord
 from cluster.config import ConsumerConfig, ProducerConfig
-from cluster.kafka.clients.compiling import MAIN, compiled
 from cluster.kafka.clients.consumer import JavaConsumer
-from cluster.kafka.clients.helper import ClientsJvm
+from cluster.kafka.clients.helper import MAIN, ClientsJvm, compiled
 from cluster.kafka.clients.producer import JavaProducer
 from cluster.kafka.home import KafkaHome, find_home, installed
 from cluster.operated import ClientOrder

@@ -46,6 +46,29 @@ def test_the_page_moves_as_things_happen(where: list[str], tmp_path: Path) -> No
     assert served.summary["records"]["acked"] == ["r1", "r2"]
 
 
+@needs_chromium
+@pytest.mark.soak
+def test_the_badge_counts_losses_as_they_happen(tmp_path: Path) -> None:
+    with shown(tmp_path, "--topic", "orders:1:3") as (served, address):
+        with chromium() as browser, driven(browser, address) as page:
+            page.page.wait_for_selector("svg.stage[aria-label*='b1 leads']", state="attached")
+            assert page.text(".pill") == "\u2713 running"
+            producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks=1, enable_idempotence=False)
+            producer.send("orders", value=b"kept").get(60)
+            page.page.wait_for_selector("svg.stage[aria-label*='b3 is in the ISR, LEO 1']", state="attached")
+            for other in ("b2", "b3"):
+                fault(tmp_path, "cut", f"b1-{other}")
+            for name in ("gone-1", "gone-2", "gone-3"):
+                producer.send("orders", value=name.encode()).get(60)
+            fault(tmp_path, "kill", "b1")
+            page.page.wait_for_selector(".pill.bad >> text=\u2715 3 acked records gone")
+            page.page.wait_for_selector(".end-sign.lost >> nth=2", state="attached")
+            assert "3 acked records gone: orders-0 3" in fault(tmp_path, "list").stdout
+            producer.close()
+        served.stop()
+    assert served.summary["records"]["lost"] == ["gone-1", "gone-2", "gone-3"]
+
+
 def answer(port: int, request: bytes) -> bytes:
     """The first line of what comes back; empty where the connection was closed without a word."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
@@ -56,6 +79,7 @@ def answer(port: int, request: bytes) -> bytes:
     return found.partition(b"\r\n")[0].strip()
 
 
+@pytest.mark.soak
 def test_only_its_own_requests_are_answered(tmp_path: Path) -> None:
     with shown(tmp_path) as (served, address):
         port, token = re.findall(r":(\d+)/(.*)/", address)[0]

@@ -205,6 +205,7 @@ def storm_on_a_cluster(record: Path, frames: int, *words: str) -> None:
     assert served.summary["records"]["lost"] == []
 
 
+@pytest.mark.soak
 def test_bodies_that_are_wrong_cost_their_senders_alone(tmp_path: Path) -> None:
     storm_on_a_cluster(tmp_path, 600)
 

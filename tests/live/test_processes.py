@@ -220,7 +220,7 @@ def test_a_bug_that_a_process_dies_of_is_told(tmp_path: Path, monkeypatch: pytes
 
     with pytest.raises(NotPossibleNow, match="did not come up"):
         monkeypatch.setattr("scenarios.run.runner.TOPICS_MUST_EXIST_BY_US", 2_000_000)
-        run_scenario(scenario, runs_dir=None, world=spoil, watchers=[rows.append])
+        run_scenario(scenario, runs_dir=None, world=spoil, watchers=lambda view: [rows.append])
     (died,) = [row.event for row in rows if isinstance(row.event, NodeStopped)]
     assert (
         died.node == "b1"
@@ -229,6 +229,7 @@ def test_a_bug_that_a_process_dies_of_is_told(tmp_path: Path, monkeypatch: pytes
     )
 
 
+@pytest.mark.soak
 def test_nodes_that_all_die_at_their_start_end_the_run_at_once(tmp_path: Path) -> None:
     """Here the cause is code that the command runs first of all, in their processes only."""
     first = 'if __name__ == "__mp_main__":\n    raise OSError("the machine is out of luck")\n'
@@ -242,6 +243,7 @@ def test_nodes_that_all_die_at_their_start_end_the_run_at_once(tmp_path: Path) -
     assert "NOTHING BROKEN" not in done.stdout and "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.soak
 def test_a_cluster_without_a_living_node_ends_and_says_so(tmp_path: Path) -> None:
     with serving(tmp_path, "--processes") as served:
         producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")

@@ -106,6 +106,7 @@ def test_a_batch_is_sent_again_to_the_next_leader(tmp_path: Path, world: tuple[s
     assert logs == {"t-0": ["a", "b", "c"]} and served.summary["records"]["acked"] == ["a", "b", "c"]
 
 
+@pytest.mark.soak
 def test_whoever_loses_the_producers_epoch_and_numbers_anew(tmp_path: Path) -> None:
     """After a refusal the records come under other numbers (KIP-360): they are the same records."""
     with serving(tmp_path, "--topic", "t:1:1", brokers=1) as served:
@@ -120,6 +121,7 @@ def test_whoever_loses_the_producers_epoch_and_numbers_anew(tmp_path: Path) -> N
     assert served.summary["records"]["acked"] == ["a", "b", "c"] and served.summary["records"]["sent"] == 3
 
 
+@pytest.mark.soak
 def test_without_idempotence_it_is_stored_twice(tmp_path: Path) -> None:
     """The client leaves before its answer and comes again: stored twice, and said so."""
     with serving(tmp_path, "--topic", "t:1:1", brokers=1) as served:

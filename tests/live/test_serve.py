@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
-from serving import ROOT, command, free_ports, program, serving
+from serving import ROOT, command, fault, free_ports, program, serving
 from verdicts import expect_nothing_broken
 
 from replica.trace.events import BatchAppended, BatchSent, RecordAcked, RequestCompleted
@@ -44,6 +44,7 @@ def test_a_client_writes_and_reads_and_the_run_is_kept(tmp_path: Path) -> None:
     assert served.summary["bytes"]["fetch_payload_through_python"] == 0
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("number", one_in(2, [signal.SIGTERM, signal.SIGHUP]))
 def test_whatever_asks_it_to_end_the_run_is_kept(tmp_path: Path, number: signal.Signals) -> None:
     """SIGHUP: the terminal that it was started in is closed."""
@@ -56,6 +57,7 @@ def test_whatever_asks_it_to_end_the_run_is_kept(tmp_path: Path, number: signal.
     expect_nothing_broken(served.summary)
 
 
+@pytest.mark.soak
 def test_at_the_end_of_its_time_the_run_is_judged_as_by_ctrl_c(tmp_path: Path) -> None:
     with serving(tmp_path, "--topic", "orders:1:3", "--for", "6s") as served:
         assert "The end of 6 s or Ctrl-C stops the cluster and keeps the run." in served.ready[-1]
@@ -70,6 +72,22 @@ def test_at_the_end_of_its_time_the_run_is_judged_as_by_ctrl_c(tmp_path: Path) -
     expect_nothing_broken(summary)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize(("kinds", "code"), [(("duplicated",), 0), (("duplicated", "lost"), 1)])
+def test_it_fails_on_what_must_not_happen(kinds: tuple[str, ...], code: int, tmp_path: Path) -> None:
+    fail_on = [word for kind in kinds for word in ("--fail-on", kind)]
+    with serving(tmp_path, "--topic", "t:1:1", *fail_on, brokers=1) as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap)
+        producer.send("t", value=b"hello").get(20)
+        for words in (("kill", "b1"), ("wipe", "b1"), ("start", "b1")):
+            fault(tmp_path, *words)
+        producer.close(1)
+        served.end()
+        assert served.process.returncode == code, served.errors
+    assert served.summary["records"]["lost"] == ["hello"]
+
+
+@pytest.mark.soak
 def test_ctrl_c_ends_it_before_its_time(tmp_path: Path) -> None:
     with serving(tmp_path, "--for", "1h", brokers=1) as served:
         served.stop()
@@ -77,6 +95,7 @@ def test_ctrl_c_ends_it_before_its_time(tmp_path: Path) -> None:
     expect_nothing_broken(served.summary)
 
 
+@pytest.mark.soak
 def test_topics_that_clients_make_and_delete_are_lines_of_its_terminal(tmp_path: Path) -> None:
     with serving(tmp_path, "--topic", "orders:1:3") as served:
         admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
@@ -85,13 +104,14 @@ def test_topics_that_clients_make_and_delete_are_lines_of_its_terminal(tmp_path:
         admin.delete_topics(["payments"])
         admin.close()
         assert served.process.stderr is not None
-        said = list(takewhile(lambda line: "deletes topic payments" not in line, served.process.stderr))
+        said = list(takewhile(lambda line: "deleted topic payments" not in line, served.process.stderr))
         served.stop()
     assert [line for line in said if "topic payments is made: 2 partitions, RF 3; b" in line]
-    assert "orders is made" not in "".join(said) and "deletes topic payments" not in served.errors
+    assert "orders is made" not in "".join(said) and "deleted topic payments" not in served.errors
     expect_nothing_broken(served.summary)
 
 
+@pytest.mark.soak
 def test_a_port_that_is_taken_ends_with_one_clear_error(tmp_path: Path) -> None:
     port = free_ports(1)
     with socket.socket() as other:
@@ -106,6 +126,7 @@ def test_a_port_that_is_taken_ends_with_one_clear_error(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr and not list(tmp_path.glob("0*"))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("world", one_in(2, [(), ("--processes",)]), ids=["tasks", "processes"])
 def test_without_client_records_no_request_is_told_either(tmp_path: Path, world: tuple[str, ...]) -> None:
     with serving(tmp_path, "--topic", "t:1:1", "--no-client-records", *world, brokers=1) as served:
@@ -118,6 +139,7 @@ def test_without_client_records_no_request_is_told_either(tmp_path: Path, world:
     assert BatchAppended in kinds and RequestCompleted not in kinds and BatchSent not in kinds
 
 
+@pytest.mark.soak
 def test_judging_that_takes_a_while_says_how_far_it_is(tmp_path: Path) -> None:
     first = (
         "import time, scenarios.run.runner as slow\nstate = slow.state_final_logs\n"
@@ -136,7 +158,10 @@ def test_judging_that_takes_a_while_says_how_far_it_is(tmp_path: Path) -> None:
     expect_nothing_broken(served.summary)
 
 
-@pytest.mark.parametrize("stage", ["run.runner.state_final_logs", "run.runner.judge", "run.runner.write_json"])
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "stage", one_in(3, ["run.runner.state_final_logs", "run.runner.judge", "run.runner.write_json"])
+)
 def test_a_second_ctrl_c_gives_up_on_the_verdict_and_keeps_the_trace(tmp_path: Path, stage: str) -> None:
     module, _, name = f"scenarios.{stage}".rpartition(".")
     first = f"import time, {module} as slow\nslow.{name} = lambda *_, **__: time.sleep(20)"

@@ -106,7 +106,7 @@ def three_brokers(home: KafkaHome, folder: Path) -> Iterator[tuple[str, list[sub
                 home, ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(file)], properties={}
             )
             format_checkpoints(tool, folder / "checkpoints", disk)
-        format_directory(disk, node_id, folder / "checkpoints")
+        format_directory(disk, node_id, folder / "checkpoints" if node_id == 1 else None)
     try:
         for node_id in (1, 2, 3):
             with (folder / f"{node_id}.console").open("wb") as console:

@@ -16,6 +16,8 @@ from mutants_of_logs import LOGS
 from mutants_of_quotas import OF_QUOTAS
 from mutants_of_replication import REPLICATION
 from mutants_of_settings import OF_SETTINGS
+from mutants_of_shares import OF_SHARES
+from mutants_of_streams import OF_STREAMS
 from mutants_of_transactions import TRANSACTIONS
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -29,4 +31,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *OF_QUOTAS,
     *OF_SETTINGS,
     *OF_ACCESS,
+    *OF_SHARES,
+    *OF_STREAMS,
 )

@@ -77,7 +77,7 @@ OF_ACCESS: tuple[Mutant, ...] = (
         "a-follower-is-not-asked",
         "A client that calls itself a follower may not read without CLUSTER_ACTION",
         FETCH,
-        "request.replica_id < 0 or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)\n",
+        "request.replica_id < 0 or self._access.allows_on_cluster(call.connection, Operation.CLUSTER_ACTION)\n",
         "True\n",
         OF_APIS + "test_a_client_that_calls_itself_a_follower_needs_more_than_to_read",
     ),

@@ -15,6 +15,8 @@ CONNECTION_STATES = "cluster.client.connection_states"
 PRODUCER = "cluster.client.producer.producer"
 PRODUCER_PIPELINE = "cluster.client.producer.pipeline"
 FETCHER = "cluster.client.consumer.fetcher"
+OF_READERS = "test tests/cluster/client/consumer/test_consumer.py::"
+OF_FETCHES = "test tests/cluster/broker/apis/test_broker_fetch.py::"
 CLASSIC_GROUP = "cluster.client.consumer.classic_membership"
 CONSUMER_GROUP = "cluster.client.consumer.consumer_membership"
 MEMBER_STATE = "cluster.client.consumer.member_state"
@@ -194,12 +196,84 @@ CLIENTS: tuple[Mutant, ...] = (
         "follower-cut-hw-stall: S28",
     ),
     mutant(
+        "reader-is-sent-out-of-the-isr",
+        "Since 3.3.2 a leader sends readers to replicas in the ISR only (KAFKA-14372)",
+        "replica.read_replica",
+        'and (rules.read_replica == "any" or broker_id in leader.in_sync_replicas)',
+        "and True",
+        "test tests/replica/test_read_replica.py::test_which_replica_is_named[not-in-sync]",
+    ),
+    mutant(
+        "reader-is-sent-to-whom-is-behind-it",
+        "A leader sends a reader only to a replica that has its offset (KIP-392)",
+        "replica.read_replica",
+        "        and replica.log_start_offset <= fetch_offset <= replica.log_end_offset\n",
+        "",
+        "test tests/replica/test_read_replica.py::test_which_replica_is_named[behind]",
+    ),
+    mutant(
+        "leader-sends-its-own-readers-away",
+        "A leader serves the readers of its own rack (RackAwareReplicaSelector)",
+        "replica.read_replica",
+        "    if leader.broker_id in in_rack:",
+        "    if False:",
+        "test tests/replica/test_read_replica.py::test_which_replica_is_named[leader]",
+    ),
+    mutant(
+        "readers-are-sent-to-the-fenced",
+        "A leader sends no reader to a fenced broker (KIP-392)",
+        PARTITION,
+        "if broker_id in brokers and not brokers[broker_id].fenced and brokers[broker_id].rack == params.rack",
+        "if broker_id in brokers and brokers[broker_id].rack == params.rack",
+        OF_FETCHES + "test_no_reader_is_sent_to_a_fenced_broker",
+    ),
+    mutant(
+        "nearest-replica-is-kept-waiting",
+        "Since 3.2 an answer that names another replica waits for no records (KAFKA-13767)",
+        "cluster.broker.replicas.fetches",
+        "elif result.diverging_epoch is not None or result.preferred_read_replica != NO_BROKER:",
+        "elif result.diverging_epoch is not None:",
+        OF_FETCHES + "test_a_leader_sends_a_consumer_to_the_replica_in_its_rack_and_reads_nothing[in-its-rack]",
+    ),
+    mutant(
+        "lease-of-a-replica-never-ends",
+        "A consumer asks the leader again after metadata.max.age.ms (KIP-392)",
+        "cluster.client.consumer.positions",
+        "        if now_us > position.preferred_until_us:",
+        "        if False:",
+        OF_READERS + "test_it_reads_where_the_leader_sends_it_and_asks_again_when_the_lease_is_over",
+    ),
+    mutant(
+        "replica-without-the-offset-resets-the-reader",
+        "OFFSET_OUT_OF_RANGE of a follower sends the consumer to the leader, without a reset (KIP-392)",
+        FETCHER,
+        "            if self.read_replicas.leave(position, ReadReplicaCause.OUT_OF_RANGE):\n                return\n",
+        "",
+        OF_READERS + "test_an_offset_that_the_replica_lacks_sends_it_to_the_leader_and_resets_nothing",
+    ),
+    mutant(
+        "silent-replica-is-not-left",
+        "A consumer leaves a replica that does not answer (AbstractFetch.handleFetchFailure)",
+        FETCHER,
+        "            self.read_replicas.lost(node_id)\n",
+        "",
+        OF_READERS + "test_a_replica_that_refuses_or_does_not_answer_is_left_at_once[None-unreachable]",
+    ),
+    mutant(
+        "replica-outlives-its-leader",
+        "A new leader or epoch ends the lease of a replica (SubscriptionState.maybeValidatePosition)",
+        "cluster.client.consumer.consumer",
+        "            if position.leader_is(self._metadata.leader(tp), self._rules):",
+        "            if position.leader_is(self._metadata.leader(tp), self._rules) and False:",
+        OF_READERS + "test_a_new_leader_epoch_ends_the_lease",
+    ),
+    mutant(
         "any-epoch-may-fetch",
         "A fetch of another leader epoch is refused (KIP-320, S2, S3)",
         PARTITION,
         "self.check_epoch(entry.current_leader_epoch)\n        leader = self.leader",
         "pass\n        leader = self.leader",
-        "zombie-leader-acks1: S28",
+        OF_FETCHES + "test_one_that_waits_is_over_when_the_leadership_is",
     ),
     mutant(
         "end-offset-goes-back",
@@ -262,9 +336,10 @@ CLIENTS: tuple[Mutant, ...] = (
         "fetch-sessions-are-left-behind",
         "A consumer of 3.5 and later that is closed closes its fetch sessions (KAFKA-7109)",
         "cluster.client.consumer.consumer",
-        "if now_us >= by_us or self._rules.release in LEAVES_SESSIONS:",
+        "if now_us >= by_us or self._rules.release < CLOSES_SESSIONS_SINCE:",
         "if True:",
-        "test tests/cluster/client/consumer/test_consumer.py::test_close_closes_the_fetch_session_from_3_5_on[4.1]",
+        "test tests/cluster/client/consumer/test_consumer.py"
+        "::test_close_closes_the_fetch_session_from_3_5_on[4.1-True]",
     ),
     # ----------------------------------------------------------------------------------------------------------- groups
     mutant(
@@ -305,8 +380,8 @@ CLIENTS: tuple[Mutant, ...] = (
     mutant(
         "deposed-coordinator-speaks",
         "A broker that no longer leads the partition no longer coordinates its groups",
-        COORDINATOR,
-        "        self.index.owned.pop(given.partition, None)\n",
+        "cluster.coordinators.core",
+        "        self.owned.pop(partition, None)\n",
         "",
         "test tests/cluster/groups/test_groups.py::test_transcript[groups_commits]",
         "test tests/cluster/broker/apis/groups/test_groups_broker.py::"

@@ -56,9 +56,18 @@ COMPACTION: tuple[Mutant, ...] = (
         "last-sequence-is-forgotten",
         "The batch with a producer's last sequence number stays, though it be empty (R49, R18)",
         FILTER,
-        "self._upper_offset or self._is_last_of_producer(header)",
-        "self._upper_offset",
+        "self._kept_end or self._is_last_of_producer(header)",
+        "self._kept_end",
         f"{TESTS}test_what_was_aborted_goes_and_supersedes_nothing",
+    ),
+    mutant(
+        "emptied-batch-stays-at-the-end-of-a-round",
+        "Since 4.4 an emptied batch stays only where it ends at the high watermark (R49)",
+        "cluster.broker.replicas.log_life",
+        "found._replace(kept_end=partition.high_watermark) if self._keeps_high_watermark else found",
+        "found",
+        "test tests/cluster/broker/apis/transactions/test_transactional_log.py::"
+        "test_an_emptied_batch_at_the_end_of_a_round_stays_until_4_3[kafka-4.4-left1]",
     ),
     mutant(
         "swap-is-not-finished",

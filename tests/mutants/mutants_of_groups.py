@@ -13,7 +13,7 @@ MIGRATION, CLASSIC_MEMBERS = "cluster.groups.migration", "cluster.groups.classic
 OF_CONSUMERS = "test tests/cluster/groups/test_consumer_groups.py::"
 OF_DELETIONS = "test tests/cluster/groups/test_group_deletions.py::"
 CONSUMER_GROUP = "cluster.groups.state.consumer_group"
-PATTERNS, GROUP = "cluster.groups.pattern_subscriptions", "cluster.groups.state.group"
+PATTERNS, GROUP = "cluster.groups.consumer_steps", "cluster.groups.state.group"
 OF_CLASSIC = "test tests/cluster/groups/test_migration.py::"
 MEMBERSHIP, OFFSETS = "cluster.groups.membership", "cluster.groups.state.offsets"
 
@@ -232,7 +232,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "the-epoch-before-is-enough",
         "The epoch before counts only beside partitions that the member has",
         HEARTBEATS,
-        " and all(one in member.assigned for one in given.owned)\n",
+        " and all(one in member.assigned for one in owned)\n",
         "\n",
         PLAYED + "[groups_consumers]",
     ),
@@ -262,11 +262,11 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     ),
     mutant(
         "a-step-that-was-not-written-has-a-deadline",
-        "The deadline of an epoch that was not written is nobody's",
+        "The deadline of an epoch that was not written has no effect",
         STEPS,
         "known is not None and known.epoch == epoch",
         "known is not None",
-        OF_CONSUMERS + "test_the_time_for_a_step_that_was_not_written_is_nobodys",
+        OF_CONSUMERS + "test_the_time_for_a_step_that_was_not_written_is_that_of_its_epoch[True-left0]",
     ),
     mutant(
         "who-is-back-is-given-up-again",
@@ -367,7 +367,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "refusals-have-an-empty-message",
         "An error without a message has none",
-        HEARTBEATS,
+        STEPS,
         "refusal.message or None",
         "refusal.message",
         OF_CONSUMERS + "test_what_is_not_written_is_answered_with_an_error_alone[NOT_ENOUGH_REPLICAS]",
@@ -619,7 +619,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "producers-hear-of-epochs",
         "A producer whose member has another epoch hears ILLEGAL_GENERATION",
         COORDINATOR,
-        " if in_transaction and error is ErrorCode.STALE_MEMBER_EPOCH else error",
+        " if is_unknown else error",
         " if False else error",
         PLAYED + "[groups_fences]",
     ),
@@ -997,8 +997,8 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "failed-deletions-name-offsets",
         "A deletion of offsets that is not written names none",
         DELETIONS,
-        "told = errors if answer is ErrorCode.NONE else {}",
-        "told = errors",
+        "partition_errors = errors if answer is ErrorCode.NONE else {}",
+        "partition_errors = errors",
         OF_DELETIONS + "test_an_offset_whose_end_cannot_be_written_is_still_there",
     ),
     mutant(
@@ -1061,8 +1061,8 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "before-4-0-groups-are-not-found",
         "Before 4.0 a commit to a group that is not there hears ILLEGAL_GENERATION",
         COORDINATOR,
-        "given.transaction is None and self._settings.one_coordinator\n",
-        "given.transaction is None\n",
+        "given.knows_epochs and self._settings.one_coordinator\n",
+        "given.knows_epochs\n",
         OF_GROUPS + "test_a_commit_of_a_generation_makes_no_group[False-9]",
     ),
     mutant(
@@ -1092,17 +1092,17 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "groups-are-read-twice",
         "An election that is known begins no second reading",
-        COORDINATOR,
-        "        if given.leader_epoch <= self._epochs.get(given.partition, -1):\n            return  # Known",
-        "        if given.leader_epoch < self._epochs.get(given.partition, -1):\n            return  # Known",
+        "cluster.coordinators.core",
+        "given.leader_epoch <= self._epochs.get(",
+        "given.leader_epoch < self._epochs.get(",
         OF_GROUPS + "test_what_comes_late_of_an_election_is_passed_over",
     ),
     mutant(
         "groups-go-with-their-own-epoch",
         "A coordinator of groups passes over the end of an epoch that it leads",
-        COORDINATOR,
-        "            if given.leader_epoch <= self._epochs.get(given.partition, -1):\n                return\n",
-        "            if given.leader_epoch < self._epochs.get(given.partition, -1):\n                return\n",
+        "cluster.coordinators.core",
+        "given.leader_epoch <= self._epochs.get(",
+        "given.leader_epoch < self._epochs.get(",
         OF_GROUPS + "test_what_comes_late_of_an_election_is_passed_over",
     ),
     mutant(
@@ -1164,7 +1164,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "patterns-of-others-are-forgotten",
         "A pattern that another member still has stays looked up",
-        "cluster.groups.pattern_subscriptions",
+        "cluster.groups.consumer_steps",
         "            if before and before not in group.patterns:\n",
         "            if before:\n",
         OF_GROUPS + "test_who_gives_up_a_pattern_that_others_have_begins_a_new_epoch",
@@ -1172,7 +1172,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "known-patterns-are-resolved",
         "A member of a pattern that is not looked up yet begins no new epoch",
-        "cluster.groups.pattern_subscriptions",
+        "cluster.groups.consumer_steps",
         "                raised = after in group.resolved\n",
         "                raised = not is_new\n",
         OF_GROUPS + "test_a_pattern_that_is_not_looked_up_yet_begins_no_epoch",
@@ -1180,7 +1180,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "resolved-patterns-begin-no-epoch",
         "A member of a pattern that is looked up already begins a new epoch",
-        "cluster.groups.pattern_subscriptions",
+        "cluster.groups.consumer_steps",
         "                raised = after in group.resolved\n",
         "                raised = False\n",
         OF_GROUPS + "test_a_pattern_that_is_not_looked_up_yet_begins_no_epoch",
@@ -1218,27 +1218,63 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         OF_GROUPS + "test_a_pattern_is_looked_up_once_ten_seconds_have_passed[late]",
     ),
     mutant(
+        "giving-up-keeps-the-epoch",
+        "Before 4.2 a member that has given up what it should has the next epoch (CurrentAssignmentBuilder.build)",
+        "cluster.groups.state.consumer_member",
+        "member.epoch + int(revoking_raises_epoch), target_epoch",
+        "member.epoch, target_epoch",
+        OF_CONSUMERS + "test_giving_up_raises_the_epoch_before_4_2[True-2]",
+    ),
+    mutant(
+        "giving-up-raises-the-epoch",
+        "Since 4.2 a member keeps its epoch until it is at its target (CurrentAssignmentBuilder.build)",
+        "cluster.groups.state.consumer_member",
+        "member.epoch + int(revoking_raises_epoch), target_epoch",
+        "member.epoch + 1, target_epoch",
+        OF_CONSUMERS + "test_giving_up_raises_the_epoch_before_4_2[False-1]",
+    ),
+    mutant(
+        "member-waits-for-itself",
+        "What a member has still to give up is free for it (CurrentAssignmentBuilder.computeNextAssignment, 4.1.2)",
+        "cluster.groups.state.consumer_member",
+        "if one in member.pending_revocation or is_free(one))",
+        "if is_free(one))",
+        OF_CONSUMERS + "test_what_a_member_gives_up_itself_is_free_for_it[True-MemberState.STABLE]",
+    ),
+    mutant(
+        "zombie-hears-of-its-transaction",
+        "A batch of an older epoch is refused for that, before its transaction is asked about (KAFKA-19690)",
+        "replica.log.producers.producer_state",
+        "            self.check_epoch(batch.producer_id, batch.producer_epoch)\n            self.verifications",
+        "            self.verifications",
+        "test tests/replica/log/test_log_transactions.py::"
+        "test_an_older_epoch_is_refused_before_a_batch_that_is_not_verified",
+    ),
+    mutant(
         "topics-of-others-begin-no-epoch",
         "What a pattern describes is a new epoch, though others read the topics by name",
         PATTERNS,
-        "        if raised or metadata_hash != group.metadata_hash:\n",
-        "        if metadata_hash != group.metadata_hash:\n",
+        "        if raised or metadata_hash != group.metadata_hash:\n"
+        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # What",
+        "        if metadata_hash != group.metadata_hash:\n"
+        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # What",
         OF_GROUPS + "test_what_a_pattern_describes_begins_an_epoch_as_do_topics_that_have_changed",
     ),
     mutant(
         "topics-that-grow-begin-no-epoch",
         "Topics that have changed when patterns are looked up are a new epoch",
         PATTERNS,
-        "        if raised or metadata_hash != group.metadata_hash:\n",
-        "        if raised:\n",
+        "        if raised or metadata_hash != group.metadata_hash:\n"
+        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # What",
+        "        if raised:\n            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # What",
         OF_GROUPS + "test_what_a_pattern_describes_begins_an_epoch_as_do_topics_that_have_changed",
     ),
     mutant(
         "tombstones-make-groups",
         "What is left of a group that is gone makes none",
         "cluster.groups.state.loading",
-        "        elif value is not None or group_id in self._consumer_groups:\n",
-        "        else:\n",
+        "    elif value is not None or group_id in groups:\n",
+        "    else:\n",
         OF_GROUPS + "test_a_tombstone_that_is_left_makes_no_group",
     ),
     mutant(
@@ -1372,7 +1408,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "who-waits-for-its-assignment-is-silent",
         "A member that waits for its assignment is not expected to send heartbeats",
-        "cluster.groups.state.member",
+        "cluster.groups.state.group",
         "self.awaiting_join is not None or self.awaiting_sync is not None",
         "self.awaiting_join is not None",
         OF_GROUPS + "test_who_waits_for_its_assignment_is_not_silent",
@@ -1380,7 +1416,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "all-protocols-say-the-same",
         "A member says of each protocol what it wants",
-        "cluster.groups.state.member",
+        "cluster.groups.state.group",
         "for name, metadata in self.protocols if name == protocol)",
         "for name, metadata in self.protocols)",
         OF_GROUPS + "test_a_member_votes_for_the_best_that_all_know_and_says_what_it_wants_by_it",
@@ -1388,7 +1424,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "members-vote-for-what-they-like",
         "A member votes for the best protocol of those that all know",
-        "cluster.groups.state.member",
+        "cluster.groups.state.group",
         "for name, _ in self.protocols if name in candidates)",
         "for name, _ in self.protocols)",
         OF_GROUPS + "test_a_member_votes_for_the_best_that_all_know_and_says_what_it_wants_by_it",
@@ -1510,32 +1546,32 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "groups-are-read-for-an-older-election",
         "A coordinator of groups passes over an election of an older epoch",
         COORDINATOR,
-        "        if given.leader_epoch <= self._epochs.get(given.partition, -1):\n            return  # Known",
-        "        if False:\n            return  # Known",
+        "        if not self.index.is_news(given) or given.partition in self.index.owned:\n",
+        "        if not self.index.is_news(given) and given.partition in self.index.owned:\n",
         OF_GROUPS + "test_what_comes_late_of_an_election_is_passed_over",
     ),
     mutant(
         "groups-are-read-again",
         "Who coordinated a group before an election has what its log says",
         COORDINATOR,
-        "        if given.partition in self.index.owned:\n",
-        "        if False:\n",
+        "        if not self.index.is_news(given) or given.partition in self.index.owned:\n",
+        "        if not self.index.is_news(given):\n",
         OF_GROUPS + "test_what_comes_late_of_an_election_is_passed_over",
     ),
     mutant(
         "groups-are-read-unasked",
         "What was read for another election says nothing of groups",
-        COORDINATOR,
-        "        if self.index.loading.get(given.partition) != given.leader_epoch:\n",
-        "        if given.partition not in self.index.loading:\n",
+        "cluster.coordinators.core",
+        "        if not self.is_loading(partition, leader_epoch):\n",
+        "        if partition not in self.loading:\n",
         OF_GROUPS + "test_what_comes_late_of_an_election_is_passed_over",
     ),
     mutant(
         "groups-go-with-an-older-leader",
         "A coordinator of groups passes over the end of an older epoch",
         COORDINATOR,
-        "            if given.leader_epoch <= self._epochs.get(given.partition, -1):\n                return\n",
-        "",
+        "        if not self.index.is_news(given):\n            return\n        self.index.lost",
+        "        self.index.is_news(given)\n        self.index.lost",
         OF_GROUPS + "test_what_comes_late_of_an_election_is_passed_over",
     ),
     mutant(
@@ -1575,7 +1611,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "patterns-go-unnoticed",
         "A member that gives up its pattern begins a new epoch, though others have it",
-        "cluster.groups.pattern_subscriptions",
+        "cluster.groups.consumer_steps",
         "            elif before:\n",
         "            elif False:\n",
         OF_GROUPS + "test_who_gives_up_a_pattern_that_others_have_begins_a_new_epoch",
@@ -1642,7 +1678,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "consumer-groups-have-no-size",
         "A group takes no more than group.consumer.max.size members",
-        "cluster.groups.consumer_steps",
+        "cluster.groups.desk",
         "        if len(group.members) >= limit and member_id not in group.members:\n",
         "        if False:\n",
         "test tests/cluster/groups/test_consumer_groups.py::"
@@ -1655,5 +1691,29 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "        if not is_classic and before.classic is None and before.epoch != LEAVES_FOR_A_WHILE:\n",
         "        if False:\n",
         PLAYED + "[groups_consumers]",
+    ),
+    mutant(
+        "empty-group-waits-for-the-interval",
+        "Since 4.4 the first member of an empty group is assigned at once (R54)",
+        STEPS,
+        "    if settings.empty_is_assigned and not change.group.members:\n",
+        "    if False:\n",
+        OF_CONSUMERS + "test_the_interval_does_not_hold_up_who_joins_an_empty_group[kafka-4.4-before1-3]",
+    ),
+    mutant(
+        "every-leave-ends-the-interval",
+        "Who leaves a group with other members does not have it assigned before its interval is over (R54)",
+        STEPS,
+        "    if settings.empty_is_assigned and not change.group.members:\n",
+        "    if settings.empty_is_assigned:\n",
+        OF_CONSUMERS + "test_the_interval_does_not_hold_up_who_joins_an_empty_group[kafka-4.4-before2-0]",
+    ),
+    mutant(
+        "assignors-are-not-compared",
+        "Since 4.4 a group whose members prefer another assignor has a new epoch (R54)",
+        STEPS,
+        "            raised |= self._desk.settings.assignor_raises_epoch and assignor_of(group) != assignor\n",
+        "",
+        OF_CONSUMERS + "test_another_assignor_raises_the_epoch_since_4_4[kafka-4.4-2]",
     ),
 )

@@ -110,12 +110,36 @@ LOGS: tuple[Mutant, ...] = (
     # -------------------------------------------------------------------------------------------- moving and throttling
     mutant(
         "reassignment-completes-too-early",
-        "A reassignment is complete once every replica of its target is in the ISR (KIP-455)",
+        "A reassignment is complete once the ISR has the replicas that were added (KIP-455)",
         "controller.placement",
-        "    if not replicas or not isr or without(replicas, isr):",
+        "    if not replicas or not isr or without(replicas if needs_all else reassignment.adding, isr):",
         "    if not replicas or not isr:",
         "reassign-target-dies: "
         "event reassignment_completed of t-0 with replicas {b1, b2, b4}, between 130.000 s and 150.000 s",
+    ),
+    mutant(
+        "dead-replica-does-not-hold-up-a-move",
+        "From 3.8 to 4.2 a reassignment waits for all of its target, so for a dead replica, too",
+        "controller.placement",
+        '    needs_all = done == "all-in-sync" or (done == "added-in-sync" and gets_fewer)',
+        '    needs_all = done == "added-in-sync" and gets_fewer',
+        "reassign-beside-a-dead-replica: records.lost",
+    ),
+    mutant(
+        "dead-replica-holds-up-every-move",
+        "Since 4.3 a reassignment waits only for the replicas that were added (KAFKA-19975)",
+        "controller.placement",
+        '    needs_all = done == "all-in-sync" or (done == "added-in-sync" and gets_fewer)',
+        "    needs_all = True",
+        "reassign-beside-a-dead-replica / added-in-sync: records.lost",
+    ),
+    mutant(
+        "isr-shrinks-by-a-move",
+        "Since 4.3, too, a reassignment to fewer replicas waits for all of its target (KAFKA-19975)",
+        "controller.placement",
+        '    needs_all = done == "all-in-sync" or (done == "added-in-sync" and gets_fewer)',
+        '    needs_all = done == "all-in-sync"',
+        "reassign-beside-a-dead-replica / fewer: event never reassignment_completed of t-0",
     ),
     mutant(
         "removed-replica-keeps-its-epoch",

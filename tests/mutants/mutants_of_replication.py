@@ -55,8 +55,8 @@ REPLICATION: tuple[Mutant, ...] = (
         "new-leader-commits-its-log",
         "A new leader starts from its own high watermark, not from its log end (S4)",
         LEADER,
-        "            self.high_watermark = given.high_watermark\n            for broker_id",
-        "            self.high_watermark = given.log_end_offset\n            for broker_id",
+        "            self.high_watermark = event.high_watermark\n            for broker_id",
+        "            self.high_watermark = event.log_end_offset\n            for broker_id",
         "stale-hw-after-failover: "
         "event end_offset_seen with client c1r, error OFFSET_NOT_AVAILABLE, between 15.000 s and 16.000 s",
     ),
@@ -64,7 +64,7 @@ REPLICATION: tuple[Mutant, ...] = (
         "follower-hw-beyond-its-log",
         "A follower's high watermark stays within its log (S24)",
         FOLLOWER,
-        "        if told > self.log_end_offset:\n",
+        "        if announced > self.log_end_offset:\n",
         "        if False:\n",
         "slow-follower-bandwidth / acks-1: S24",
     ),
@@ -72,9 +72,9 @@ REPLICATION: tuple[Mutant, ...] = (
         "hw-before-truncation",
         "What a diverging answer says of the high watermark does not count before the cut (S8, S24)",
         FOLLOWER,
-        "            return self._diverged(given.diverging)\n",
-        "            told = self._set_high_watermark(given.leader_high_watermark, HighWatermarkCause.LEADER)\n"
-        "            return [*told, *self._diverged(given.diverging)]\n",
+        "            return self._diverged(event.diverging)\n",
+        "            told = self._set_high_watermark(event.leader_high_watermark, HighWatermarkCause.LEADER)\n"
+        "            return [*told, *self._diverged(event.diverging)]\n",
         "acks1-leader-kill: S8",
         "zombie-leader-acks1: S8",
     ),
@@ -107,8 +107,8 @@ REPLICATION: tuple[Mutant, ...] = (
         "fenced-proposal-is-forgotten",
         "A proposal that was refused for its epoch may have been accepted before: its members still gate (S7, S13)",
         LEADER,
-        "        if given.error in AWAIT_METADATA:\n            return []",
-        "        if given.error in AWAIT_METADATA:\n"
+        "        if event.error in AWAIT_METADATA:\n            return []",
+        "        if event.error in AWAIT_METADATA:\n"
         "            self._commit(self.in_sync_replicas)\n"
         "            return []",
         "fenced-proposal-still-counts: records.lost",
@@ -117,15 +117,15 @@ REPLICATION: tuple[Mutant, ...] = (
         "answer-of-the-next-epoch-counts",
         "An accepted ISR that began a new leader epoch counts from that epoch on (S7, S25)",
         LEADER,
-        "        if given.leader_epoch != self.leader_epoch:\n            return []  # This term",
-        "        if False:\n            return []  # This term",
+        "        if event.leader_epoch != self.leader_epoch:\n            return []  # This leader epoch",
+        "        if False:\n            return []  # This leader epoch",
         "test tests/replica/test_leader.py::test_an_answer_of_the_next_leader_epoch_changes_nothing",
     ),
     mutant(
         "a-larger-minimum-is-not-heard",
         "A leader goes by the min.insync.replicas that its topic has, also when that has changed (S25 min-isr)",
         LEADER,
-        "                self.min_insync_replicas = given.min_insync_replicas\n",
+        "                self.min_insync_replicas = event.min_insync_replicas\n",
         "",
         "test tests/simulation/gaps/test_elr_cleared.py::test_a_leader_commits_by_the_minimum_that_it_knows[in-time]",
     ),
@@ -133,8 +133,8 @@ REPLICATION: tuple[Mutant, ...] = (
         "refusal-counts-as-acceptance",
         "A refused proposal leaves the ISR as the controller has it (S7)",
         LEADER,
-        "        if given.error in NOT_APPLIED:\n            self._commit(self.in_sync_replicas)",
-        "        if given.error in NOT_APPLIED:\n            self._commit(proposal.in_sync_replicas)",
+        "        if event.error in NOT_APPLIED:\n            self._commit(self.in_sync_replicas)",
+        "        if event.error in NOT_APPLIED:\n            self._commit(proposal.in_sync_replicas)",
         "alterpartition-empty-disk / copied-first: "
         "event isr_committed of t-0 with isr {b1, b2}, between 30.000 s and 35.000 s",
     ),
@@ -153,7 +153,8 @@ REPLICATION: tuple[Mutant, ...] = (
         "earlier-life-acknowledges",
         "A fetch of a follower's earlier life says nothing of its log now (KIP-903)",
         PARTITION,
-        "        check_life(params.peer, params.replica_epoch, self._brokers.alive_broker_epoch(params.replica_id))\n",
+        "        check_incarnation("
+        "params.peer, params.replica_epoch, self._brokers.alive_broker_epoch(params.replica_id))\n",
         "",
         "test tests/cluster/broker/apis/test_broker_fetch.py::"
         "test_a_fetch_of_an_earlier_life_is_refused_as_soon_as_the_metadata_knows_the_next",

@@ -8,7 +8,7 @@ IMAGE = "controller.image"
 FEATURES = "controller.features"
 CHANGES = "controller.changes"
 CONFIG = "controller.config_control"
-GROUP_CONFIGS = "cluster.groups.group_configs"
+GROUP_CONFIGS = "cluster.groups.desk"
 GROUP_CONFIG = "cluster.dynamic_settings"
 
 OF_SETTINGS: tuple[Mutant, ...] = (
@@ -40,7 +40,7 @@ OF_SETTINGS: tuple[Mutant, ...] = (
         "setting-of-a-group-is-not-heard",
         "What a group has for itself counts before what its brokers have (GroupConfigManager)",
         GROUP_CONFIGS,
-        "        own = self._cache.image.group_config.get(group_id, {}).get(key)",
+        "        own = self._cache.image.group_config.get(group.group_id, {}).get(key)",
         "        own = None",
         "group-one-stalls / patient-group: event record_read with record r0, between 38.000 s and 42.000 s",
     ),

@@ -12,7 +12,7 @@ COORDINATOR = "cluster.transactions.coordinator"
 ENDING = "cluster.transactions.ending"
 TRANSACTION = "cluster.transactions.transaction"
 BEGINNING, DESK = "cluster.transactions.beginning", "cluster.transactions.desk"
-LOADING, RECORDS = "cluster.transactions.loading", "cluster.transactions.records"
+LOADING, RECORDS = "cluster.transactions.records", "cluster.transactions.records"
 OF_DELETIONS = "test tests/cluster/groups/test_group_deletions.py::"
 MEMBERSHIP, STEPS = "cluster.groups.consumer_membership", "cluster.groups.consumer_steps"
 MIGRATION, CLASSIC_MEMBERS = "cluster.groups.migration", "cluster.groups.classic_members"
@@ -30,6 +30,39 @@ OF_BROKERS = "test tests/cluster/broker/apis/transactions/test_transactional_log
 
 TRANSACTIONS: tuple[Mutant, ...] = (
     # --------------------------------------------------------------------------------------------------------- the log
+    mutant(
+        "coordinator-says-no-version",
+        "Since 4.2 a coordinator says by which transaction.version a marker was made (KIP-1228)",
+        "cluster.transactions.marker_channel",
+        "FIRST_WITH_TRANSACTION_VERSION if says_version else FIRST_WITH_TRANSACTION_VERSION - 1",
+        " FIRST_WITH_TRANSACTION_VERSION - 1",
+        "txn-late-marker / newer: verdict",
+    ),
+    mutant(
+        "coordinator-always-says-its-version",
+        "Before 4.2 a leader takes a marker of the epoch of the open transaction (KIP-1228)",
+        "cluster.transactions.marker_channel",
+        "FIRST_WITH_TRANSACTION_VERSION if says_version else FIRST_WITH_TRANSACTION_VERSION - 1",
+        " FIRST_WITH_TRANSACTION_VERSION",
+        "test tests/cluster/transactions/test_marker_channel.py"
+        "::test_a_marker_says_the_version_of_its_transaction_since_4_2[False-0]",
+    ),
+    mutant(
+        "late-marker-ends-the-next-transaction",
+        "With transaction.version 2 a marker of the epoch of the open transaction is refused (KIP-1228)",
+        "replica.log.producers.producer_state",
+        "        if transaction_version >= NEW_EPOCH_FOR_EACH_END and batch.producer_epoch == entry.epoch and is_open:",
+        "        if False:",
+        "txn-late-marker / newer: verdict",
+    ),
+    mutant(
+        "marker-may-not-come-again",
+        "A marker that comes again is appended again where no transaction is open (KIP-1228)",
+        "replica.log.producers.producer_state",
+        "        if transaction_version >= NEW_EPOCH_FOR_EACH_END and batch.producer_epoch == entry.epoch and is_open:",
+        "        if transaction_version >= NEW_EPOCH_FOR_EACH_END and batch.producer_epoch == entry.epoch:",
+        "test tests/replica/log/test_log_transactions.py::test_a_marker_of_the_open_epoch_comes_late[none is open]",
+    ),
     mutant(
         "older-epoch-writes",
         "A batch of an older producer epoch is refused, and not for its sequence alone (KIP-98)",
@@ -251,8 +284,8 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "the-next-transaction-looks-like-a-zombie",
         "An EndTxn that comes while markers are under way is to be tried again, whatever its epoch (KAFKA-18464)",
         ENDING,
-        "    if transaction.pending is not None:  # By then",
-        "    if False:  # By then",
+        "    if transaction.pending is not None:  # After the write",
+        "    if False:  # After the write",
         TRANSCRIPTS + "[transactions_ends_v2]",
     ),
     mutant(
@@ -549,7 +582,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "errors-of-the-log-are-told",
         "A producer hears of its coordinator, not of the coordinator's log",
         DESK,
-        "            found = WRITE_ERRORS.get(error, error)\n",
+        "            found = CHANGE_ERRORS.get(error, error)\n",
         "            found = error\n",
         TRANSCRIPTS + "[transactions_refused]",
     ),
@@ -588,10 +621,27 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "group-zombie-commits / epoch-moved: S35",
     ),
     mutant(
+        "any-older-epoch-commits",
+        "An older epoch commits only what the member has had since then (KIP-1251)",
+        "cluster.groups.coordinator",
+        "epoch is not None and epoch <= given.generation",
+        "epoch is not None",
+        "test tests/cluster/groups/test_consumer_groups.py::"
+        "test_an_older_epoch_commits_what_was_had_since_then[True-True]",
+    ),
+    mutant(
+        "assigned-with-each-epoch",
+        "Since 4.3 a group is assigned once in its interval (KIP-1263)",
+        STEPS,
+        "group.epoch > group.target_epoch and self.is_due(group, interval_ms, now_us)",
+        "group.epoch > group.target_epoch",
+        "test tests/cluster/groups/test_consumer_groups.py::test_targets_are_computed_once_an_interval[True]",
+    ),
+    mutant(
         "partitions-are-given-twice",
         "A partition is given to a member once its holder has given it up",
         STEPS,
-        "lambda one: group.holder(one) is None",
+        "partial(group.is_free, member)",
         "lambda one: True",
         OF_GROUPS + "[groups_consumers]",
         "group-one-stalls / consumer: S34",
@@ -608,15 +658,17 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "other-topics-are-no-new-epoch",
         "A group whose topics have changed, by the hash of its last epoch, has a new epoch (KIP-1101)",
         STEPS,
-        "        if raised or metadata_hash != group.metadata_hash:\n",
-        "        if raised:\n",
+        "        if raised or metadata_hash != group.metadata_hash:\n"
+        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        if group.has",
+        "        if raised:\n"
+        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        if group.has",
         OF_GROUPS + "[groups_consumers]",
         "test tests/cluster/groups/test_consumer_records.py::test_a_broker_in_another_rack_is_a_new_epoch",
     ),
     mutant(
         "new-topics-are-not-looked-for",
         "The patterns of a group are looked up again when a topic was made",
-        "cluster.groups.pattern_subscriptions",
+        "cluster.groups.consumer_steps",
         "            or last.version < self._topics.version_of_newest\n",
         "",
         OF_GROUPS + "[groups_consumers]",
@@ -777,24 +829,24 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "transactions-are-read-for-an-older-election",
         "A coordinator of transactions passes over an election of an older epoch",
         COORDINATOR,
-        "        if given.leader_epoch <= self._epochs.get(given.partition, -1):\n            return  # Known",
-        "        if False:\n            return  # Known",
+        "        if not self._desk.is_news(given):\n            return\n        self._forget",
+        "        self._desk.is_news(given)\n        self._forget",
         OF_TESTS + "test_what_comes_late_of_an_election_is_passed_over",
     ),
     mutant(
         "transactions-are-read-unasked",
         "What was read for another election says nothing of transactions",
-        COORDINATOR,
-        "        if not self.is_loading(given.partition, given.leader_epoch):\n",
-        "        if given.partition not in self._desk.loading:\n",
+        "cluster.coordinators.core",
+        "        if not self.is_loading(partition, leader_epoch):\n",
+        "        if partition not in self.loading:\n",
         OF_TESTS + "test_what_comes_late_of_an_election_is_passed_over",
     ),
     mutant(
         "transactions-go-with-an-older-leader",
         "A coordinator of transactions passes over the end of an older epoch",
         COORDINATOR,
-        "            if given.leader_epoch <= self._epochs.get(given.partition, -1):\n                return\n",
-        "",
+        "        if not self._desk.is_news(given):\n            return\n        lost",
+        "        self._desk.is_news(given)\n        lost",
         OF_TESTS + "test_what_comes_late_of_an_election_is_passed_over",
     ),
     mutant(
@@ -1258,7 +1310,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
     mutant(
         "anybody-coordinates",
         "A broker speaks for the ids in partitions that it leads",
-        DESK,
+        "cluster.coordinators.core",
         "ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR",
         "ErrorCode.NONE",
         TRANSCRIPTS + "[transactions_failover]",
@@ -1267,8 +1319,9 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "unburied-ids-are-pending",
         "An id whose tombstone could not be written is of use",
         DESK,
-        "            else:\n                transaction.pending = None\n\n        self._append(transactional_id, None",
-        "\n        self._append(transactional_id, None",
+        "            else:\n"
+        "                transaction.pending = None\n\n        self._write_value(transactional_id, None",
+        "\n        self._write_value(transactional_id, None",
         OF_TESTS + "test_an_id_that_could_not_be_buried_is_of_use",
     ),
 )

@@ -141,7 +141,7 @@ def _play_test(run: str) -> Finding:
                 self.crash = f"{node.nodeid}: {call.excinfo.exconly()}"[:200]
 
     os.chdir(ROOT)
-    judge, options = Judge(), ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    judge, options = Judge(), ["-q", "--tb=no", "-m", "", "-p", "no:cacheprovider", "-p", "no:xdist"]
     # In a folder of its own: in the common one pytest removes what other runs have left, which may take minutes.
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -202,10 +202,11 @@ def _reading(number: int, replicated: Batches) -> Iterator[EventColumns]:
 def found_records(number: int, end_us: int) -> EventColumns:
     """The records of a round that remain in the log of every replica."""
     stored = Batches(number, np.arange(STORED_TICKS))
-    entries = stored.record_kind(
-        "log_entry_found", np.full(len(stored.tick), end_us),
-        {"offset": stored.base_offset, "leader_epoch": number, "crc": stored.crc},
-    )  # fmt: skip
+    records = lists(
+        stored.names(), np.full(len(stored.tick), RECORDS_PER_BATCH), arrow_schema("final_log").field("records").type
+    )
+    columns = {"offset": stored.base_offset, "leader_epoch": number, "crc": stored.crc, "records": records}
+    entries = _kind("log_entries_found", stored, np.full(len(stored.tick), end_us), **columns)
     rows, copies = len(entries), len(BROKERS)
     everywhere: Columns = {}
     for name, values in entries.columns.items():
@@ -216,7 +217,7 @@ def found_records(number: int, end_us: int) -> EventColumns:
         else:
             everywhere[name] = values
     everywhere["node"] = picked(BROKERS, np.repeat(np.arange(copies), rows))
-    return EventColumns("log_entry_found", np.full(rows * copies, end_us), everywhere)
+    return EventColumns("log_entries_found", np.full(rows * copies, end_us), everywhere)
 
 
 def found_replicas(rounds: int, end_us: int) -> EventColumns:

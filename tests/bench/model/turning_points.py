@@ -129,7 +129,7 @@ def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rar
                 node=old, broker=new, **term, partition_epoch=2 * number + 1, log_end_offset=had, high_watermark=kept)),
             (started_us + 20_000, trace.LogTruncated(
                 node=old, **term, log_end_offset=kept, previous_log_end_offset=had, high_watermark=kept,
-                previous_high_watermark=kept, reason=f"{old} cuts its log back to {kept}")),
+                previous_high_watermark=kept)),
             (started_us + 25_000, trace.IsrProposed(
                 node=new, **term, partition_epoch=2 * number + 1, **isr,
                 cause=IsrCause.CAUGHT_UP, caught_up_to=kept, high_watermark=kept)),

@@ -92,6 +92,7 @@ def test_two_members_share_and_the_next_goes_on_where_they_stopped(tmp_path: Pat
     expect_nothing_broken(cluster.result.summary)
 
 
+@pytest.mark.soak
 def test_a_pattern_finds_topics_that_come_later(tmp_path: Path) -> None:
     with live_cluster(tmp_path, "orders:3:3", settings=SETTINGS) as cluster:
         consumer = member(cluster.bootstrap, topics=("^orders.*",))
@@ -122,6 +123,7 @@ def test_static_members_and_assignors(tmp_path: Path) -> None:
         other.close()
 
 
+@pytest.mark.soak
 def test_an_operator_lists_describes_and_deletes(tmp_path: Path) -> None:
     with live_cluster(tmp_path, "orders:3:3", settings=SETTINGS) as cluster:
         consumer = member(cluster.bootstrap)

@@ -124,6 +124,7 @@ def test_a_coordinator_that_dies_in_mid_stream_takes_nothing_with_it(tmp_path: P
     expect_nothing_broken(cluster.result.summary)
 
 
+@pytest.mark.soak
 def test_kafka_python_joins_commits_and_goes_on(tmp_path: Path) -> None:
     def consume(bootstrap: str, count: int) -> list[int]:
         consumer = KafkaConsumer(
@@ -154,6 +155,7 @@ def test_kafka_python_joins_commits_and_goes_on(tmp_path: Path) -> None:
         assert {event.offset for event in cluster.events(OffsetCommitted)} == {4, 5}
 
 
+@pytest.mark.soak
 def test_aiokafka_joins_commits_and_goes_on(tmp_path: Path) -> None:
     async def consume(bootstrap: str, count: int) -> list[int]:
         settings: dict[str, Any] = {"enable_auto_commit": False, "session_timeout_ms": 6000}
@@ -176,6 +178,7 @@ def test_aiokafka_joins_commits_and_goes_on(tmp_path: Path) -> None:
         assert len(cluster.events(GroupAssigned)) == len(cluster.events(GroupMemberLeft)) == 2
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed here")
 def test_kcat_reads_in_a_group_and_the_next_time_nothing_twice(tmp_path: Path) -> None:
     def read_to_the_end(bootstrap: str) -> list[str]:

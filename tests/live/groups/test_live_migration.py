@@ -35,6 +35,7 @@ def kind(bootstrap: str) -> ConsumerGroupType:
     return next(one.type for one in admin.list_consumer_groups().result().valid if one.group_id == "g")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("strategy", one_in(2, ["range", "cooperative-sticky"]))
 def test_a_group_goes_up_and_down_while_it_reads(tmp_path: Path, strategy: str) -> None:
     # Both come in one generation: from the next one on librdkafka's sticky assignor adds its own data to assignments,
@@ -71,6 +72,7 @@ def test_a_group_goes_up_and_down_while_it_reads(tmp_path: Path, strategy: str) 
     expect_nothing_broken(cluster.result.summary)
 
 
+@pytest.mark.soak
 def test_a_static_member_changes_its_protocol_in_place(tmp_path: Path) -> None:
     with live_cluster(tmp_path, "orders:3:3", settings=PATIENT) as cluster:
         one = classic(cluster.bootstrap, **{"group.instance.id": "i1"})

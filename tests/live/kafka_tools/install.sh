@@ -1,4 +1,8 @@
 #!/usr/bin/env bash
-# install.sh DIR: Kafka's tools as jars in DIR, by Maven. Tests find them where KAFKA_TOOLS_LIB says.
+# install.sh DIR: Kafka's tools as jars in DIR, and Kafka Streams in DIR/streams, by Maven. Tests find them where
+# KAFKA_TOOLS_LIB says.
 set -euo pipefail
-mvn --batch-mode --quiet --file "$(dirname "$0")/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$(realpath -m "$1")"
+here=$(dirname "$0")
+directory=$(realpath -m "$1")
+mvn --batch-mode --quiet --file "$here/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$directory"
+mvn --batch-mode --quiet --file "$here/streams.xml" dependency:copy-dependencies "-DoutputDirectory=$directory/streams"

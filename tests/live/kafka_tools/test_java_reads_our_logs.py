@@ -60,7 +60,7 @@ def test_records_of_coordinators(release: str, versions: dict[str, str], tmp_pat
     assert {(key, version) for key, version, _ in found} == set(versions.items())
     offsets = [data for key, _, data in found if key == OFFSET]
     assert [data["offset"] for data in offsets] == sorted(data["offset"] for data in offsets)
-    assert all(("expireTimestamp" in data) == (release == "0.11") for data in offsets)
+    assert all(("expireTimestamp" in data) == (versions[OFFSET] == "1") for data in offsets)
     assert {data["protocolType"] for key, _, data in found if key == GROUP} == {"consumer"}
 
 

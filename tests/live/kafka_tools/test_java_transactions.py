@@ -33,7 +33,7 @@ def java(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("profile", ["kafka-3.5", "kafka-3.9", "kafka-4.1"])
+@pytest.mark.parametrize("profile", ["kafka-3.5", "kafka-3.9", "kafka-4.1", "kafka-4.4"])
 def test_a_java_application_commits_aborts_is_fenced_and_transforms(tmp_path: Path, profile: str) -> None:
     with live_cluster(tmp_path, "orders:1:3", "bills:1:3", settings=SMALL_COORDINATORS, profile=profile) as cluster:
         said = java(str(PROGRAM), cluster.bootstrap).splitlines()

@@ -123,6 +123,21 @@ def test_what_a_long_request_leads_to_is_told_in_slices(batches: int, records: i
     assert sum(isinstance(event, RecordAcked) for event in events) == batches * records
 
 
+def test_what_has_paused_when_the_cluster_stops_is_told_all_the_same() -> None:
+    events: list[TraceEvent] = []
+    log, sent = TraceLog([lambda row: events.append(row.event)]), LogMirror().sent
+    observe = ClientTap(log, sent, lambda *place: (), lambda name: False, str).open("client/p", "b1")
+    tap = ConnectionTap(lambda observation: observe(observation, 0), str, lambda: 9)
+    sliced = Slices(now=lambda: 0, clock=lambda: len(events) * SLICE_US, at=lambda at_us, go_on: None)
+    batch = bytes(build_batch([(None, b"x")] * 5, timestamp_ms=0))
+    request = bytearray(encode_produce_request(9, 1, "p", ProduceRequest(None, 1, 1000, [("t", [(0, batch)])]))[4:])
+    answer = encode_produce_response(9, 1, [("t", [ProducePartitionResponse(0, ErrorCode.NONE, 0)])])
+    tap.request(request)
+    assert not sliced.begin(lambda: tap.response([answer]))
+    sliced.finish()
+    assert sum(isinstance(event, RecordAcked) for event in events) == 5
+
+
 def test_words_are_safe_to_print_and_batches_are_believed_only_as_far_as_they_reach() -> None:
     assert word_of(b"a b/../<i>") == "a_b_____i_" and word_of(b"...") is None and word_of(b"x" * 25) is None
     assert word_of("\u202eevil".encode()) is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 
+import pytest
+
 from cluster.live.control import PACKET_BYTES, BytesTold, ObservationTold, Told, ToldParts, control_pair, packets
 from cluster.live.observations import FetchArrived
 from cluster.network.passage import ByteCounts
@@ -13,6 +15,7 @@ SNDBUF_BYTES = 212_992
 """net.core.wmem_max, unless a system is set up otherwise: no socket gets more."""
 
 
+@pytest.mark.soak
 def test_a_client_decides_how_much_there_is_to_tell_and_all_of_it_arrives() -> None:
     """One Fetch may name any number of partitions; the packets of the pair have an end."""
     asked = tuple((TopicPartition("orders", number), number) for number in range(200_000))

@@ -9,22 +9,22 @@ import pytest
 from cluster.live.frames import FrameTooLarge, SocketFrameReader
 
 MAX_BYTES = 104_857_600
-LIMIT = f"{MAX_BYTES} are allowed (socket.request.max.bytes; before a login sasl.server.max.receive.size)"
+LIMIT = f"at most {MAX_BYTES} are allowed (socket.request.max.bytes; before a login sasl.server.max.receive.size)"
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303")
 
 
 @pytest.mark.parametrize(
     ("sent", "told"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", "a frame of 1195725856 bytes was announced (this looks like HTTP)"),
-        (b"POST /topics", "a frame of 1347375956 bytes was announced (this looks like HTTP)"),
+        (b"GET / HTTP/1.1\r\n\r\n", "a frame claims 1195725856 bytes (this looks like HTTP)"),
+        (b"POST /topics", "a frame claims 1347375956 bytes (this looks like HTTP)"),
         (
             CLIENT_HELLO,
-            "a frame of 369295616 bytes was announced (this looks like TLS, and this listener expects none)",
+            "a frame claims 369295616 bytes (this looks like TLS, but this listener is not encrypted)",
         ),
-        (b"\xff\xff\xff\xff", "a frame of -1 bytes was announced (a negative length)"),
-        (b"\x7f\xff\xff\xff", f"a frame of 2147483647 bytes was announced, {LIMIT}"),
-        (b"\x06\x40\x00\x01", f"a frame of 104857601 bytes was announced, {LIMIT}"),
+        (b"\xff\xff\xff\xff", "a frame claims -1 bytes (a negative length)"),
+        (b"\x7f\xff\xff\xff", f"a frame claims 2147483647 bytes; {LIMIT}"),
+        (b"\x06\x40\x00\x01", f"a frame claims 104857601 bytes; {LIMIT}"),
     ],
 )
 def test_what_it_looks_like_is_said(sent: bytes, told: str) -> None:

@@ -31,11 +31,12 @@ drop = gone.GoneTopics._drop
 
 def dropped(self):
     drop(self)
-    mirror, ledger, story, invariants, _ = self._forgetful
-    stays = (ledger.records, mirror.sent.names, ledger.taken_by, story.lines, story.partitions_of_lines)
+    mirror, ledger, story, invariants, _, waits, dashboard = self._forgetful
+    stays = (ledger.records, mirror.sent.names, ledger.taken_by, story.lines)
     seen = {{id(one) for one in (*stays, self._view.deleted_topics)}}
     with open({file!r}, "a") as counted:
-        counted.write(json.dumps(entries_in([mirror, ledger, story, *invariants.invariants], seen)) + "\\n")
+        kept = [mirror, ledger, story, waits, dashboard, *invariants.invariants]
+        counted.write(json.dumps(entries_in(kept, seen)) + "\\n")
 
 gone.GoneTopics._drop = dropped
 """

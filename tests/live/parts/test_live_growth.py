@@ -19,6 +19,7 @@ TIMERS_MAX = NODES * 2 * CANCELLED_MAX
 """A node keeps so many that were cancelled; those that are live are fewer."""
 
 
+@pytest.mark.soak
 def test_neither_answers_nor_connections_leave_anything_that_waits(tmp_path: Path) -> None:
     with live_cluster(tmp_path, "t:1:3") as cluster:
         ask(cluster, 1)

@@ -9,8 +9,9 @@ from confluent_kafka import Producer
 from serving import serving
 from verdicts import expect_nothing_broken
 
-from cluster.live.producer_names import ProducerNames
+from cluster.live.client_tap import ProducerNames
 from replica.ids import client_of
+from tests.soak import one_in
 
 pytestmark = pytest.mark.live
 
@@ -40,7 +41,8 @@ def test_without_an_id_two_open_connections_to_one_broker_are_two_producers() ->
     assert names.name(CLIENT, names.enter(CLIENT, "b1", -1)) == CLIENT, "it has opened another connection"
 
 
-@pytest.mark.parametrize("idempotent", [False, True])
+@pytest.mark.soak
+@pytest.mark.parametrize("idempotent", one_in(2, [False, True]))
 def test_what_several_applications_send_is_not_out_of_order(tmp_path: Path, idempotent: bool) -> None:
     with serving(tmp_path, "--topic", "t:1:3") as served:
         settings = {"bootstrap.servers": served.bootstrap, "enable.idempotence": idempotent, "linger.ms": 1}

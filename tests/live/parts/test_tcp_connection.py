@@ -338,7 +338,7 @@ def test_what_is_held_is_lost_with_the_power_of_its_sender() -> None:
         assert bench.received == []
         (lost,) = bench.events(MessageDropped)
         assert isinstance(lost.event, MessageDropped)
-        assert lost.event.sentence() == "the 1 request from a to b is lost on its way: a lost power"
+        assert lost.event.sentence() == "the 1 request from a to b was lost on its way: a lost power"
 
     Bench().run(test)
 
@@ -534,6 +534,27 @@ def test_a_reset_loses_of_an_outside_client_what_a_fault_keeps_on_its_way(fault:
     Bench().run(test)
 
 
+def test_a_hold_with_a_count_keeps_one_request_of_one_outside_client_and_none_after_it() -> None:
+    async def test(bench: Bench) -> None:
+        client, other = Outsider(bench), Outsider(bench)
+        await client.sends(SECOND)
+        await other.sends(SECOND)
+        clients = (client.end.peer, other.end.peer)
+        bench.network.holds.append(HoldRule("hold", clients, ("b",), PRODUCE, "request", count=1))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.is_read)
+            await bench.wait_for(lambda: bench.events(MessageHeld))
+            nursery.start_soon(other.is_read)
+            await bench.wait_for(lambda: bench.received)
+            assert bench.received == [SECOND]
+            client.heal()
+            await bench.wait_for(lambda: bench.received == [SECOND, SECOND])
+            nursery.cancel_scope.cancel()
+        assert len(bench.events(MessageHeld)) == 1
+
+    Bench().run(test)
+
+
 @pytest.mark.parametrize("is_through", [True, False])
 def test_a_request_is_on_its_way_until_the_network_lets_it_through_and_not_until_the_process_runs(
     is_through: bool,
@@ -690,7 +711,7 @@ def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_t
             await send_one(nursery)
             await bench.wait_for(lambda: len(bench.ended) == 3)
             (closed,) = bench.events(ConnectionClosed)
-            assert "has stalled for longest" in closed.event.sentence() and memory.total_bytes == 6 * MIB
+            assert "has stalled for the longest time" in closed.event.sentence() and memory.total_bytes == 6 * MIB
             del queue[0]  # a handler has done it, and no longer reads it
             assert memory.total_bytes == 3 * MIB
             await send_one(nursery)

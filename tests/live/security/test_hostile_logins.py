@@ -91,6 +91,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
         yield cluster
 
 
+@pytest.mark.soak
 def test_strangers_are_bounded_in_size_and_time_and_harm_no_one(served: Served) -> None:
     with connect(served) as silent, connect(served) as slow:
         slow.sendall(b"\x16\x03\x01")  # the begin of TLS, and no more

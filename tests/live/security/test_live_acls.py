@@ -159,6 +159,7 @@ def test_librdkafka_sets_rules_and_obeys_them(served: Served) -> None:
     expect_nothing_broken(served.summary)
 
 
+@pytest.mark.soak
 def test_a_transaction_of_librdkafka_needs_its_id(served: Served) -> None:
     alice = AdminClient(settings(served, "alice"))
 
@@ -181,6 +182,7 @@ def test_a_transaction_of_librdkafka_needs_its_id(served: Served) -> None:
     becomes("", commit)
 
 
+@pytest.mark.soak
 def test_clients_in_python_are_told_the_same(served: Served) -> None:
     login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_password": PASSWORD}
     at: dict[str, Any] = {"bootstrap_servers": served.bootstrap, **login}
@@ -220,6 +222,7 @@ def test_clients_in_python_are_told_the_same(served: Served) -> None:
     admin.close()
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
 def test_kcat_says_that_it_is_not_authorized(served: Served) -> None:
     login = [f"-X{key}={value}" for key, value in settings(served, "bob").items() if key.startswith(("sec", "sasl"))]

@@ -73,6 +73,7 @@ def forwarding(first: int, served: Served) -> Iterator[Forwarder]:
         forwarder.close()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("words", one_in(3, [(), ("--processes",), ("--host", "0.0.0.0")]))
 def test_clients_are_sent_by_the_advertised_addresses_also_after_a_failover(
     tmp_path: Path, words: tuple[str, ...]
@@ -97,6 +98,7 @@ def test_clients_are_sent_by_the_advertised_addresses_also_after_a_failover(
     expect_nothing_broken(served.summary)
 
 
+@pytest.mark.soak
 def test_brokers_find_each_other_where_nobody_finds_what_they_advertise(tmp_path: Path) -> None:
     """They replicate by the addresses on which they listen; what they tell clients is told as it is."""
     with serving(tmp_path, "--advertise", NOWHERE, "--topic", "t:1:3", brokers=BROKERS) as served:

@@ -18,6 +18,7 @@ from tests.soak import one_in
 pytestmark = pytest.mark.live
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("processes", one_in(2, [(), ("--processes",)]))
 def test_each_client_finds_the_brokers_by_its_listener_also_after_a_failover(
     tmp_path: Path, processes: tuple[str, ...]

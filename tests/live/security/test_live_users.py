@@ -103,12 +103,14 @@ def aio(served: Served, mechanism: str, user: str, password: str) -> bytes:
 CLIENTS = pytest.mark.parametrize("client", [librdkafka, kafka_python, aio])
 
 
+@pytest.mark.soak
 @CLIENTS
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_client_that_knows_the_password_writes(served: Served, client: Any, mechanism: str) -> None:
     assert client(served, mechanism, ALICE, WONDERLAND) == b""
 
 
+@pytest.mark.soak
 @CLIENTS
 @pytest.mark.parametrize("mechanism, user, password", [("PLAIN", ALICE, "wrong"), ("SCRAM-SHA-256", "bob", WONDERLAND)])
 def test_a_client_that_does_not_is_refused(

@@ -23,6 +23,7 @@ from cluster.messages.envelopes import enclose
 from cluster.protocol import cold
 from cluster.protocol import versions as v
 from replica.errors import ErrorCode
+from tests.soak import one_in
 
 pytestmark = pytest.mark.live
 
@@ -131,7 +132,8 @@ def listeners(served: Served) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("mode", [(), ("--processes",)])
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", one_in(2, [(), ("--processes",)]))
 def test_the_address_of_a_node_makes_no_node(tmp_path: Path, mode: tuple[str, ...]) -> None:
     user = ("--user", f"alice:{password_file(tmp_path)}", "--authorize", "--super-user", "alice")
     with serving(tmp_path, "--topic", "t:1:3", "--view", *user, *mode) as served:
@@ -166,6 +168,7 @@ def test_the_address_of_a_node_makes_no_node(tmp_path: Path, mode: tuple[str, ..
     assert "mallory" not in "\n".join(served.ready) + served.output
 
 
+@pytest.mark.soak
 def test_where_a_node_listened_who_listens_now_learns_nothing_that_opens_a_door(tmp_path: Path) -> None:
     """The port of a node that is down can be listened on by any program of this machine."""
     with serving(tmp_path, "--topic", "t:3:3", "--processes") as served:
@@ -197,7 +200,8 @@ def test_where_a_node_listened_who_listens_now_learns_nothing_that_opens_a_door(
     expect_nothing_broken(served.summary)
 
 
-@pytest.mark.parametrize("mode", [(), ("--processes",)])
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", one_in(2, [(), ("--processes",)]))
 def test_without_users_no_client_is_a_node_either(tmp_path: Path, mode: tuple[str, ...]) -> None:
     """Kafka without an authorizer would believe it."""
     with serving(tmp_path, "--topic", "t:1:3", *mode) as served:
@@ -230,6 +234,7 @@ def test_without_users_no_client_is_a_node_either(tmp_path: Path, mode: tuple[st
     assert "made-by-mallory" not in served.output
 
 
+@pytest.mark.soak
 def test_no_other_user_can_open_the_sockets_between_processes(tmp_path: Path) -> None:
     """Those that have no name (pairs) were inherited; those that have one lie where others may not look."""
     with serving(tmp_path, "--topic", "t:1:3", "--processes") as served:

@@ -13,6 +13,7 @@ from live_cluster import live_cluster
 from test_live_transactions import SETTINGS
 
 from replica.trace.events import HeldBackOffsetDropped, OffsetCommitted
+from tests.soak import one_in
 from tests.waiting import wait_for
 
 PATIENCE_S = 30
@@ -46,7 +47,7 @@ def read(bootstrap: str, topic: str, isolation: str, last: str) -> list[str]:
     return values
 
 
-@pytest.mark.parametrize("profile", ["kafka-3.5", "kafka-3.9", "kafka-4.1"])
+@pytest.mark.parametrize("profile", one_in(4, ["kafka-3.5", "kafka-3.9", "kafka-4.1"]))
 def test_it_commits_aborts_reads_and_is_fenced(tmp_path: Path, profile: str) -> None:
     with live_cluster(tmp_path, "orders:1:3", settings=SETTINGS, profile=profile) as cluster:
         first = producer(cluster.bootstrap, "tx")
@@ -70,6 +71,7 @@ def test_it_commits_aborts_reads_and_is_fenced(tmp_path: Path, profile: str) -> 
         successor.close()
 
 
+@pytest.mark.soak
 def test_it_commits_offsets_with_the_transaction(tmp_path: Path) -> None:
     def transform(*, commit: bool) -> list[str]:
         consumer = KafkaConsumer(

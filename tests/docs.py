@@ -1,4 +1,4 @@
-"""What papers (Markdown files) name, and which of it does not exist; tests/test_papers.py asks."""
+"""What the docs (Markdown files) name that does not exist; used by tests/test_docs.py."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("replica", "controller", "cluster", "scenarios", "spark_reports", "tests")
 DIFFERENCE = re.compile(r"Simplified:|Differs from Kafka:")
 PLAYS = ("run", "compare", "show", "sweep", "test", "verify")
+CELL_CHARACTERS_MAX = 160
 OPTION = re.compile(r"(?<!\S)(--[a-z-]+)")
 
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Of the repository, without what lies about beside it (environments, runs)."""
+    """Return the files of the repository, without environments and kept runs."""
     inside = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*")) if path.is_file()]
     inside = [path for path in inside if "node_modules" not in path.parts]
     return (*(path for path in sorted(ROOT.iterdir()) if path.is_file()), *inside)
@@ -33,24 +34,24 @@ def text_of(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def papers() -> list[Path]:
+def docs() -> list[Path]:
     return [path for path in files() if path.suffix == ".md"]
 
 
 def sources(*suffixes: str) -> Iterator[tuple[Path, str]]:
     for path in files():
-        if path.suffix in suffixes and path.name != "test_papers.py":
+        if path.suffix in suffixes and path.name != "test_docs.py":
             yield path, text_of(path)
 
 
-def shown_text(paper: str) -> str:
-    """Without its code blocks, in which paths are examples."""
-    return re.sub(r"^```.*?^```", "", paper, flags=re.DOTALL | re.MULTILINE)
+def shown_text(doc: str) -> str:
+    """Return the text without code blocks, in which paths are examples."""
+    return re.sub(r"^```.*?^```", "", doc, flags=re.DOTALL | re.MULTILINE)
 
 
-def anchors(paper: str) -> list[str]:
-    """Of the headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", shown_text(paper), flags=re.MULTILINE)
+def anchors(doc: str) -> list[str]:
+    """Return the anchors that GitHub makes of the headings."""
+    headings = re.findall(r"^#+ (.*)$", shown_text(doc), flags=re.MULTILINE)
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
@@ -67,7 +68,7 @@ def wrong_links(path: Path, text: str) -> Iterator[str]:
 
 
 def missing_paths(path: Path, text: str) -> list[str]:
-    """Paths of this repository that a paper names in code style: `replica/leader.py`, `tests/golden/*.txt`."""
+    """Paths of this repository that a doc names in code style: `replica/leader.py`, `tests/golden/*.txt`."""
     named = re.findall(rf"`((?:{'|'.join(PACKAGES)}|\.ci|\.github)/[\w./*-]*)[`:]", shown_text(text))
     return [name for name in named if not next(ROOT.glob(name), None)]
 
@@ -88,6 +89,14 @@ def _names(node: ast.stmt) -> list[str]:
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def long_cells(text: str) -> Iterator[str]:
+    """Yield the cells of tables, or their parts between line breaks, that are longer than a line."""
+    for line in re.findall(r"^\|.*\|$", shown_text(text), flags=re.MULTILINE):
+        for cell in re.split(r"(?<!\\)\||<br>", line):
+            if len(cell.strip()) > CELL_CHARACTERS_MAX:
+                yield cell.strip()
 
 
 def places_of_differences(path: Path) -> list[str]:
@@ -115,21 +124,21 @@ def places_of_differences(path: Path) -> list[str]:
 def wrong_commands(text: str) -> Iterator[str]:
     """Commands in code style or in blocks that name a subcommand or an option that does not exist."""
     inline = re.findall(r"`(highwater [^`]+)`", text)
-    blocks = re.findall(r"^(?:\$ |\.venv/bin/)(highwater .+)$", text.replace("\\\n", " "), re.MULTILINE)
+    blocks = re.findall(r"^(?: {4}|\$ |\.venv/bin/)?(highwater .+)$", text.replace("\\\n", " "), re.MULTILINE)
     context = click.Context(cli)
-    for found in (*inline, *blocks):
-        words = re.split(r" #|[;|]", found)[0].split()
+    for line in (*inline, *blocks):
+        words = re.split(r" #|[;|]", line)[0].split()
         command: click.Command = cli
         for word in (word for word in words[1:] if not word.startswith("-")):
             if not isinstance(command, click.Group):
                 break
-            found_command = command.get_command(context, word)
-            if found_command is None:
-                yield f"{found}: there is no {word}"
+            subcommand = command.get_command(context, word)
+            if subcommand is None:
+                yield f"{line}: there is no {word}"
                 break
-            command = found_command
+            command = subcommand
         known = [option for one in command.params for option in one.opts] + ["--help"]
         if words[1] in PLAYS:
             named = re.findall(r"^(?!-)[a-z0-9]+-[a-z0-9-]+$", "\n".join(words[2:3]))
-            yield from (f"{found}: there is no scenario {name}" for name in named if name not in bundled())
-        yield from (f"{found}: no {option}" for option in OPTION.findall(" ".join(words)) if option not in known)
+            yield from (f"{line}: there is no scenario {name}" for name in named if name not in bundled())
+        yield from (f"{line}: no {option}" for option in OPTION.findall(" ".join(words)) if option not in known)
