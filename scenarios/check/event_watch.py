@@ -1,6 +1,6 @@
-"""Checks of events and state: `EventWatch` finds expected and forbidden events, `state_holds` judges conditions.
+"""Check events and state: `EventWatch` finds expected and forbidden events, `state_holds` evaluates conditions.
 
-Columns are compared when the event is emitted, so `"@victim"` means the nodes that the name stood for at that moment.
+Columns are compared when an event is emitted, so `"@victim"` means the nodes captured under that name by then.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Captured = Mapping[str, tuple[str, ...]]
 
 
 def state_holds(test: StateTest, view: ClusterView, captured: Captured) -> bool:
-    """Return whether all parts of the condition hold now. It is cheap enough for every change of `view.version`."""
+    """Return whether all parts of the condition hold now. This is cheap enough for every change of `view.version`."""
     return next(_findings(test, view, captured, only_failures=True), None) is None
 
 
 def state_failures(test: StateTest, view: ClusterView, captured: Captured) -> list[str]:
-    """Return one line for each part that does not hold, with expected and actual value; empty if all parts hold."""
+    """Return a line with the expected and the actual value for each part of the condition that does not hold."""
     return [line for _, line in _findings(test, view, captured, only_failures=True)]
 
 
 def state_findings(test: StateTest, view: ClusterView, captured: Captured) -> list[tuple[bool, str]]:
-    """Return (held, line) for every part of the condition."""
+    """Return (True if it holds, line of text) for every part of the condition."""
     return list(_findings(test, view, captured, only_failures=False))
 
 
@@ -60,7 +60,7 @@ def _findings(
 
 
 _Finding = tuple[str, str, str, bool]
-"""A tuple of four texts and a bool: the value judged, its expected and actual value, and whether they agree."""
+"""The name of a value, its expected value, its actual value, and whether the actual one is as expected."""
 
 
 def _of_partition(test: PartitionTest, view: ClusterView, captured: Captured) -> Iterator[_Finding]:
@@ -128,7 +128,7 @@ def _number(what: str, test: NumberTest, value: int | None) -> _Finding:
 
 
 def _names(selector: Selector, view: ClusterView, captured: Captured) -> tuple[tuple[str, ...] | None, str]:
-    """Return the nodes that a selector means now, None if it matches none, and their text for messages."""
+    """Return the nodes that a selector matches now (None if it cannot be resolved), and a text for messages."""
     try:
         nodes = resolve(selector, view, captured)
     except SelectorError:
@@ -203,10 +203,10 @@ class Watch:
 
 
 class EventWatch(Listener):
-    """A listener that evaluates all EventTests of an `expect` block.
+    """Listener that evaluates all EventTests of an `expect` block.
 
     Args:
-        captured: the nodes that steps have captured, by their `as`. It may grow during the run.
+        captured: nodes that steps have captured, by the name in `as`. It may grow during the run.
     """
 
     def __init__(self, tests: Sequence[EventTest], captured: Captured) -> None:
@@ -217,7 +217,7 @@ class EventWatch(Listener):
 
 
 def value_fits(value: object, wanted: EventValue, captured: Captured) -> bool:
-    """Return whether a column has the expected value. Lists are compared as sets, `@name` by its nodes."""
+    """Return whether a column has the expected value. Lists may be in any order; `@name` means its captured nodes."""
     if isinstance(wanted, NumberTest):
         return isinstance(value, int) and not isinstance(value, bool) and wanted.holds(value)
     if isinstance(wanted, str) and wanted.startswith("@"):

@@ -1,4 +1,4 @@
-"""Comparison of a run with its scenario's expectations. Each result has one line with expected and actual value."""
+"""Compare a run with its scenario's expectations. Each result has one line with the expected and actual value."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Expectation:
     Attributes:
         what: the key of `expect`, such as `records.lost` or `event leader_elected ...`.
         why: the expected and the actual value, on one line.
-        judged: False if the mode of the run cannot show the value; `held` is True then.
+        judged: False if a run of this mode (simulated, live, real Kafka) cannot show the value; `held` is then True.
     """
 
     what: str
@@ -53,7 +53,7 @@ class Expectation:
 
 @dataclass(slots=True)
 class RunSight:
-    """The state of a run that conditions may read: its listeners, and the nodes that steps have captured with `as`."""
+    """The state of a run that conditions read: its listeners, and the nodes that steps have captured with `as`."""
 
     view: ClusterView
     ledger: RecordLedger
@@ -62,7 +62,7 @@ class RunSight:
 
 
 class Expectations(Listener):
-    """A listener that collects the data for `expect`. `results` compares them once the run is over."""
+    """Listener that collects data for a scenario's `expect`. `results` compares it once the run is over."""
 
     def __init__(self, expect: Expect, sight: RunSight) -> None:
         self.expect = expect
@@ -72,12 +72,12 @@ class Expectations(Listener):
         self.parts = (self._events, self._service)
 
     def forget(self, is_gone: IsGone) -> None:
-        """Forget deleted topics, except those whose outages are compared at the end. See Forgetful."""
+        """Drop the state of gone topics (see Forgetful), except those whose unavailability is expected."""
         expected = {one.partition.topic for one in self.expect.unavailable}
         self._service.forget(lambda topic: topic not in expected and is_gone(topic))
 
     def results(self, verdict: Verdict, end_us: int) -> list[Expectation]:
-        """Return one result for each expectation, in the order of the schema. The ledger must be closed."""
+        """Return the result of each expectation, in the order of the scenario schema. The ledger must be closed."""
         return list(self._results(verdict, end_us))
 
     def _results(self, verdict: Verdict, end_us: int) -> Iterator[Expectation]:
@@ -103,7 +103,7 @@ class Expectations(Listener):
             yield _unavailable_result(unavailable, self.unavailable(unavailable.partition, unavailable.what, end_us))
 
     def unavailable(self, partition: TopicPartition, what: str, end_us: int) -> list[Window]:
-        """Return the periods of a partition without successful `writes` or `reads`."""
+        """Return the windows in which a partition could not be written to or read; `what` is `writes` or `reads`."""
         if what == "writes":
             return self.sight.ledger.writes.windows(partition, end_us)
         return self._service.read_windows(partition, end_us)
@@ -279,7 +279,7 @@ def _span(from_us: int, to_us: int) -> str:
 
 
 def check_now(check: Check, sight: RunSight, now_us: int, name: str = "check") -> Expectation:
-    """Judge a `check` step at this moment, except its `end_offset`, which `end_offset_seen` judges after the answer."""
+    """Return the result of a `check` step now, except its `end_offset`: see `end_offset_seen`."""
     failures = []
     if check.clock is not None and not check.clock.holds(now_us):
         failures.append(f"clock: expected {time_window(check.clock)}, found {seconds(now_us)}")
@@ -294,7 +294,7 @@ def check_now(check: Check, sight: RunSight, now_us: int, name: str = "check") -
 
 
 def end_offset_seen(test: EndOffsetTest, event: EndOffsetSeen, name: str = "check") -> Expectation:
-    """Judge the first answer that a client got after a `check` step had made it ask for the end of a partition."""
+    """Return the result of a `check` step's `end_offset` from the first answer that its client got."""
     if test.error is not None:
         held, expected = event.error == test.error, test.error
     elif test.offset is not None:
@@ -307,7 +307,7 @@ def end_offset_seen(test: EndOffsetTest, event: EndOffsetSeen, name: str = "chec
 
 
 def logs_now(sight: RunSight) -> dict[TopicPartition, dict[str, FinalReplica]]:
-    """Return every replica's log at this moment, in the form of the final logs."""
+    """Return every replica's log as it is now, in the same form as the final logs."""
     logs: dict[TopicPartition, dict[str, FinalReplica]] = {}
     for partition, state in sight.view.partitions.items():
         leading = sight.view.leading_replica(partition)

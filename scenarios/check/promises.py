@@ -1,10 +1,10 @@
-"""The invariants that the rules of a run promise (replica/RULES.md).
+"""Decide which invariants the rules of a run promise (replica/RULES.md).
 
-Some invariants can break under an older rule, which is why the newer rule was made. If the rules of the run promise the
-broken invariant, it is a bug in Highwater. Otherwise it is a finding about the era, and a scenario may expect it.
+An older rule may allow a failure for which the newer rule was made. If an invariant breaks that the rules of the run
+promise, this is a bug in Highwater. Otherwise it is a finding about that era of Kafka, and a scenario may expect it.
+
 Damage that the configuration allows, such as unclean elections or disks that lose bytes, is not treated here: truth.py
-re-bases the committed log then. A gap has `after=(BYTES_LOST,)` only if an old rule makes the damage of lost bytes
-worse.
+then re-bases the committed log. A gap has `after=(BYTES_LOST,)` only if an old rule makes such damage worse.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RETURNED_UNFENCED = "a broker has registered that was not fenced for its former 
 
 
 class Circumstances(Listener):
-    """A listener that records in `seen` whether BYTES_LOST and RETURNED_UNFENCED have happened."""
+    """Listener that records in `seen` whether a disk lost bytes, and whether an unfenced broker registered again."""
 
     def __init__(self) -> None:
         self.seen: dict[str, None] = {}
@@ -63,13 +63,13 @@ class Circumstances(Listener):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Values of a switch under which invariants can break, and the rule that closed the gap.
+    """Old values of a switch of the protocol under which invariants can break, and the rule that closed the gap.
 
     Attributes:
         invariants: names of the invariant that breaks first and of those that break as a consequence.
         rule: the source of the rule (KIP or issue) and its content.
-        only_with: another switch and the value that it must have for anything to break; None if any value will do.
-        after: events of Circumstances that must all have happened before anything can break.
+        only_with: another switch and its value without which nothing can break; None if there is no such condition.
+        after: circumstances, such as BYTES_LOST, that must all have happened before anything can break.
     """
 
     switch: str
@@ -92,7 +92,7 @@ class Gap:
         return f"{self.switch}={newer[0] if newer else Rules().value(self.switch)}"  # A teaching mutant comes last.
 
     def told(self, rules: Rules) -> str:
-        """Return the rule that is missing, as in "`isr-join: high-watermark` lacks KAFKA-7128 (2.0.1): ..."."""
+        """Return a text about the missing rule, such as "`isr-join: high-watermark` lacks KAFKA-7128 (2.0.1): ..."."""
         return f"`{self.switch}: {spelled(rules.value(self.switch))}` lacks {self.rule}"
 
 
@@ -108,11 +108,11 @@ def _gap(
 
 
 _LEADER_INCOMPLETE = "S2,S3,S5,S6,S17"
-"""Invariants that break if a replica in the ISR lacks committed records: once it leads, the others truncate theirs."""
+"""Invariants that break if a member of the ISR lacks committed records: once it leads, the others truncate theirs."""
 _LOGS_DIVERGE = "S2,S3,S5,S6,S8,S10,S11,S15,S16,S17,S26"
-"""Invariants that break if replicas keep different records at one offset, below their high watermarks.
+"""Invariants that break if replicas keep different records at one offset below their high watermarks.
 
-Records appended above them may belong to an older epoch.
+Later records of these logs may then belong to an older epoch.
 """
 
 GAPS: tuple[Gap, ...] = (
@@ -251,7 +251,7 @@ GAPS: tuple[Gap, ...] = (
         " epoch of the open transaction",
     ),
 )
-"""All gaps: old values of switches, each with the invariants that can break under it."""
+"""All gaps: old values of switches, each with the invariants that can break under these values."""
 
 _FORGOTTEN_PROPOSAL = (
     "no release of Kafka keeps it: metadata of the partition epoch that a leader knows from the answer to its proposal"
@@ -305,7 +305,7 @@ def gaps(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[G
     """Return the gaps that explain why the rules do not promise the invariant; empty if they promise it.
 
     Args:
-        happened: the events of Circumstances that have happened in the run.
+        happened: circumstances that have happened in the run (`Circumstances.seen`).
     """
     return tuple(
         gap
@@ -315,7 +315,7 @@ def gaps(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[G
 
 
 def missing_rules(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[str, ...]:
-    """Return the reasons why the rules do not promise the invariant, as sentences; empty if they promise it."""
+    """Return texts that say why the rules do not promise the invariant; empty if they promise it."""
     if invariant in UNPROMISED:
         return (UNPROMISED[invariant],)
     return tuple(gap.told(rules) for gap in gaps(rules, invariant, happened))
@@ -323,15 +323,15 @@ def missing_rules(rules: Rules, invariant: str, happened: Container[str] = ()) -
 
 # ------------------------------------------------------------------------------------------------------------- features
 #
-# Rules that depend on the levels of features, which an operator can change during the run.
+# Some rules depend on the levels of features, which an operator can change during the run.
 
 
 def rules_after(event: trace.ConfigAltered, first: Rules, present: Rules) -> Rules:
     """Return the rules that are in force after a change of configuration.
 
     Args:
-        first: the rules at the beginning of the run.
-        present: the rules before the event.
+        first: rules at the beginning of the run.
+        present: rules before the event.
     """
     if (event.topic, event.broker, event.group) != (None, None, None) or event.value is None:
         return present

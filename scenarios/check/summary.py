@@ -27,11 +27,11 @@ class Counters:
     Attributes:
         events: number of rows of the trace.
         steps: number of steps of the simulated time.
-        bytes: counts of bytes by machine.
-        digests: digests of the trace and of its data; empty if there are none.
-        wall_s: duration of the run by the wall clock.
-        live: whether the run took place in real time.
-        real_kafka: version of Apache Kafka that the nodes ran; None if they were Highwater's own.
+        bytes: byte counts of each node, by name.
+        digests: digests of the trace and of its data, "" if there are none.
+        wall_s: duration of the run by the wall clock, in seconds.
+        live: True if the run took place in real time.
+        real_kafka: version of Apache Kafka that the nodes ran, None if they were Highwater's own.
     """
 
     events: int
@@ -53,7 +53,7 @@ def build_summary(
     results: Sequence[Expectation],
     counters: Counters,
 ) -> dict[str, Any]:
-    """Return the summary as plain JSON values, with LazyNames for many records. The ledger must be closed."""
+    """Return the summary as JSON values, in which lists of record names may be LazyNames. The ledger must be closed."""
     partitions = _partitions(scenario, ledger)
     return {
         "scenario": scenario.id,
@@ -92,14 +92,14 @@ def build_summary(
 
 
 def _names(verdict: Verdict) -> dict[str, Sequence[str]]:
-    """Return the records by class. Harmless classes are left out if they have no records."""
+    """Return the names of records by class, without harmless classes that have no records."""
     harmless = [kind for kind in HARMLESS_CLASSES if verdict.records[kind]]
     found = {kind: verdict.records[kind] for kind in (*RECORD_CLASSES, *harmless)}
     return {kind: names if isinstance(names, LazyNames) else list(names) for kind, names in found.items()}
 
 
 def _unread(unread: Mapping[str, Mapping[str, Unread]]) -> dict[str, Any]:
-    """Return the times in which each partition had no reader in a consumer group, by group and partition."""
+    """Return how long each partition had no reader in a consumer group, by group and partition."""
     return {group: {name: asdict(found[name]) for name in sorted(found)} for group, found in sorted(unread.items())}
 
 
@@ -130,7 +130,7 @@ def _anomaly(anomaly: Anomaly) -> dict[str, Any]:
 
 
 def _setting(scenario: Scenario) -> dict[str, Any]:
-    """Return the sizes and the settings that influence which records are lost, for the first line of a screen."""
+    """Return the sizes and settings that influence which records are lost, for the first line of a screen."""
     return {
         **sizes_of(scenario),
         "acks": {producer.name: producer.producer_config().acks for producer in scenario.producers},
@@ -139,7 +139,7 @@ def _setting(scenario: Scenario) -> dict[str, Any]:
 
 
 def _settings_of_transactions(scenario: Scenario) -> dict[str, Any]:
-    """Return the settings of clients that concern transactions; empty if no client uses transactions."""
+    """Return the clients' settings of transactions, empty if no producer uses transactions."""
     ids = {one.name: config.transactional_id for one in scenario.producers if (config := one.producer_config())}
     levels = {one.name: one.consumer_config().isolation_level for one in scenario.consumers}
     if not any(ids.values()):
@@ -151,7 +151,7 @@ def _settings_of_transactions(scenario: Scenario) -> dict[str, Any]:
 
 
 def _never_read(scenario: Scenario, ledger: RecordLedger) -> dict[str, str | None]:
-    """Return the readers that have read nothing although they could, and the refusal that explains it, if any."""
+    """Return the readers that have read nothing although there were records, each with its refusal or None."""
     found: dict[str, str | None] = {}
     groups = {scenario.workloads[name].config.get("group.id") for name in ledger.readers if name in scenario.workloads}
     for reader in (*scenario.consumers, *scenario.transforms):
@@ -180,7 +180,7 @@ def _producers(scenario: Scenario, ledger: RecordLedger) -> list[str]:
 
 
 def _answers(scenario: Scenario, ledger: RecordLedger) -> dict[str, Any]:
-    """Return the answers to each producer. Latencies are in microseconds; they are {} if no record has one."""
+    """Return the numbers of answers to each producer, and statistics of latencies in microseconds ({} for none)."""
     found = ledger.records.answers()
     return {
         name: {

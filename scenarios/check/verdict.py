@@ -28,14 +28,12 @@ class Anomaly:
     """One broken promise in one partition, with its evidence.
 
     Attributes:
-        kind: Highwater's name of the anomaly; `jepsen` is Jepsen's.
-        sentence: a description in words.
-        records: the records concerned; empty if there are none.
-        offsets: the offsets concerned; empty if there are none.
-        replicas: the replicas concerned; empty if there are none.
-        client: the client concerned; None if there is none.
-        seqs: sequence numbers of the events of the trace that prove it.
-        our_bug: whether it is a bug in Highwater, since no era and no setting explains it.
+        kind: Highwater's name of the anomaly; `jepsen` is Jepsen's name.
+        sentence: description of the anomaly.
+        records, offsets, replicas: those concerned, empty if there are none.
+        client: client concerned, None if there is none.
+        seqs: sequence numbers of the trace events that prove the anomaly.
+        our_bug: True if no era and no setting explains the anomaly, so that it is a bug in Highwater.
     """
 
     kind: str
@@ -59,7 +57,7 @@ class Verdict:
 
     Attributes:
         kinds: kinds of the anomalies found, in the order of ANOMALIES; () for ok.
-        records: names of records by class, in the order of sending.
+        records: names of records by class, in sending order.
     """
 
     kinds: tuple[str, ...]
@@ -79,12 +77,12 @@ class Verdict:
 
 
 RECORD_CLASSES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")
-"""Keys of `Verdict.records`: three by the producer's answer, then those found by comparison with the logs."""
+"""Keys of `Verdict.records`: three by the answer to the producer, then those found by comparison with the logs."""
 ABORTED = "aborted"
 HARMLESS_CLASSES = (DELETED, EXPIRED, COMPACTED, ABORTED)
-"""Classes of acked records that were removed for a good reason, and of records of aborted transactions.
+"""Classes of acked records that are missing for a good reason.
 
-The reasons are an operator's request, retention and compaction.
+The reasons are an operator's request, retention, compaction, and an aborted transaction.
 """
 
 
@@ -92,10 +90,10 @@ def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdi
     """Return the verdict on a finished run. `ledger.close()` must have been called.
 
     A broken invariant that the rules of the run do not promise becomes an anomaly only if there is no other anomaly,
-    because lost or duplicated records tell more than the invariant. The trace and `explain` show it in any case.
+    because lost or duplicated records are more instructive. The trace and `explain` show it in any case.
 
     Args:
-        broken: events of the invariants that did not hold.
+        broken: events of broken invariants.
     """
     records = {kind: classify(ledger, kind) for kind in (*RECORD_CLASSES, *HARMLESS_CLASSES)}
     found: list[Anomaly] = []
@@ -115,7 +113,7 @@ def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdi
 
 
 def classify(ledger: RecordLedger, kind: str) -> Sequence[str]:
-    """Return the names of the records of one class, in the order of sending. Most classes need the final logs."""
+    """Return the names of the records of one class, in sending order. Most classes need the final logs."""
     names = _CLASSES[kind](ledger)
     return names if isinstance(names, LazyNames) else tuple(names)
 
@@ -124,10 +122,10 @@ def classify(ledger: RecordLedger, kind: str) -> Sequence[str]:
 
 
 def _lost(ledger: RecordLedger) -> list[str]:
-    """Return the lost records in the order of sending; outputs that were never sent come last.
+    """Return the lost records in sending order; outputs that were never sent come last.
 
-    A record is lost if it was acked, was not aborted, and is not in the log. So is an output that must exist and does
-    not.
+    A record is lost if it was acked, was not aborted, and is not in the final log. An output is lost if its input was
+    processed and no final log has it.
     """
     acked = [
         entry.name
@@ -145,8 +143,8 @@ def _missing(ledger: RecordLedger) -> list[str]:
 def _unseen(ledger: RecordLedger) -> list[str]:
     """Return acked records that are in the final log but cannot be read.
 
-    A record cannot be read at or above the high watermark, without a running leader, or without the marker of its
-    commit.
+    A record cannot be read if it is at or above the high watermark, if no running broker leads its partition, or if its
+    transaction will never get its commit marker.
     """
     names: list[str] = []
     if ledger.is_readable:
@@ -175,9 +173,9 @@ def _duplicated(ledger: RecordLedger) -> list[str]:
 
 
 def _reordered(ledger: RecordLedger) -> list[str]:
-    """Return records that were overtaken: their first copy is behind a record that the same producer sent later.
+    """Return records whose first copy comes after a record that the same producer sent later.
 
-    A record that was sent again counts as overtaken only by records sent after its last sending.
+    For a record that was sent again, only records sent after its last send count.
     """
     overtaken: dict[int, None] = {}
     records = ledger.records
@@ -226,7 +224,7 @@ Records = dict[str, Sequence[str]]
 
 
 def _by_partition(ledger: RecordLedger, names: Iterable[str]) -> list[tuple[TopicPartition, tuple[str, ...]]]:
-    """Return the records by the partition that has them or, if none has, the partition to which they were sent.
+    """Group records by the partition that has a copy, or else by the partition to which they were sent.
 
     A record without a key may get its partition only after it was sent.
     """
@@ -246,7 +244,7 @@ def _records_are(count: int) -> str:
 
 
 def _others_with(ledger: RecordLedger, partition: TopicPartition, records: Iterable[str]) -> list[str]:
-    """Return the brokers whose logs have any of these records."""
+    """Return the brokers whose final logs have any of these records."""
     found = []
     for node, replica in sorted(ledger.final[partition].items()):
         present = Presence(ledger.records.index)
@@ -334,13 +332,13 @@ def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 
 
 def _injected_by(ledger: RecordLedger, names: Sequence[str]) -> str:
-    """Return the faults of requests that made the producer send records again, as a note; empty if there are none."""
+    """Return a note about the injected faults that made the producer send records again, "" if there are none."""
     faults = dict.fromkeys(ledger.injected[name] for name in names if name in ledger.injected)
     return f" (sent again because of {listed(list(faults))})" if faults else ""
 
 
 def _seqs_of(ledger: RecordLedger, copies: Sequence[tuple[TopicPartition, int]]) -> tuple[int, ...]:
-    """Return the trace numbers of the events that have the copies' entries in the final logs, in their order."""
+    """Return the sequence numbers of the events that report these copies in the final logs, in ascending order."""
     found = (ledger.final_log(partition).entries_in(offset, offset) for partition, offset in copies)
     return tuple(sorted({entry.seq for entry in chain.from_iterable(found)}))
 
@@ -430,10 +428,10 @@ def _find_poll_skips(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 
 
 def _skipped_by(ledger: RecordLedger, jump: ReadJump) -> list[LogEntry]:
-    """Return the entries that a reader has skipped in a jump.
+    """Return the entries of the final log that a reader has skipped in a jump.
 
-    Records that were removed for a good reason do not count. The replica that was read may have been without them, and
-    the leader at the end, whose log ages at its own pace, may still have them.
+    Records that were removed for a good reason do not count: the replica that was read may already have removed them,
+    while the last leader may still have them.
     """
     reads = ledger.reads[jump.client, jump.topic_partition]
     apart = reads.apart or ()

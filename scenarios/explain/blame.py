@@ -1,7 +1,7 @@
-"""Finds the missing rule to blame for a broken invariant, by repeating the run with one more rule each time.
+"""Find the missing rule to blame for a broken invariant, by repeating the run with one more rule each time.
 
-`promises.py` knows which rules could have kept an invariant; in a single run usually one of them would have. The proof
-is a run: a rule is to blame if the run with that rule added, and the same seed, does not break the invariant.
+`promises.py` knows which rules could have prevented the failure. Usually only one of them would have done so in a given
+run. A rule is to blame if the run with that rule added, and the same seed, does not break the invariant.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from scenarios.process.pool import in_order
 from scenarios.terminal.style import Style, folded
 
 EVENTS_MAX = 400_000
-"""Largest number of events, over all runs, that are replayed without --what-if: about half a minute on one core."""
+"""Largest number of events in all repeated runs without --what-if: about half a minute on one core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """An invariant that broke although the era does not promise it, and the missing rules that would have kept it."""
+    """A broken invariant that the rules of the run do not promise, and the missing rules that promise it."""
 
     invariant: str
     gaps: tuple[Gap, ...]
@@ -35,12 +35,13 @@ class Suspects:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The effect of adding the missing rules, for one invariant.
+    """The effect that adding missing rules had on one broken invariant.
 
     Attributes:
-        to_blame: rules each of which keeps the invariant when added alone.
+        to_blame: rules that each keep the invariant when added alone.
         innocent: rules that do not keep the invariant when added alone, or cannot be added alone.
-        together: True if all rules together keep it; None if one alone does, or if there is only one.
+        together: True if all rules together keep the invariant, False if they do not; None if one rule alone does, or
+            if there is only one rule.
     """
 
     invariant: str
@@ -58,10 +59,10 @@ class Blame:
 
 
 def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
-    """Return, for each broken invariant, the missing rules that could have kept it, in the order of breaking.
+    """Return each broken invariant with the missing rules that promise it, in the order in which they broke.
 
-    Left out are invariants that the run's rules promise (breaking one is a bug in Highwater), and those that no rules
-    promise (that is Kafka's behaviour).
+    Invariants that the run's rules promise are left out (a bug in Highwater broke them), and so are invariants that no
+    rules promise (that is Kafka's behaviour).
     """
     found: dict[str, tuple[Gap, ...]] = {}
     circumstances = Circumstances()
@@ -73,7 +74,7 @@ def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
 
 
 def additions(suspects: Sequence[Suspects]) -> list[SettingsChange]:
-    """Return the changes to play: each missing rule alone, and all missing rules of an invariant together."""
+    """Return the changes to run: each missing rule alone, and all missing rules of each invariant together."""
     alone = {gap.remedy: None for suspect in suspects for gap in suspect.gaps}
     together = {remedies(suspect.gaps): None for suspect in suspects}
     return [SettingsChange(", ".join(added), added) for added in dict.fromkeys([*((one,) for one in alone), *together])]
@@ -84,10 +85,10 @@ def remedies(missing: Iterable[Gap]) -> tuple[str, ...]:
 
 
 def blame(suspects: Sequence[Suspects], broken_with: Mapping[tuple[str, ...], tuple[str, ...] | None]) -> list[Blame]:
-    """Return the rules to blame for each suspect.
+    """Return for each broken invariant which missing rules are to blame.
 
     Args:
-        broken_with: broken invariants by the rules that were added; None if a step of the scenario needs an old rule.
+        broken_with: invariants that broke in a run with added rules, by these rules; None if the run was not possible.
     """
     return [_blame(suspect, broken_with) for suspect in suspects]
 
@@ -107,7 +108,7 @@ def _blame(suspect: Suspects, broken_with: Mapping[tuple[str, ...], tuple[str, .
 def play_additions(
     lock_text: str, changes: Sequence[SettingsChange], processes: int
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...] | None]]:
-    """Yield the settings of each change and the names of the broken invariants, None if it cannot be played.
+    """Run the scenario with each change. Yield (settings, broken invariants), with None if the run is not possible.
 
     Args:
         lock_text: content of the run's scenario.lock.yaml.
@@ -130,7 +131,7 @@ def _play(job: tuple[str, SettingsChange]) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def can_be_afforded(events: int, changes: Sequence[SettingsChange]) -> bool:
-    """Return True if the changes can be played without --what-if; `events` is the number of events of the run."""
+    """Return True if a run of `events` events is short enough to repeat it with all changes without --what-if."""
     return events * len(changes) <= EVENTS_MAX
 
 
@@ -143,10 +144,10 @@ _WIDTH = 96
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The missing rules to blame, or only the suspects if it would take long to find out.
+    """The missing rules to blame, or only the suspects if finding out would take long.
 
     Attributes:
-        runs: how often the run was played again, or would have to be.
+        runs: number of repeated runs that were made or would be needed.
     """
 
     blames: tuple[Blame, ...] = ()
@@ -166,7 +167,7 @@ class Findings:
 
 
 def blame_text(blames: Sequence[Blame], runs: int) -> str:
-    """Return a text on the effect of each missing rule; `runs` is how often the run was played again."""
+    """Return a text about the effect of each missing rule in `runs` repeated runs."""
     lines = ["", f"  Played again {count_of(runs, 'time')} with the same seed and rules of newer eras added:"]
     alike: dict[tuple[tuple[Gap, ...], tuple[Gap, ...], bool | None], list[str]] = {}
     for blame in blames:

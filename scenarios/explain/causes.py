@@ -1,4 +1,4 @@
-"""A path in the graph of causes from one event of a trace to another."""
+"""Find a path in the graph of causes from one event of a trace to another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replica.trace.events import TraceRow
 
 
 def causal_chain(rows: Iterable[TraceRow], first: int, last: int) -> list[int]:
-    """Return the shortest path of causes between two events, or only the two events if they are not connected."""
+    """Return the sequence numbers on the shortest path of causes from `first` to `last`, or only these two."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from((first, last))
     for row in rows:

@@ -1,4 +1,4 @@
-"""The story of one record as data and as text: events, brokers with the record, and changes that would save it."""
+"""The story of one record as data and as text: its events, the brokers that had it, and what would have saved it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The state of a record on each broker at a moment, in a word or two, and what its producer believed."""
+    """A row of the table about a record: its state on each broker and what its producer believed, in a few words."""
 
     at_us: int
     brokers: Mapping[str, str]
@@ -41,8 +41,10 @@ class Explanation:
     """The story of one record: what happened to it, and why.
 
     Attributes:
-        fate: class of the record in the verdict; `kept`; or `open` or `aborted` by its transaction.
-        moments: the events of the story, in order.
+        fate: class of the record in the verdict, or `kept`, or `open` or `aborted` by its transaction.
+        moments: events of the story, in order.
+        holdings: rows of the table, in order.
+        ending: last sentences of the story.
     """
 
     record: str
@@ -88,10 +90,10 @@ _MARGIN = 14
 
 
 def explanation_text(story: Explanation, style: Style, outcomes: Sequence[RecordFate] | None = None) -> str:
-    """Return the story as text: a headline, moments with the decisive ones marked, a table, and what would help.
+    """Return the story as text: a headline, the moments, a table, and what would have saved the record.
 
     Args:
-        outcomes: results of runs with one change each; None for the changes that are proved by the trace alone.
+        outcomes: results of runs with one change each; None for what the trace alone proves.
     """
     acks = "all" if story.acks == ACKS_ALL else str(story.acks)
     dot = style.sign("dot")
@@ -145,7 +147,7 @@ ENDS = {
     "open": "waits in an open transaction",
     "kept": "is safe",
 }
-"""The outcome of a record as the end of a headline, by `Explanation.fate`."""
+"""Outcome of a record as the end of a headline, by `Explanation.fate`."""
 
 
 def _moments(story: Explanation, style: Style) -> list[str]:

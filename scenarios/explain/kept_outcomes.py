@@ -1,4 +1,4 @@
-"""The results of `explain --what-if`, stored in the run's folder for the page of the run."""
+"""Store the results of `explain --what-if` in the run's folder, for the report on the run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 
 KEPT_NAME = "what_if.json"
 RECORDS_MAX = 100
-"""Largest number of records whose outcomes are stored; the oldest are dropped."""
+"""Largest number of records whose outcomes are stored; the oldest are dropped first."""
 CHANGES_MAX = 100
 BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class KeptOutcome:
-    """The outcome of a record if one setting of the run is changed.
+    """The outcome of a record in a run with one change.
 
     Attributes:
-        sentence: the text that the terminal shows.
+        change: description of the change.
+        sentence: description of the outcome.
     """
 
     change: str
@@ -46,7 +47,7 @@ def keep_outcomes(run_dir: Path, trace_sha256: str, outcomes: Mapping[str, Seque
 
 
 def kept_outcomes(run_dir: Path, trace_sha256: str) -> dict[str, tuple[KeptOutcome, ...]]:
-    """Return the outcomes by record; empty without a valid file that `explain` wrote for this trace."""
+    """Return the stored outcomes by record, empty if the run's folder has no valid file for this trace."""
     try:
         with (run_dir / KEPT_NAME).open("rb") as stream:
             data = stream.read(BYTES_MAX + 1)

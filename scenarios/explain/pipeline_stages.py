@@ -1,6 +1,7 @@
-"""The stages of a request's records inside the client: interceptors, serializers, accumulator; deserializers.
+"""The stages of a request's records inside the client: interceptors, serializers, accumulator, deserializers.
 
-Only clients with their own interceptors, serializers or deserializers have such events (`replica.trace.pipeline`).
+The trace has events of these stages only for clients with custom interceptors, serializers or deserializers
+(`replica.trace.pipeline`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from replica.wording import listed
 from scenarios.observe.wording import count_of
 
 TOLD_MAX = 6
-"""Largest number of records whose names are shown; of more records only the number is shown."""
+"""Largest number of records that are shown by name; of more, only the number is shown."""
 
 
 class ClientStage(NamedTuple):
@@ -29,7 +30,7 @@ class ClientStage(NamedTuple):
 
 
 class PipelineStages(Listener):
-    """The pipeline events of a run, by client and record."""
+    """Collects the events of stages inside clients from a trace, by client and record."""
 
     def __init__(self, rows: Iterable[TraceRow]) -> None:
         self._calls: dict[tuple[str, str], int] = {}
@@ -51,7 +52,7 @@ class PipelineStages(Listener):
         self._of_read.setdefault((event.client, row.at_us), []).append(row)
 
     def before(self, client: str, records: Sequence[str], sent_us: int) -> Iterator[ClientStage]:
-        """Yield the stages from the calls of `send` until the batch is sent at `sent_us`."""
+        """Yield the producer's stages from the first call of `send` until the batch is sent at `sent_us`."""
         rows = [row for record in records for row in self._of_sent.get((client, record), ()) if row.at_us <= sent_us]
         if not rows:
             return
@@ -69,7 +70,7 @@ class PipelineStages(Listener):
         yield ClientStage(queued_us, "accumulator", max(0, sent_us - queued_us), waited, ())
 
     def acknowledged(self, client: str, records: Sequence[str], since_us: int) -> Iterator[ClientStage]:
-        """Yield the stage of the interceptors' calls after the answer that came at `since_us`."""
+        """Yield the stage of the interceptors' onAcknowledgement after the answer that came at `since_us`, if any."""
         rows = [row for record in records for row in self._of_sent.get((client, record), ())]
         calls = [
             row
@@ -82,7 +83,7 @@ class PipelineStages(Listener):
             yield _interceptors(calls, "onAcknowledgement")
 
     def read(self, client: str, at_us: int) -> Iterator[ClientStage]:
-        """Yield the stages of a fetch response whose records the application gets at `at_us`."""
+        """Yield the consumer's stages for a fetch response whose records the application gets at `at_us`."""
         rows = self._of_read.get((client, at_us), [])
         calls = [
             row for row in rows if isinstance(row.event, trace.PositionIntercepted) and row.event.hook == "onConsume"
@@ -101,7 +102,7 @@ class PipelineStages(Listener):
 
 
 def _took(event: TraceEvent) -> int:
-    """Return the time that an event of the pipeline took, in microseconds; an exception takes none."""
+    """Return how long the stage of an event took, in microseconds; 0 for an exception."""
     return int(getattr(event, "took_us", 0))
 
 

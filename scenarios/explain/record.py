@@ -1,4 +1,4 @@
-"""The causes of one record's outcome, read from the trace.
+"""Explain the outcome of one record from the trace.
 
 The story covers the append, the acknowledgement and its reason, the brokers that had the record when the leader died,
 the election and its reason, and the truncation.
@@ -33,9 +33,9 @@ from scenarios.observe.taken_records import after_its_end
 from scenarios.observe.view import ClusterView
 
 WAITS = "waits"
-"""State of a producer while its record has neither an answer nor failed."""
+"""What the producer believes while its record is neither answered nor failed."""
 DOES_NOT_KNOW = "does not know"
-"""State of a producer after it gave the record up without an answer."""
+"""What the producer believes after it has given the record up without an answer."""
 
 
 class RecordUnknown(ValueError):
@@ -43,7 +43,7 @@ class RecordUnknown(ValueError):
 
 
 def explain_record(rows: Iterable[TraceRow], record: str) -> Explanation:
-    """Return the story of a record from a complete trace, in order. Raises RecordUnknown."""
+    """Return the story of a record from the rows of a complete trace. Raises RecordUnknown."""
     teller = _Teller(record)
     for row in rows:
         teller(row)
@@ -51,7 +51,7 @@ def explain_record(rows: Iterable[TraceRow], record: str) -> Explanation:
 
 
 class _Teller(Listener):
-    """A listener that follows one record through the trace, helped by listeners that keep the state of the cluster."""
+    """Listener that writes the story of one record, helped by listeners that keep the state of the cluster."""
 
     def __init__(self, record: str) -> None:
         self.record = record
@@ -61,18 +61,18 @@ class _Teller(Listener):
         self.moments: list[Moment] = []
         self.holdings: list[Holding] = []
         self.on_the_wire: list[int] = []
-        """`seq` of the events about messages with the record."""
+        """Sequence numbers of the events about messages with the record."""
         self.holders: dict[str, int] = {}
-        """Nodes that have the record -> its first offset there."""
+        """First offset of the record on each node that has it."""
         self.was_held = False
         self.was_carried_out = False
         """True if a fault altered the answer to a request that had stored the record."""
         self.delivered: dict[tuple[str, int], None] = {}
-        """Partition and offset of each delivery of the record to a member of a share group."""
+        """(partition, offset) of each delivery of the record to a member of a share group."""
         self.lasts_gone: list[tuple[Moment, str]] = []
-        """For each time that the last copy was removed: the moment, and the sentence of the event."""
+        """Moment and event sentence of each removal of the last copy."""
         self.words: dict[str, str] = {}
-        """Text for a broker in the next line of the table, in place of its state."""
+        """Texts that replace the states of brokers in the next row of the table."""
         self.partition: TopicPartition | None = None
         self.producer, self.acks = "", 0
         self.scenario, self.seed = "", 0
@@ -92,9 +92,9 @@ class _Teller(Listener):
         self.unreadable = UnreadablePositions()
         self.parts = (self.view, self.mirror, self.ledger, self.unreadable)
         self.stable_offsets: dict[TopicPartition, int] = {}
-        """Last stable offset of each partition in which it is below the high watermark."""
+        """Last stable offset of each partition where this is below the high watermark."""
         self.is_held_up = False
-        """True if the record is committed but not below the last stable offset."""
+        """True if the record is below the high watermark, but not below the last stable offset."""
 
     def _is_over(self) -> bool:
         """Return True if no copy is left and the producer will not send the record again."""
@@ -161,7 +161,7 @@ class _Teller(Listener):
         return self.partition is not None and (event.topic, event.partition) == self.partition
 
     def _only(self) -> str:
-        """Return who has the record: `Only b1 has it.`, `b1 and b2 have it.`"""
+        """Return a sentence about the brokers that have the record, such as `Only b1 has it.`"""
         holders = sorted(self.holders)
         if len(holders) == 1:
             return f"Only {holders[0]} has it."
@@ -257,7 +257,7 @@ class _Teller(Listener):
 
     @on(trace.LeadershipBegan)
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        """Forget the last stable offset; a leader reports it again if it is below the high watermark."""
+        """Drop the last stable offset. A new leader reports its own if that is below the high watermark."""
         self.stable_offsets.pop(TopicPartition(event.topic, event.partition), None)
 
     @on(trace.RecordAcked)
@@ -288,9 +288,9 @@ class _Teller(Listener):
 
     @on(trace.ProduceRefused)
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
-        """Handle a refusal of which the producer does not learn: with acks=0, or after it has given the record up.
+        """Handle a refusal that the producer does not learn of, with acks=0 or after it has given the record up.
 
-        Otherwise the producer has its own event for the refusal.
+        Otherwise the trace has an event in which the producer reports the refusal.
         """
         if not any(cause in self.on_the_wire for cause in row.causes):
             return
@@ -302,14 +302,14 @@ class _Teller(Listener):
 
     @on(trace.TransactionRefused)
     def _transaction_refused(self, row: TraceRow, event: trace.TransactionRefused) -> None:
-        """Handle the coordinator's answer to a leader that verifies a batch with the record (KIP-890)."""
+        """Handle a coordinator's refusal when a leader verifies a batch with the record (KIP-890)."""
         if any(cause in self.on_the_wire for cause in row.causes):
             self.on_the_wire.append(row.seq)
             self._say(row, event.full_sentence(), table=False)
 
     @on(trace.MessageHeld, trace.MessageReleased)
     def _on_its_way(self, row: TraceRow, event: trace.MessageHeld | trace.MessageReleased) -> None:
-        """Handle a hold of a message with the record, so that events caused by the hold are recognized later."""
+        """Note that a fault holds or releases a message with the record, to recognize events that this causes."""
         if any(cause in self.on_the_wire for cause in row.causes):
             self.on_the_wire.append(row.seq)
 
@@ -421,7 +421,7 @@ class _Teller(Listener):
             self.passed_over = {node: "ran on" if self.view.running(node) else "" for node in sorted(electable)}
 
     def _not_elected(self, event: trace.LeaderElected) -> str:
-        """Return why other running members of the ISR do not lead, as a sentence; "" if there are none."""
+        """Return sentences that say why other running members of the ISR were not elected; "" if there are none."""
         members = [name for name in event.previous_isr if name != event.broker and self.view.running(name)]
         fenced = [name for name in members if self.view.nodes[name].fenced]
         live = [name for name in members if name not in fenced and name in event.candidates]
@@ -451,7 +451,7 @@ class _Teller(Listener):
 
     @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
-        """Handle the deletion of a replica. If the replica is created again, other records have its offsets."""
+        """Handle the deletion of a replica. If it is created again, its offsets belong to other records."""
         if self._here(event) and self.holders.pop(event.node, None) is not None:
             self.words[event.node] = "deletes it"
             self._say_gone(row, event)
@@ -491,7 +491,7 @@ class _Teller(Listener):
 
     @on(trace.BatchCorrupted)
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
-        """Handle a batch that fails its CRC: the broker no longer counts as having the record."""
+        """Handle a damaged batch: the broker no longer counts as having the record."""
         if self._here(event) and event.offset <= self.holders.get(event.node, -1) <= event.last_offset:
             del self.holders[event.node]
             self.words[event.node] = "damages it"
@@ -505,7 +505,7 @@ class _Teller(Listener):
         return True
 
     def _say_gone(self, row: TraceRow, event: Any, *, decisive: bool = False) -> None:
-        """Add to the story that the event has removed the record from its node."""
+        """Add a sentence to the story about an event that has removed the record from a node."""
         what = event.full_sentence()
         if self.holders:
             self._say(row, f"{what} {self.record} is gone from {event.node}. {self._only()}", decisive=decisive)

@@ -1,4 +1,4 @@
-"""The outcome of one record at the end of a run, by its class in the verdict."""
+"""Describe the outcome of one record at the end of a run, by its class in the verdict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Copies = Sequence[tuple[TopicPartition, int]]
 
 
 def fate_of(record: str, ledger: RecordLedger) -> str | None:
-    """Return the record's class in the verdict, the most serious first; None if it is in no class."""
+    """Return the most serious of the record's classes in the verdict, or None if it is in no such class."""
     records = judge(ledger).records
     for kind in ("lost", "unseen", "duplicated", "missing", "failed", "reordered", *HARMLESS_CLASSES):
         if record in records[kind]:
@@ -26,21 +26,22 @@ def fate_of(record: str, ledger: RecordLedger) -> str | None:
 
 
 def copies_of(record: str, ledger: RecordLedger) -> Copies:
-    """Return the record's copies in the final logs; those of aborted transactions only if there are no others."""
+    """Return the record's copies in the final logs. Aborted copies count only if there are no other copies."""
     return ledger.copies(record) or ledger.present.copies(record)
 
 
 def offsets_of(copies: Copies) -> str:
-    """Return the offsets of copies: `3 and 7`, or `3 of t-0 and 5 of t-1`."""
+    """Return the offsets of copies as text, such as `3 and 7` or `3 of t-0 and 5 of t-1`."""
     is_one = len({partition for partition, _ in copies}) < 2
     return " and ".join(str(offset) if is_one else f"{offset} of {partition}" for partition, offset in copies)
 
 
 def ending_of(fate: str, record: str, where: str, ledger: RecordLedger) -> str | None:
-    """Return the last sentence about a record, None if it simply stayed in the log.
+    """Return the last sentence of a record's story, or None if the record simply stayed in the log.
 
     Args:
-        where: the offsets of its copies, as `offsets_of` returns them.
+        fate: class of the record in the verdict.
+        where: offsets of its copies, as `offsets_of` returns them.
     """
     match fate:
         case "lost" if ledger.is_undone(record):
@@ -80,7 +81,7 @@ def ending_of(fate: str, record: str, where: str, ledger: RecordLedger) -> str |
 
 
 class UnreadablePositions(Listener):
-    """Trace listener that keeps the consumers that are stuck at a record."""
+    """Listener that keeps the consumers that are stuck at a record which they cannot deserialize."""
 
     def __init__(self) -> None:
         self._stands: dict[tuple[str, TopicPartition], trace.DeserializationFailed] = {}
@@ -94,7 +95,7 @@ class UnreadablePositions(Listener):
         self._stands.pop((event.client, TopicPartition(event.topic, event.partition)), None)
 
     def behind(self, partition: TopicPartition, offset: int, record: str) -> str:
-        """Return sentences about the readers that cannot reach a record at `offset`; "" if all readers can."""
+        """Return sentences about the consumers that are stuck at or before a record at `offset`, "" for none."""
         sentences = []
         for (client, where), failed in self._stands.items():
             if where != partition or failed.offset > offset:
@@ -114,7 +115,7 @@ class TransactionOfRecord:
 
     Attributes:
         producer_id: producer id of the batch with the record.
-        ended: True for committed, False for aborted, None if it has not ended.
+        ended: True if the transaction was committed, False if it was aborted, None if it has not ended.
     """
 
     def __init__(self) -> None:
@@ -126,14 +127,14 @@ class TransactionOfRecord:
         self._late = LateBatches()
 
     def sent(self, event: trace.BatchSent) -> None:
-        """Handle the first sending of the record to a leader."""
+        """Handle the first attempt to send the record to a leader."""
         self.producer_id = event.producer_id
         self.is_transactional = event.producer_id in self._producers
 
     def appended(self, event: trace.BatchAppended) -> trace.TransactionMarkerWritten | None:
         """Handle a leader's append of the record.
 
-        Return the transaction marker that precedes the append and so came too early, None if there is none.
+        Return the transaction marker that already ended the record's transaction before the append, or None.
         """
         self.producer_id, self.ended = event.producer_id, None
         self.is_transactional = event.producer_id in self._producers
@@ -162,8 +163,8 @@ class TransactionOfRecord:
         """Handle a transaction marker, and return True if it ends the record's transaction in the marker's partition.
 
         Args:
-            offset: the record's offset in that partition. None if the partition lacks the record; then the result is
-                True if the marker would end the transaction.
+            offset: offset of the record in that partition. None if the partition lacks the record: then return True if
+                the transaction was decided.
         """
         self._late.marked(event)
         if self.ended is not None or event.producer_id != self.producer_id or not self.is_transactional:
@@ -177,13 +178,13 @@ class TransactionOfRecord:
 
     @property
     def fate(self) -> str | None:
-        """The fate of a record in the log, `open` or `aborted`; None if its transaction is committed or it has none."""
+        """`open` or `aborted` for a record in the log; None if it was committed or sent without a transaction."""
         if not self.is_transactional or self.ended:
             return None
         return "open" if self.ended is None else "aborted"
 
     def ending(self, record: str, where: str) -> str | None:
-        """Return the last sentence about a record in the log, None if it is committed or has no transaction."""
+        """Return the last sentence about a record in an open or aborted transaction, None for any other record."""
         if self.fate is None:
             return None
         if self.fate == "open":

@@ -1,4 +1,4 @@
-"""Settings that would have saved a lost record, as far as the trace of the run proves it."""
+"""Find the settings that would have saved a lost record, as far as the trace of the run proves it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ class LostRecord(Protocol):
     """The known facts about a lost record.
 
     Attributes:
-        isr_at_ack: the ISR when the producer got the acknowledgement.
-        lacking_at_ack: members of that ISR that were running without the record.
-        lost_on_disk: brokers whose disk lost the record, with the time.
-        never_flushed: members of `lost_on_disk` that lost it because power failed before a flush.
-        passed_over: brokers for which a clean election would have waited, all with the record; each with "ran on",
-            "came back", or "" if it did neither.
-        elected_uncleanly: True if a leader without the record was elected while a broker had it.
-        elected_uncleanly_later: True if there was an unclean election when no broker had the record any longer.
+        isr_at_ack: ISR when the producer got the acknowledgement.
+        min_isr_at_ack: min.insync.replicas at that time.
+        lacking_at_ack: running members of that ISR without the record.
+        lost_on_disk: time at which each broker's disk lost the record.
+        never_flushed: brokers in `lost_on_disk` that lost the record because power failed before a flush.
+        passed_over: brokers with the record for which a clean election would have waited, each with "ran on", "came
+            back", or "" if it did neither.
+        elected_uncleanly: True if an unclean election made a broker without the record the leader.
+        elected_uncleanly_later: True if there was an unclean election after the last copy was gone.
     """
 
     acks: int
@@ -47,7 +48,7 @@ class LostRecord(Protocol):
 
 
 def remedies_for(lost: LostRecord) -> Remedies:
-    """Return the settings that would have saved the record and those that would not, each with the trace's proof."""
+    """Return the settings that would have saved the record and those that would not, each with a proof."""
     return Remedies(tuple(_would(lost)), tuple(_would_not(lost)))
 
 

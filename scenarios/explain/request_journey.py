@@ -1,6 +1,6 @@
-"""The journey of a Produce or Fetch through a broker, stage by stage, with the times of Kafka's request metrics.
+"""Show the journey of a Produce or Fetch request through a broker, stage by stage, as Kafka's request metrics do.
 
-Only the trace is read. A live run has an event per request; a simulated run is played again to get these events
+Only the trace is read. A live run has an event for each request. A simulated run is repeated to get these events
 (worlds.measured).
 """
 
@@ -23,11 +23,11 @@ from scenarios.terminal.style import Style, folded, table_lines
 
 JOURNEYS = ("Produce", "Fetch")
 TOLD_MAX = 6
-"""Largest number of records whose names are shown; of more records only the number is shown."""
+"""Largest number of records that are shown by name; of more, only the number is shown."""
 
 
 class RequestUnknown(ValueError):
-    """There is no request of that name, or no record; the text says which requests there are."""
+    """No request or record has that name. The text says which requests there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class Stage:
     """One stage of a journey.
 
     Attributes:
-        took_us: time in this stage, None for a stage without a wait.
+        at_us: start of the stage.
+        took_us: duration of the stage, None if it is not measured.
         happened: (time, sentence) of each event during the stage, in order.
     """
 
@@ -60,9 +61,9 @@ class Journey:
     """The journey of one request through its broker: its stages in order.
 
     Attributes:
-        row: row of its RequestCompleted.
-        name: result of `RequestJourneys.name_of`.
-        records: names of the records of a Produce, as far as they are known.
+        row: trace row of its RequestCompleted.
+        name: name of the request, as `RequestJourneys.name_of` returns it.
+        records: names of the records of a Produce request, as far as they are known.
     """
 
     row: TraceRow
@@ -84,13 +85,13 @@ class Journey:
 
 
 def request_of(row: TraceRow) -> RequestCompleted:
-    """Return the event of a row, which must be a RequestCompleted."""
+    """Return the event of a trace row, which must be a RequestCompleted."""
     assert isinstance(row.event, RequestCompleted)
     return row.event
 
 
 def _short_name(request: RequestCompleted) -> str:
-    """Return client, correlation id and broker: a name that is unique unless clients share a client.id."""
+    """Return `client:correlation id@broker`, a name that is unique unless clients share a client.id."""
     return f"{request.peer}:{request.correlation_id}@{request.node}"
 
 
@@ -113,7 +114,7 @@ class RequestJourneys:
     def name_of(self, row: TraceRow) -> str:
         """Return the request's name for the command line: `p1:7@b2`.
 
-        If several requests have that name, the number of the connection follows: `client/rdkafka:7@b2/31`.
+        If several requests have that name, add the number of the connection: `client/rdkafka:7@b2/31`.
         """
         request = request_of(row)
         name = _short_name(request)
@@ -123,7 +124,7 @@ class RequestJourneys:
         return Journey(row, self.name_of(row), self.records_of(row), ()).summary()
 
     def records_of(self, row: TraceRow) -> tuple[str, ...]:
-        """Return the names of a Produce's records; if it appended nothing, those in the events that caused it."""
+        """Return the record names of a Produce request: appended ones or, if there are none, those that it sent."""
         request = request_of(row)
         if request.api != "Produce":
             return ()
@@ -136,9 +137,14 @@ class RequestJourneys:
         return tuple(name for one in batches if isinstance(one.event, trace.BatchSent) for name in one.event.records)
 
     def find(self, wanted: str) -> list[TraceRow]:
-        """Return the requests of this name: a record, for every Produce with it, or `client:correlation id`.
+        """Return the trace rows of the requests that a name refers to.
 
-        The latter may be followed by `@broker` and `/connection`, as in `name_of`. Raises RequestUnknown.
+        Args:
+            wanted: `client:correlation id`, which may be followed by `@broker` and `/connection`, as in `name_of`; or
+                the name of a record, for every Produce request with this record.
+
+        Raises:
+            RequestUnknown: there is no such request.
         """
         by_name = re.fullmatch(r"(.+):(\d+)(?:@([^\s/]+)(?:/(\d+))?)?", wanted)
         if by_name is None:
@@ -199,7 +205,7 @@ class RequestJourneys:
         return Journey(row, self.name_of(row), records, (*stages, *self._at_the_client(row, records, since_us)))
 
     def _in_the_producer(self, row: TraceRow, records: tuple[str, ...]) -> Iterator[Stage]:
-        """Yield the stages inside the producer, before the first attempt."""
+        """Yield the stages inside the producer before a Produce request; nothing if the batch was sent before."""
         client, wanted = request_of(row).peer, set(records)
         last: tuple[int, int, int] | None = None
         for (sender, *_), rows in self._sent.items():
@@ -212,7 +218,7 @@ class RequestJourneys:
                 yield Stage(*stop)
 
     def _appended(self, row: TraceRow) -> list[trace.BatchAppended]:
-        """Return the leader's appends for a Produce, found by following the causes of its RequestCompleted."""
+        """Return the leader's appends for a Produce request. They are among the causes of its RequestCompleted."""
         request = request_of(row)
         found: dict[int, trace.BatchAppended] = {}
         for cause in row.causes if request.api == "Produce" else ():
@@ -243,7 +249,7 @@ class RequestJourneys:
         return Stage(since_us, "purgatory", waited_us, f"waits until the high watermark of {wanted}", happened)
 
     def _woken(self, row: TraceRow, at_us: int) -> Iterator[tuple[int, str]]:
-        """Yield the time and sentence of the event that completed a waiting fetch."""
+        """Yield (time, sentence) of the events that completed a waiting Fetch request at `at_us`."""
         node = request_of(row).node
         for one in self._rows:
             event = one.event
@@ -253,7 +259,7 @@ class RequestJourneys:
                 yield one.at_us, event.sentence()
 
     def _replicated(self, row: TraceRow, batch: trace.BatchAppended) -> Iterator[tuple[int, int, str]]:
-        """Yield (seq, time, sentence) of followers' fetches of a batch and of the high watermark's advance past it."""
+        """Yield (seq, time, sentence) of the events in which a batch is replicated and the high watermark passes it."""
         begun = False
         level: dict[str, None] = {}
         for one in self._rows:
@@ -284,7 +290,7 @@ class RequestJourneys:
                         return
 
     def _calls(self, row: TraceRow, sent: trace.RecordsSent) -> str:
-        """Return a text with the number of sendfile calls of the response with these records."""
+        """Return a text with the number of sendfile calls for the response that sent these records."""
         for later in self.completed:
             request = request_of(later)
             if later.seq > row.seq and (request.node, request.peer, request.api) == (sent.node, sent.peer, "Fetch"):
@@ -292,7 +298,7 @@ class RequestJourneys:
         return ""
 
     def _at_the_client(self, row: TraceRow, records: tuple[str, ...], since_us: int) -> Iterator[Stage]:
-        """Yield the client's stages after the response. In live runs those of one step of the client have one time."""
+        """Yield the client's stages after the response. A client reports all events of one step with the same time."""
         request = request_of(row)
         told: list[str] = []
         at_us: int | None = None
@@ -359,7 +365,7 @@ LISTED_MAX = 40
 
 
 def journey_text(journey: Journey, style: Style, run: str) -> str:
-    """Return a headline, and a line per stage: time, name, duration and text, followed by the stage's events."""
+    """Return a journey as text: a headline, and for each stage a line with its time and duration, and its events."""
     records = f"  {_names(journey.records)}" if journey.records else ""
     head = style.bold(f"  {journey.request.api} {journey.name}{records}")
     lines = ["", f"{head}    {run}", ""]
@@ -392,7 +398,7 @@ def _names(records: Sequence[str], most: int = 4) -> str:
 
 
 def requests_text(requests: RequestJourneys, style: Style, run: str) -> str:
-    """Return a line for each of the latest requests."""
+    """Return a table of the latest requests as text."""
     rows = requests.completed[-LISTED_MAX:]
     head = style.bold(f"  {len(requests.completed):,} Produces, and Fetches that found something")
     lines = ["", f"{head}    {run}"]

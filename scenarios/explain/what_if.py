@@ -1,4 +1,4 @@
-"""Single changes that would have saved a record: the same run, with the same seed, is played with one change.
+"""Find single changes that would have saved a record, by repeating the run with the same seed and one change.
 
 Each result comes from a whole run with an ordinary verdict. A change is a list of `path=value` settings, so
 `highwater run` with these settings gives the same result.
@@ -22,12 +22,12 @@ from scenarios.observe.wording import count_of
 from scenarios.process.pool import in_order
 
 FASTER_DETECTION = 3
-"""Divisor by which session timeouts and heartbeat intervals are shortened."""
+"""Factor by which the change for faster failure detection shortens session timeouts and heartbeat intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsChange:
-    """A description of a change, and its settings for `--set`, which must be applied together."""
+    """A change of a run: its description, and the settings for `--set` that must be applied together."""
 
     what: str
     settings: tuple[str, ...]
@@ -39,9 +39,9 @@ class RecordFate:
 
     Attributes:
         fate: kept, aborted, refused, unanswered, unseen, missing or lost.
-        also_lost: other acknowledged records that this run lost.
+        also_lost: other records that this run lost.
         no_writes_us: how long at least one partition accepted no writes, in microseconds.
-        partitions: number of partitions that accepted no writes for a time.
+        partitions: number of partitions that at some time accepted no writes.
     """
 
     change: SettingsChange
@@ -55,7 +55,7 @@ class RecordFate:
     def saved(self) -> bool:
         """True if no promise about the record was broken.
 
-        It is in the log, its transaction was aborted, or its producer never got an acknowledgement.
+        The record is in the log, or its transaction was aborted, or its producer never got an acknowledgement.
         """
         return self.fate in ("kept", "aborted", "refused", "unanswered")
 
@@ -93,7 +93,7 @@ class RecordFate:
 
 
 def changes_for(scenario: Scenario, producer: str) -> list[SettingsChange]:
-    """Return changes worth trying for a record of `producer`: each saves it in some failures and not in others."""
+    """Return the changes worth trying for a lost record of `producer`. Each saves records in some failures."""
     eras = list(PROFILES)
     newer = eras[eras.index(scenario.profile) + 1 :]
     rules = list(rules_for(scenario, Rules().unlike(scenario.rules)))
@@ -102,7 +102,7 @@ def changes_for(scenario: Scenario, producer: str) -> list[SettingsChange]:
 
 
 def settings_for(scenario: Scenario, producer: str) -> list[SettingsChange]:
-    """Return the changes of settings and of the number of replicas that are worth trying."""
+    """Return the changes worth trying of Kafka's settings and of the number of replicas."""
     workload = scenario.workloads[producer]
     topic = scenario.topics[workload.topic]
     return [*_promises(scenario, producer, topic), *_more_copies(scenario, topic), *_patience(scenario, topic)]
@@ -122,7 +122,7 @@ def _promises(scenario: Scenario, producer: str, topic: TopicSpec) -> Iterator[S
 
 
 def _elr_at_work(scenario: Scenario, producer: str, rules: Sequence[SettingsChange]) -> Iterator[SettingsChange]:
-    """Yield eligible leader replicas together with min.insync.replicas=2, because they do nothing while it is 1."""
+    """Yield ELR together with min.insync.replicas=2, because ELR has no effect with min.insync.replicas=1."""
     topic = scenario.topics[scenario.workloads[producer].topic]
     two = [one for one in _promises(scenario, producer, topic) if "min.insync.replicas=2" in one.what][-1:]
     for rule in rules:
@@ -176,7 +176,7 @@ def _patience(scenario: Scenario, topic: TopicSpec) -> Iterator[SettingsChange]:
 
 
 def rules_for(scenario: Scenario, values: Mapping[str, Switch]) -> Iterator[SettingsChange]:
-    """Yield a change for each rule in `values` whose value differs from the scenario's, except for `transactions`."""
+    """Yield a change for each switch in `values` whose value differs from the scenario's, except `transactions`."""
     for switch, value in values.items():
         if switch == "transactions" or value == scenario.rules.value(switch):
             continue
@@ -185,7 +185,7 @@ def rules_for(scenario: Scenario, values: Mapping[str, Switch]) -> Iterator[Sett
 
 
 def eras_for(scenario: Scenario, eras: Sequence[str]) -> Iterator[SettingsChange]:
-    """Yield the settings change that selects an era, for each era whose rules differ from those of the scenario.
+    """Yield a change to each era whose rules differ from the scenario's.
 
     The change sets the profile and every switch of the protocol that differs.
     """
@@ -199,12 +199,14 @@ def eras_for(scenario: Scenario, eras: Sequence[str]) -> Iterator[SettingsChange
 def play_changes(
     lock_text: str, records: Sequence[str], changes: Sequence[SettingsChange], processes: int
 ) -> Iterator[tuple[RecordFate, ...]]:
-    """Yield for each change, in order, the outcome of each of `records`, which are all of one producer.
+    """Repeat a run with each change, and yield the outcome of each of `records` with this change.
 
-    A change that makes the scenario invalid, such as a min ISR above the number of replicas, yields an empty tuple.
+    If a change makes the scenario invalid, such as a min ISR above the number of replicas, yield an empty tuple.
 
     Args:
         lock_text: content of the run's scenario.lock.yaml.
+        records: names of records of one producer.
+        processes: number of processes that repeat runs in parallel.
     """
     return in_order(_play, [(lock_text, tuple(records), change) for change in changes], processes)
 
@@ -223,7 +225,7 @@ def _play(job: tuple[str, tuple[str, ...], SettingsChange]) -> tuple[RecordFate,
 
 
 def outcome_of(summary: dict[str, Any], record: str, change: SettingsChange) -> RecordFate:
-    """Return the outcome of a record; `summary` is the content of a run's summary.json."""
+    """Return the outcome of a record in a run with one change. `summary` is the content of its summary.json."""
     records = summary["records"]
     fates = {
         "lost": "lost",

@@ -1,7 +1,8 @@
-"""What a dashboard would have shown during a run: which of Kafka's metrics moved, and which alerts would have fired.
+"""Find out what a dashboard would have shown during a run: which of Kafka's metrics moved, and which alerts fired.
 
-The alerts are the usual ones of `alerts.rules.yaml`. A condition counts from the event that makes it true. Prometheus
-would be later by a scrape and an evaluation, and would miss conditions that are shorter than its scrape interval.
+The alerts are the usual ones, as in `alerts.rules.yaml`. A condition counts from the event that makes it true.
+Prometheus would notice it later, at the next scrape and evaluation, and would miss conditions that are shorter than its
+scrape interval.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from scenarios.observe.view import ClusterView
 LAG_MAX = 1_000
 """Largest lag of a consumer group, in records, that raises no alert, as in the usual alert."""
 FOR_US = 10_000_000
-"""How long a condition must be true, as in the usual alerts (`for: 10s`)."""
+"""How long a condition must be true before its alert fires, as in the usual alerts (`for: 10s`)."""
 RECORDS_LOOKED_AT = 10_000
-"""Largest number of lost records whose time of loss is determined; many records are lost at few moments."""
+"""Largest number of lost records whose time of loss is determined. Most records are lost at the same few times."""
 
 
 class Alert(NamedTuple):
@@ -45,17 +46,19 @@ UNDER_REPLICATED, UNDER_MIN_ISR, OFFLINE, CONTROLLER, LAG = ALERTS = (
 )
 
 INTERVALS_KEPT = 20
-"""Number of intervals of each alert in the summary, the first ones."""
+"""Number of intervals of each alert that the summary keeps, the earliest ones."""
 
 Series = tuple[str, str]
-"""An alert's name, and the broker or group of one time series, empty if there is neither."""
+"""(name of an alert, broker or group of one time series or "")."""
 
 
 class _Moved:
     """A metric that leaves its normal value.
 
-    `from_us` is when it first did, `until_us` when it was last normal again, and `worst` the value farthest from
-    normal.
+    Attributes:
+        from_us: time at which it first left the normal value, None if it never did.
+        until_us: time at which it last became normal again, None if it did not.
+        worst: value farthest from the normal one.
     """
 
     __slots__ = ("from_us", "normal", "until_us", "value", "worst")
@@ -78,11 +81,11 @@ class _Moved:
 
 
 class _Intervals:
-    """The intervals in which one condition was true, in any order of their addition.
+    """The intervals in which the condition of one alert was true. They may be added in any order.
 
     Attributes:
-        first: the earliest ones, each with its begin, its broker or group, and its end.
-        fired_us: when the alert fired for the first time, None if it never did.
+        first: the earliest intervals, as (start, broker or group, end).
+        fired_us: time at which the alert fired for the first time, None if it never did.
     """
 
     def __init__(self) -> None:
@@ -111,9 +114,9 @@ _NORMAL: Final = {
 
 
 class Dashboard(Listener):
-    """The history of alerts and metrics over a run, from the creation of the first topic on.
+    """Listener that keeps the history of alerts and metrics in a run, from the creation of the first topic on.
 
-    Each event must be passed to `view` before it is passed to this listener.
+    `view` must get each event before this listener.
     """
 
     def __init__(self, view: ClusterView) -> None:
@@ -122,13 +125,13 @@ class Dashboard(Listener):
         self.parts = (self._gauges, self._lags)
         self._began = False
         self._true: dict[Series, int] = {}
-        """The conditions that are true, each with the time at which it became true."""
+        """Time at which each condition that is true now became true."""
         self._intervals = {alert.name: _Intervals() for alert in ALERTS}
         self._lagging: dict[tuple[str, TopicPartition], None] = {}
-        """Groups whose lag on a partition was too large when it last changed."""
+        """(group, partition) whose lag was too large when it last changed."""
         self._moved = {name: _Moved(normal) for name, normal in _NORMAL.items()}
         self._terms: dict[TopicPartition, list[tuple[int, str, int]]] = {}
-        """The beginnings of leaderships by partition: time, leader, and log end offset."""
+        """(time, leader, log end offset) of each start of a leadership, by partition."""
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         moves = self._gauges.handlers_of(kind) or issubclass(kind, (trace.FaultBegan, trace.FaultEnded))
@@ -174,7 +177,7 @@ class Dashboard(Listener):
         drop(is_gone, self._terms)
 
     def _look(self, row: TraceRow, event: TraceEvent) -> None:
-        """Find the conditions and metrics that this event has changed."""
+        """Update the conditions and metrics that this event may have changed."""
         if not self._began:
             return
         now = dict.fromkeys(self._conditions())
@@ -244,7 +247,7 @@ class Dashboard(Listener):
         }
 
     def _lost_us(self, ledger: RecordLedger, lost: Sequence[str]) -> int | None:
-        """Return when the first of the lost records was lost, None if nothing is lost."""
+        """Return the time at which the first of the lost records was lost, or None if there are none."""
         times = map(self._record_lost_us, (ledger.records[name] for name in islice(lost, RECORDS_LOOKED_AT)))
         return min(times, default=None)
 

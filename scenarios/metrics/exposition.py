@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: Kafka's own under the names of the JMX exporter, others as `highwater_*`.
+"""Serve metrics to Prometheus: Kafka's own under the names of the JMX exporter, others as `highwater_*`.
 
-prometheus_client negotiates the format (OpenMetrics or the older text) and serves it from a thread; the values are read
-in the thread of the cluster.
+prometheus_client negotiates the format (OpenMetrics or the older text format) and serves it from its own thread. The
+values are read in the thread of the cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GAUGES: Final = {
     "under_min_isr": ("underminisrpartitioncount", "Led partitions whose ISR is below min.insync.replicas."),
     "at_min_isr": ("atminisrpartitioncount", "Led partitions whose ISR is as small as min.insync.replicas allows."),
 }
-"""Fields of BrokerGauges, each with the end of Kafka's name for the metric, and its description."""
+"""(end of Kafka's name for the metric, description) of each field of BrokerGauges."""
 
 
 class _LiveCollector(Collector):
@@ -48,7 +48,7 @@ class _LiveCollector(Collector):
 
 
 class MetricsServer:
-    """An HTTP server on the loopback interface for Prometheus, without metrics until `expose` is called.
+    """An HTTP server for Prometheus on the loopback interface. It has no metrics until `expose` is called.
 
     Args:
         port: 0 for any free port.
@@ -66,7 +66,7 @@ class MetricsServer:
         return f"http://{HOST}:{self._server.server_port}/metrics"
 
     def expose(self, metrics: LiveMetrics, now_us: Callable[[], int]) -> None:
-        """Serve the metrics of the cluster that the current trio run operates or watches."""
+        """Serve the metrics of a cluster that runs, or is watched, in the current trio run."""
         self._registry.register(_LiveCollector(metrics, now_us))
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class MetricsServer:
 
 
 def families(metrics: LiveMetrics, now_us: int) -> Iterator[Metric]:
-    """Yield all metric families. For a watched cluster, yield only those that can be observed from outside."""
+    """Yield all metric families; for a cluster under `highwater watch`, only those that can be seen from outside."""
     yield from _of_brokers(metrics)
     yield from _of_partitions(metrics)
     yield _holds(metrics, now_us)

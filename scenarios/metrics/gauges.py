@@ -1,7 +1,7 @@
-"""Kafka's own gauges and counters of each broker and controller, computed from the events of a trace.
+"""Compute Kafka's own gauges and counters of each broker and controller from the events of a trace.
 
-As in Kafka, a process that is down exports nothing, and a partition without a leader is in no broker's gauge. Alerts on
-a gauge cannot see what no process reports.
+As in Kafka, a process that is down exports nothing, and no broker's gauge counts a partition without a leader. So an
+alert on such a gauge misses what no process reports.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class BrokerGauges:
     under_min_isr: int = 0
     at_min_isr: int = 0
     isr_shrinks: int = 0
-    """Shrinks that this broker proposed as leader. A controller's removal of a fenced broker does not count."""
+    """Number of ISR shrinks that this broker proposed as leader. Removals by the controller do not count."""
     isr_expands: int = 0
 
 
 class _Led(NamedTuple):
-    """What a leader knows of a partition, which may be outdated."""
+    """The state of a partition as a leader knows it, which may be outdated."""
 
     isr: tuple[str, ...]
     under_replicated: bool
@@ -40,18 +40,18 @@ class _Led(NamedTuple):
 
 
 class ClusterGauges(Listener):
-    """The gauges of all processes.
+    """Listener that keeps the gauges of all brokers and controllers.
 
     Args:
-        view: the cluster's state; it must get each event before this listener.
-        is_sampled: the events come from `highwater watch`, in which an old leader may fail to answer. So an election or
-            the loss of the leader removes the old leader's counts.
+        view: state of the cluster. It must get each event before this listener.
+        is_sampled: True if the events come from `highwater watch`, where an old leader may fail to answer. Its counts
+            are then removed when another leader is elected or the partition goes offline.
 
     Attributes:
-        brokers: gauges of the brokers that run, by name.
+        brokers: gauges of the running brokers, by name.
         controllers: True for the active controller, False for every other running process that may be the controller.
         offline: partitions without a leader.
-        isr_shrinks, isr_expands, unclean_elections: numbers since the run began.
+        isr_shrinks, isr_expands, unclean_elections: total numbers since the run began.
     """
 
     def __init__(self, view: ClusterView, *, is_sampled: bool = False) -> None:
@@ -62,11 +62,11 @@ class ClusterGauges(Listener):
         self.isr_shrinks = self.isr_expands = self.unclean_elections = 0
         self._view = view
         self._led: dict[TopicPartition, dict[str, _Led]] = {}
-        """The brokers that believe that they lead each partition, which may be several."""
+        """State of each partition on every broker that believes it leads it, which may be several brokers."""
         self._adding: dict[TopicPartition, tuple[str, ...]] = {}
 
     def is_scraped(self, node: str) -> bool:
-        """Return False for a process that is down or frozen, from which no metric can be read."""
+        """Return True if metrics can be read from a process: it is neither down nor frozen."""
         known = self._view.nodes.get(node)
         return known is None or (known.running and not known.paused)
 
@@ -115,8 +115,8 @@ class ClusterGauges(Listener):
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         """Update the leader's ISR.
 
-        # Simplified: the leader knows the new ISR immediately, and not when it gets the answer or the metadata. A
-        deposed leader that has not heard of its successor keeps its own ISR.
+        # Simplified: the leader knows the new ISR immediately, not only when it gets the response or the metadata. A
+        deposed leader that does not know of its successor keeps its own ISR.
         """
         partition = TopicPartition(event.topic, event.partition)
         leader = self._view.leader(partition)
@@ -182,7 +182,7 @@ class ClusterGauges(Listener):
             self._state(partition, node, led.isr)
 
     def _state(self, partition: TopicPartition, node: str, isr: tuple[str, ...] | None) -> None:
-        """Replace the counts of a partition at a broker. `isr` is None if the broker does not lead it."""
+        """Update the gauges of a broker for one partition. `isr` is None if the broker does not lead the partition."""
         leaders = self._led.setdefault(partition, {})
         gauges, before = self.brokers.get(node), leaders.pop(node, None)
         if gauges is not None and before is not None:
@@ -205,10 +205,11 @@ def _count(gauges: BrokerGauges, led: _Led, sign: int) -> None:
 
 
 class GroupLags(Listener):
-    """The lag of consumer groups, as kafka_exporter counts it: high watermark minus committed offset.
+    """Listener that computes the lag of groups as kafka_exporter does: high watermark minus committed offset.
 
     Attributes:
-        committed: the offset of each group, by partition.
+        committed: committed offset of each group, by partition; for a share group, its start offset plus the number of
+            settled records.
     """
 
     def __init__(self, view: ClusterView) -> None:
@@ -216,7 +217,7 @@ class GroupLags(Listener):
         self._view = view
 
     def lag(self, partition: TopicPartition, group: str) -> int:
-        """Return the lag of a group with a committed offset; 0 while the partition has no leader."""
+        """Return the lag of a group that has a committed offset; 0 while the partition has no leader."""
         leading = self._view.leading_replica(partition)
         return 0 if leading is None else max(0, leading.high_watermark - self.committed[partition][group])
 
@@ -226,7 +227,7 @@ class GroupLags(Listener):
 
     @on(trace.SharePartitionLoaded)
     def _share_loaded(self, row: TraceRow, event: trace.SharePartitionLoaded) -> None:
-        """Begin to count the settled records of a share group, which need not be adjacent. Source: KIP-1226"""
+        """Start to count the settled records of a share group, which need not be consecutive. Source: KIP-1226"""
         groups = self.committed.setdefault(TopicPartition(event.topic, event.partition), {})
         groups.setdefault(event.group, event.start_offset)
 

@@ -1,4 +1,4 @@
-"""Metrics of a running cluster only: who holds back each high watermark, acked records at risk, request times."""
+"""Metrics of running clusters: which followers hold back each high watermark, acked records at risk, request times."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ TIMES_KEPT = 1_028
 
 
 class HeldBack(NamedTuple):
-    """A high watermark below the end of its leader's log.
+    """A partition whose leader has records above its high watermark.
 
     Attributes:
-        holders: members of the ISR that have not fetched beyond it; empty if the ISR is below min.insync.replicas.
-        since_us: time since which records wait above this high watermark.
+        holders: members of the ISR that have not fetched beyond the high watermark; empty if another reason holds it
+            back, such as an ISR below min.insync.replicas.
+        since_us: time since which records have been above this high watermark.
     """
 
     partition: TopicPartition
@@ -36,7 +37,7 @@ class HeldBack(NamedTuple):
 class RequestTallies:
     """The counts and times of completed requests of one kind at one broker.
 
-    # Differs from Kafka: quantiles are of the latest requests, and not of a sample that favours the last five minutes.
+    # Differs from Kafka: quantiles are of the latest requests, not of a sample that favours the last five minutes.
     """
 
     by_version: dict[int, int] = field(default_factory=dict)
@@ -58,11 +59,11 @@ class _Term:
 
 
 class LiveMetrics(Listener):
-    """The metrics of a running cluster, computed from its events. `view` must get each event before this listener.
+    """Listener that computes the metrics of a running cluster. `view` must get each event before this listener.
 
     Attributes:
-        gone: acked records of each partition that the cluster has lost. The caller updates it.
-        requests: metrics of requests, by broker and by Kafka's name of the kind of request.
+        gone: lost acked records of each partition, updated by the caller.
+        requests: counts and times of requests, by broker and Kafka's name for the kind of request.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class LiveMetrics(Listener):
         self._acked: dict[TopicPartition, OffsetRanges] = {}
 
     def _term(self, event: trace.OnPartition) -> _Term | None:
-        """Return the term that an event is about, None if its broker is not the partition's leader."""
+        """Return the term of the leader that emitted an event, or None if its node does not lead the partition."""
         partition = TopicPartition(event.topic, event.partition)
         if self.view.leader(partition) != event.node:
             return None
@@ -117,7 +118,7 @@ class LiveMetrics(Listener):
             term.fetched[event.peer] = event.fetch_offset
 
     def holds(self) -> Iterator[HeldBack]:
-        """Yield the high watermarks above which records wait."""
+        """Yield the partitions whose leader has records above the high watermark."""
         for partition, state in self.view.partitions.items():
             term, leading = self._terms.get(partition), self.view.leading_replica(partition)
             if term is None or leading is None or term.held_since_us is None:
@@ -154,7 +155,8 @@ class LiveMetrics(Listener):
         Records from the high watermark on are at risk: a member of the ISR lacks them, and a clean election may choose
         that member. So are records that fewer than two running replicas have.
 
-        # Simplified: by log ends. A replica that does not know the current leader counts up to that leader's start.
+        # Simplified: only log ends are compared. A replica that does not follow the current leader yet counts up to the
+        log end with which that leader began.
         """
         term = self._terms.get(state.topic_partition, _Term())
         ends = [

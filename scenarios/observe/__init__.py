@@ -1,7 +1,7 @@
-"""The state of a run during and after it.
+"""Derive the state of a run from its trace, while the run lasts and afterwards.
 
-It consists of the trace on disk, the view of the cluster, the mirror (the content of every log), the ledger (the fate
-of every record), and the story (the key events as text).
+The main parts are the trace on disk, the view (the state of the cluster), the mirror (the content of every log), the
+ledger (the fate of every record), and the story (the key events as text).
 
 Subpackage: columns/ (millions of records in little memory).
 

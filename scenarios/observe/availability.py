@@ -1,8 +1,8 @@
-"""Finds the times in which a partition could not be written to or read from.
+"""Find the windows of time in which a partition could not be written to or read from.
 
-Writes are judged by demand: a window without writes is time in which at least one attempt to write is pending (its
-record sent, neither answered nor given up, its client alive) and none succeeds. Reads are judged by service: a window
-is time in which no running broker leads the partition.
+* Writes: at least one attempt to write is pending, and none succeeds. An attempt is pending from the time its record is
+  sent until the client gets an answer, gives up or stops.
+* Reads: no running broker leads the partition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 def time_of_any(unavailable: Mapping[str, Iterable[Sequence[int]]]) -> int:
-    """Return how long at least one partition was unavailable, in microseconds, from (start, end) of all windows."""
+    """Return for how many microseconds at least one partition was unavailable.
+
+    Args:
+        unavailable: (start, end) of every window, by partition.
+    """
     total_us = over_us = 0
     for since_us, until_us in sorted((since, until) for windows in unavailable.values() for since, until in windows):
         total_us += max(0, until_us - max(since_us, over_us))
@@ -31,29 +35,30 @@ def time_of_any(unavailable: Mapping[str, Iterable[Sequence[int]]]) -> int:
 
 # ---------------------------------------------------------------------------------------------------------- gone topics
 #
-# A topic is gone when it is deleted, not created again, and every broker that had it has deleted its logs.
+# A topic is gone when it was deleted and not created again, and every broker has deleted its logs of the topic.
 #
-# Observers then need not keep anything about its partitions. Records stay, because the verdict names each of them.
+# Observers then drop what they know about its partitions, but keep its records, because the verdict names each record.
 
 IsGone = Callable[[str], bool]
-"""A function that returns True if the topic with the given name is gone."""
+"""A function that returns True if a topic was deleted on all brokers and not created again, given its name."""
 
 REPLICAS_MIN = 64
-"""The number of deleted replicas, or of partitions if there are more, before anything is dropped.
+"""State is dropped after this many replicas were deleted, or as many as there are partitions if that is more.
 
-The search through all state is then a small part of the work per replica.
+A search through all state is then rare compared with deletions.
 """
 
 
 class Forgetful(Protocol):
     def forget(self, is_gone: IsGone) -> None:
-        """Drop the state of deleted topics."""
+        """Drop the state of topics for which `is_gone` returns True."""
 
 
 class GoneTopics(Listener):
-    """Listener that makes other listeners forget topics that are gone. It must be called after them and the mirror.
+    """Listener that makes other listeners drop the state of topics that are gone.
 
-    The view keeps the names of deleted topics, because a topic that is created again is judged by weaker rules.
+    It must be called after those listeners and after the mirror. The view keeps the names of deleted topics, because
+    weaker rules apply to a topic that is created again.
     """
 
     def __init__(self, view: ClusterView, mirror: LogMirror, forgetful: Sequence[Forgetful]) -> None:
@@ -83,7 +88,7 @@ class GoneTopics(Listener):
 
 
 def drop(is_gone: IsGone, *kept: dict[Any, Any]) -> None:
-    """Remove entries from dictionaries whose keys are tuples that begin with a topic."""
+    """Remove the entries of gone topics from dictionaries whose keys are tuples that begin with a topic."""
     for known in kept:
         for key in [key for key in known if is_gone(key[0])]:
             del known[key]
@@ -103,7 +108,7 @@ class Window(NamedTuple):
 
 
 class Attempts:
-    """The attempts of all clients to write to one partition, in microseconds."""
+    """The attempts of all clients to write to one partition. Times are in microseconds."""
 
     __slots__ = ("pending", "succeeded_us", "vain", "windows")
 
@@ -113,7 +118,7 @@ class Attempts:
         self.succeeded_us = 0
         """Time of the last success."""
         self.vain: list[Window] = []
-        """The times of attempts that have ended without success since the last success."""
+        """Start and end of the attempts that failed since the last success; overlapping attempts are merged."""
         self.windows: list[Window] = []
 
     def end_in_vain(self, sent_us: int, at_us: int) -> None:
@@ -124,18 +129,18 @@ class Attempts:
             self.vain.append(Window(sent_us, at_us))
 
     def succeed(self, sent_us: int, at_us: int) -> None:
-        """Record a success at `at_us` of an attempt that was sent at `sent_us` and is no longer pending."""
+        """Record that an attempt of `sent_us` succeeded at `at_us`. The caller has removed it from `pending`."""
         if at_us - self.succeeded_us >= PATIENCE_US:
             self.windows += self.stretches(at_us, sent_us)
         self.succeeded_us = max(self.succeeded_us, at_us)
         self.vain.clear()
 
     def stretches(self, until_us: int, *sent_us: int) -> Iterator[Window]:
-        """Yield windows of at least PATIENCE_US since the last success in which an attempt was pending.
+        """Yield the windows since the last success in which attempts were pending for at least PATIENCE_US.
 
         Args:
             until_us: end of the last window.
-            sent_us: times at which further attempts were sent that were pending until `until_us`.
+            sent_us: send times of further attempts, which were pending until `until_us`.
         """
         still = (next(iter(sent.values())) for sent in self.pending.values() if sent)
         waits = sorted([*self.vain, *(Window(since_us, until_us) for since_us in (*still, *sent_us))])
@@ -151,13 +156,13 @@ class Attempts:
 
 
 class WriteTimes(Listener):
-    """Listener that keeps the start and end of attempts to write, for the windows of each partition."""
+    """Listener that finds the windows in which no attempt to write to a partition succeeded."""
 
     def __init__(self) -> None:
         self._partitions: dict[tuple[str, int], Attempts] = {}
 
     def windows(self, partition: TopicPartition, end_us: int) -> list[Window]:
-        """Return the windows of at least PATIENCE_US. The last one ends at `end_us`, the end of the run."""
+        """Return the windows of at least PATIENCE_US. An open window ends at `end_us`, the end of the run."""
         attempts = self._partitions.get(partition)
         return [] if attempts is None else [*attempts.windows, *attempts.stretches(end_us)]
 
@@ -187,7 +192,7 @@ class WriteTimes(Listener):
                 attempts.end_in_vain(next(iter(sent.values())), row.at_us)
 
     def forget(self, is_gone: IsGone) -> None:
-        """Drop the state of deleted topics (Forgetful), except for windows, which are reported with the records."""
+        """Drop the state of gone topics (see Forgetful). Partitions with windows or pending records stay."""
         for name, attempts in list(self._partitions.items()):
             if is_gone(name[0]) and not attempts.windows and not any(attempts.pending.values()):
                 del self._partitions[name]
@@ -199,8 +204,8 @@ class WriteTimes(Listener):
         return attempts
 
     def _taken(self, at_us: int, event: trace.RecordAcked | trace.RecordHandedOver | trace.RecordFailed) -> int:
-        """Remove the attempt that `event` ends, and return its send time. Some attempts have no partition yet (-1)."""
-        for partition in (event.partition, -1):
+        """Remove the attempt that `event` ends, and return its send time, or `at_us` if the attempt is unknown."""
+        for partition in (event.partition, -1):  # -1: sent before the client knew the partition.
             attempts = self._partitions.get((event.topic, partition))
             sent = None if attempts is None else attempts.pending.get(event.client)
             if sent and event.record in sent:
@@ -209,7 +214,7 @@ class WriteTimes(Listener):
 
 
 class ServiceTimes(Listener):
-    """Listener that keeps the times in which a running broker led each partition."""
+    """Listener that finds the times in which no running broker led a partition."""
 
     def __init__(self) -> None:
         self._leading: dict[TopicPartition, dict[str, None]] = {}
@@ -217,7 +222,7 @@ class ServiceTimes(Listener):
         self._unserved_since: dict[TopicPartition, int] = {}
 
     def read_windows(self, partition: TopicPartition, end_us: int) -> list[Window]:
-        """Return the gaps of at least PATIENCE_US without a running leader, after the first leader."""
+        """Return the windows of at least PATIENCE_US without a running leader, since the first leader."""
         gaps = list(self._gaps.get(partition, ()))
         since = self._unserved_since.get(partition)
         if since is not None:
@@ -225,7 +230,7 @@ class ServiceTimes(Listener):
         return [gap for gap in gaps if gap.length_us >= PATIENCE_US]
 
     def forget(self, is_gone: IsGone) -> None:
-        """Drop the state of deleted topics (Forgetful)."""
+        """Drop the state of topics that are gone (see Forgetful)."""
         drop(is_gone, self._leading, self._gaps, self._unserved_since)
 
     @on(trace.LeadershipBegan)

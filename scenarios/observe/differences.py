@@ -1,7 +1,8 @@
-"""Finds where two sequences of events diverge.
+"""Find where two sequences of events or states diverge.
 
-`diff` and the page of `compare` use this for the events of two runs. `agree` uses it for the states of each partition.
-There, states that two runs reach in a different order before both reach the same state are a tie, not a difference.
+The commands `diff` and `compare` use this for the events of two runs, and `agree` for the states of each partition.
+For `agree`, two runs that pass through states in a different order and then reach the same state have a tie, which is
+not a difference.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ from replica.trace.events import TraceEvent, TraceRow
 from scenarios.observe.story import is_internal
 
 EndOfTie = Callable[[int, int], tuple[int, int] | None]
-"""A function that returns, for the indexes of two unequal items, the indexes of the next equal items after a tie.
+"""A function that finds the end of a tie, given the indexes of two unequal items.
 
-It returns None if the difference is more than a tie.
+It returns the indexes of the next equal items, or None if the items are a difference and not a tie.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The correspondence between two sequences.
+    """The matching parts of two sequences.
 
     Attributes:
-        stretches: (index in the first, index in the second, number of consecutive equal items).
-        ties: pairs of the indexes at which each tie begins.
-        parts_at: first indexes that do not correspond; None if all do. An index may be that after the last item.
+        stretches: equal ranges as (index in the first sequence, index in the second, number of items).
+        ties: both indexes at which each tie begins.
+        parts_at: both indexes at which the sequences diverge, None if they do not. A sequence that has ended has its
+            length as index.
     """
 
     stretches: tuple[tuple[int, int, int], ...]
@@ -38,7 +40,7 @@ class Alignment:
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Return the pairs of indexes of equal items."""
+        """Return (index in the first sequence, index in the second) of every two equal items."""
         return tuple((left + step, right + step) for left, right, length in self.stretches for step in range(length))
 
 
@@ -74,10 +76,10 @@ AT_THE_END = (
 """Events that are emitted after the end of the run and describe its final state."""
 
 _NOT_COMPARED = (trace.RunStarted, trace.NodeStarted, *AT_THE_END)
-"""Events that are not compared, because they name the run or begin every run."""
+"""Events that are not compared: they name the run, begin every run, or describe its final state."""
 
 SETTINGS = frozenset({"acks", "producer_id", "producer_epoch", "base_sequence", "crc"})
-"""Columns that depend on the producer's settings: its acks, and the fields of batches that idempotence sets."""
+"""Columns that depend on a producer's acks and idempotence; `first_difference` ignores them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,9 @@ class Difference:
     """The first difference between two runs.
 
     Attributes:
-        same: number of equal events at the beginning.
-        at_us: time of the next event in each run, None for a run that has ended.
-        sentences: that event as a sentence in each run, "" for a run that has ended.
+        same: number of equal events before the difference.
+        at_us: time of the first different event in each run, None for a run that has ended.
+        sentences: sentence about this event in each run, "" for a run that has ended.
     """
 
     same: int
@@ -96,9 +98,9 @@ class Difference:
 
 
 def first_difference(one: Sequence[TraceRow], other: Sequence[TraceRow]) -> Difference | None:
-    """Return the first difference of two traces in the time, kind and columns of an event, or None if they are equal.
+    """Return the first difference between two traces, or None if they are equal.
 
-    Columns in SETTINGS are not compared.
+    Events are compared by time, kind, and all columns except SETTINGS.
 
     Args:
         one, other: complete traces, in order.
@@ -128,7 +130,7 @@ def _columns_that_differ(mine: TraceEvent, theirs: TraceEvent) -> list[str]:
 def _sentences(
     mine: TraceRow | None, theirs: TraceRow | None, one: Sequence[TraceRow], other: Sequence[TraceRow]
 ) -> tuple[str, str]:
-    """Return both events as sentences. If the sentences are equal, append the first column that differs to each."""
+    """Return a sentence about each event. If both are equal, append the first column that differs to each."""
     left, right = _sentence(mine, one), _sentence(theirs, other)
     if mine is None or theirs is None or left != right or mine.at_us != theirs.at_us:
         return left, right

@@ -1,4 +1,4 @@
-"""The content of the disks when the run ended: the log of each replica, and the positions of each record."""
+"""The content of the disks at the end of a run: the log of each replica, and the positions of each record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scenarios.observe.columns.names import UNKNOWN, LazyNames, NameIndex, Place
 
 
 class LogEntry(NamedTuple):
-    """A record in the log of one replica when the run ended."""
+    """A record in the log of one replica at the end of the run. `seq` is the trace event that reports it."""
 
     offset: int
     record: str
@@ -28,7 +28,7 @@ class _Runs(NamedTuple):
 
     Attributes:
         firsts: index of the first entry of each range.
-        offsets, places: values of that entry.
+        offsets, places: offset and name index of that entry.
     """
 
     firsts: array[int]
@@ -37,11 +37,11 @@ class _Runs(NamedTuple):
 
 
 class _Batches(NamedTuple):
-    """Ranges of a log with the same leader epoch and CRC, and one event in the trace.
+    """Ranges of a log with the same leader epoch, CRC and trace event.
 
     Attributes:
         firsts: index of the first entry of each range.
-        epochs, crcs, seqs: values of the range.
+        epochs, crcs, seqs: leader epoch, CRC and sequence number of the trace event of each range.
     """
 
     firsts: array[int]
@@ -51,10 +51,10 @@ class _Batches(NamedTuple):
 
 
 class LogEntries:
-    """The entries of one log, which take 24 bytes per batch. A LogEntry is created on each access.
+    """The entries of one log, stored in 24 bytes per batch. A LogEntry is created on each access.
 
     Args:
-        names: names that all logs share, so that each name is stored once.
+        names: index that all logs share, so that each record name is stored once.
     """
 
     __slots__ = ("_batch", "_batches", "_length", "_names", "_next", "_runs")
@@ -70,7 +70,7 @@ class LogEntries:
             self.extend(offset, (record,), leader_epoch, crc, seq)
 
     def extend(self, offset: int, records: Sequence[str], leader_epoch: int, crc: int, seq: int) -> None:
-        """Add records of one batch, whose offsets are consecutive."""
+        """Add records of one batch with consecutive offsets, the first of which is `offset`."""
         if self._batch != (leader_epoch, crc, seq):
             self._batch = (leader_epoch, crc, seq)
             for column, value in zip(self._batches, (self._length, *self._batch), strict=True):
@@ -109,13 +109,13 @@ class LogEntries:
         return LazyNames(self._names, places)
 
     def stretches(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (offset, name index, number of entries) of runs in which both are consecutive."""
+        """Yield (offset, name index, count) of each range in which offsets and name indexes are consecutive."""
         ends = pairwise(chain(self._runs.firsts, (self._length,)))
         for offset, place, (first, end) in zip(self._runs.offsets, self._runs.places, ends, strict=True):
             yield offset, place, end - first
 
     def stretches_in(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (offset, name index, number of entries) of ranges from `low` to `high`. The log must be in order."""
+        """Yield the part of `stretches` with offsets from `low` to `high` (inclusive) of a log in offset order."""
         starts = self._runs.offsets
         for run in range(max(bisect_right(starts, low) - 1, 0), bisect_right(starts, high)):
             end = self._runs.firsts[run + 1] if run + 1 < len(starts) else self._length
@@ -124,7 +124,7 @@ class LogEntries:
                 yield first, self._runs.places[run] + first - starts[run], last - first + 1
 
     def entries_in(self, low: int, high: int) -> Iterator[LogEntry]:
-        """Yield the entries with offsets from `low` to `high`. The log must be in order."""
+        """Yield the entries with offsets from `low` to `high` (inclusive) of a log in offset order."""
         for offset, _, count in self.stretches_in(low, high):
             run = bisect_right(self._runs.offsets, offset) - 1
             start = self._runs.firsts[run] + offset - self._runs.offsets[run]
@@ -141,13 +141,13 @@ class LogEntries:
         return self._batches.crcs[bisect_right(self._batches.firsts, index) - 1]
 
     def in_order(self) -> LogEntries:
-        """Return the entries in order of their offsets, as this object if they already are."""
+        """Return the entries sorted by offset, or this object if they are sorted already."""
         if all(offset + count <= behind for (offset, _, count), (behind, _, _) in pairwise(self.stretches())):
             return self
         return LogEntries(sorted(self), self._names)
 
     def differences(self, other: LogEntries, limit: int) -> list[tuple[LogEntry, LogEntry]]:
-        """Return pairs of entries at one offset below `limit` that differ. Both logs must be in order of offsets."""
+        """Return the pairs of entries that differ at one offset below `limit`. Both logs must be in offset order."""
         if self._is_same_log(other):
             return []
         found = []
@@ -178,7 +178,10 @@ class LogEntries:
 
 @dataclass(slots=True)
 class FinalReplica:
-    """A replica when the run ended, with its log in order of offsets. Its ReplicaFound event has the number `seq`."""
+    """A replica at the end of the run, with its log in offset order.
+
+    `seq` is the sequence number of its ReplicaFound event, -1 if there is none.
+    """
 
     node: str
     entries: LogEntries = field(default_factory=LogEntries)
@@ -198,9 +201,9 @@ class FinalReplica:
 
     @property
     def rank(self) -> tuple[bool | int | str, ...]:
-        """Return a key that is lowest for the final log of the partition.
+        """Return a sort key. The replica with the lowest key has the final log of its partition.
 
-        The leader is first, then replicas that may be elected cleanly, then the latest log.
+        The leader is first, then a member of the ISR, then of the ELR, then the replica with the latest log.
         """
         who = (not self.is_leader, not self.in_isr, not self.in_elr)
         return (*who, -self.leader_epoch, -self.log_end_offset, self.node)
@@ -209,10 +212,10 @@ class FinalReplica:
 class Presence:
     """The positions of each record in the final logs.
 
-    A record is in one partition, unless it was written again to another.
+    A record that was written again may be in several partitions.
 
     Attributes:
-        flags: 1 for each name index that is in some log, otherwise 0.
+        flags: 1 for each name index that is in some final log, otherwise 0.
     """
 
     def __init__(self, names: NameIndex) -> None:
@@ -220,12 +223,12 @@ class Presence:
         self._names = names
         self._partitions: list[TopicPartition] = []
         self._firsts: list[tuple[int, int, int, int]] = []
-        """First copies as (name index, count, partition, offset); each range has consecutive indexes and offsets."""
+        """First copies as ranges (name index, count, partition, offset) with consecutive name indexes and offsets."""
         self._is_sorted = True
         self._more: dict[int, list[tuple[int, int]]] = {}
         """Further copies by name index, as (partition, offset).
 
-        A name made up for an unknown client may have many copies.
+        A name that stands for the record of an unknown client may have many copies.
         """
 
     def add_log(self, partition: TopicPartition, entries: LogEntries) -> None:
@@ -260,7 +263,7 @@ class Presence:
         return tuple((self._partitions[number], offset) for number, offset in copies)
 
     def repeated(self) -> Iterator[str]:
-        """Return the records with more than one copy."""
+        """Return the names of the records with more than one copy."""
         return map(self._names.name, self._more)
 
 

@@ -1,4 +1,4 @@
-"""Finds records that Kafka itself stores twice for an idempotent producer, because a broker has forgotten their batch.
+"""Find records that Kafka itself stores twice for an idempotent producer, because a broker has forgotten their batch.
 
 A running broker knows the last five batches of each producer. Its snapshots contain only the last one, and a log that
 is opened (after an orderly stop or a crash) or truncated is loaded from a snapshot. A leader with such a log answers
@@ -22,7 +22,7 @@ from scenarios.observe.ledger import RecordLedger
 
 
 def stored_again(rows: Iterable[TraceRow], ledger: RecordLedger, duplicated: Iterable[str]) -> tuple[str, ...]:
-    """Return the duplicated records of which a forgotten batch explains every copy except for the first.
+    """Return the duplicated records whose copies, except for the first, are all explained by forgotten batches.
 
     Args:
         rows: the whole trace of a finished run.
@@ -47,7 +47,7 @@ def outputs_again(
 ) -> tuple[str, ...]:
     """Return the duplicated outputs of a transform whose inputs were stored again.
 
-    A consumer group receives each copy of an input as a record of its own, so there may be as many outputs.
+    A consumer group receives each copy of an input as a separate record, so an input may have one output per copy.
 
     Args:
         prefix: prefix that the transform adds to the name of an input.
@@ -63,9 +63,9 @@ def outputs_again(
 
 
 def _forgotten(rows: Iterable[TraceRow], ledger: RecordLedger) -> Iterator[tuple[str, TopicPartition, int]]:
-    """Yield (producer, partition, log end when the leader loaded it) of each batch that was refused as forgotten.
+    """Yield (producer, partition, log end when the leader loaded its log) for each refusal of a forgotten batch.
 
-    The batch is below that end and followed by a later batch of the same producer, which is in the snapshot.
+    The batch is in the log below that end, and followed there by a later batch of the same producer.
     """
     loaded: dict[tuple[str, TopicPartition], int] = {}
     for row in rows:

@@ -17,7 +17,7 @@ from replica.trace.listening import Handler, Listener, on
 from scenarios.observe.view import ClusterView
 
 COOPERATIVE = "cooperative"
-"""A part of the names of assignors whose members keep their partitions in a rebalance (KIP-429)."""
+"""Part of the names of assignors whose members keep their partitions in a rebalance (KIP-429)."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class GroupView:
 
     @property
     def owners(self) -> dict[str, str | None]:
-        """Return the owner of each partition, None if the group has members and none of them owns it."""
+        """Return the member id of the owner of each partition, None if no member owns it."""
         found: dict[str, str | None] = dict.fromkeys(self.partitions)
         for member_id, member in self.members.items():
             for partition in member.partitions:
@@ -59,11 +59,11 @@ class GroupView:
 
 
 class Groups(Listener):
-    """Listener that keeps the existing groups by name.
+    """Listener that keeps the state of all existing consumer groups.
 
     Attributes:
         changed: group that the latest event has changed.
-        instances: group.instance.id by member id, for all members that have joined and not left.
+        instances: group.instance.id of each current member, by member id.
     """
 
     def __init__(self, instances: dict[str, str | None] | None = None) -> None:
@@ -178,7 +178,7 @@ class Unread:
 
     Attributes:
         longest_us: longest single time without a reader.
-        moved: number of changes of the owner.
+        moved: number of times that the owner changed.
     """
 
     observed_us: int = 0
@@ -189,11 +189,11 @@ class Unread:
 
 @dataclass(slots=True)
 class _Stretch:
-    """The state of a partition since `since_us`.
+    """The reader of a partition during a time that begins at `since_us`.
 
     Attributes:
         reader: last owner of the partition.
-        is_read: True if that member still owns the partition and runs.
+        is_read: True if that member still owns the partition and its process runs.
     """
 
     since_us: int
@@ -203,10 +203,10 @@ class _Stretch:
 
 
 class UnreadTimes(Listener):
-    """Listener that measures the times without a reader. It must be called after the view.
+    """Listener that measures how long partitions had no reader in a group. It must be called after the view.
 
     Attributes:
-        found: results by group and partition, up to the latest `settle`.
+        found: results by group and partition, complete up to the last call of `settle`.
     """
 
     def __init__(self, view: ClusterView) -> None:
@@ -227,7 +227,7 @@ class UnreadTimes(Listener):
         self.settle(row.at_us)
 
     def settle(self, at_us: int) -> None:
-        """Add the time until `at_us` to the results."""
+        """Bring `found` up to date for the time `at_us`."""
         for group in self._groups.groups.values():
             self._look(group, at_us)
 
@@ -265,8 +265,8 @@ class UnreadTimes(Listener):
 #
 # What became of the records of share groups (KIP-932), according to the leaders of partitions.
 #
-# A share group delivers at least once: that a record is delivered again is no anomaly, and is counted here. Records
-# that are given up after their last delivery are named, since no member has accepted or rejected them.
+# A share group delivers at least once. A repeated delivery is no anomaly and is only counted. A record that is given up
+# after its last delivery is named, since no member has accepted or rejected it.
 
 
 ACCEPTED, REJECTED, GIVEN_UP, GAP = "accepted", "rejected", "given_up", "gap"
@@ -274,13 +274,13 @@ ACCEPTED, REJECTED, GIVEN_UP, GAP = "accepted", "rejected", "given_up", "gap"
 
 @dataclass(slots=True)
 class ShareFates:
-    """The records of a partition in one share group.
+    """The fates of one partition's records in one share group.
 
     Attributes:
         deliveries: number of deliveries of each record, by offset.
-        fates: what has become of each settled record, by offset.
-        causes: how many deliveries ended without settling the record, by cause.
-        most: the largest delivery count.
+        fates: final state of each settled record, by offset.
+        causes: number of deliveries that ended without settling the record, by cause.
+        most: largest delivery count.
     """
 
     deliveries: dict[int, int] = field(default_factory=dict)
@@ -303,13 +303,13 @@ class ShareFates:
 
 
 class ShareGroups(Listener):
-    """Listener that keeps the records of all share groups. `found` has them by group and partition."""
+    """Listener that keeps the fates of records in share groups. `found` has them by group and partition."""
 
     def __init__(self) -> None:
         self.found: dict[str, dict[TopicPartition, ShareFates]] = {}
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fates of the records for a summary; empty if there are no share groups."""
+        """Return the fates as a part of a run's summary, empty if there are no share groups."""
         found = {
             group: {str(name): fates.as_json() for name, fates in sorted(partitions.items())}
             for group, partitions in sorted(self.found.items())

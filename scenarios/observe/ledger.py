@@ -32,9 +32,9 @@ from scenarios.observe.taken_records import TakenRecords, TransactionEnds
 
 
 class ReadJump(NamedTuple):
-    """A jump of a consumer's reads from the offset `after` to `offset` without a seek by the application.
+    """A gap in a consumer's reads: `offset` was read next after the offset `after`, without a seek.
 
-    `after` is -1 if the topic was created again after the consumer had read the former topic.
+    `after` is -1 if the consumer had read a deleted topic of that name before.
     """
 
     client: str
@@ -46,7 +46,7 @@ class ReadJump(NamedTuple):
 
 
 class EndOffsetFall(NamedTuple):
-    """An end offset that is lower than an earlier end offset which the client received."""
+    """An end offset that a client received after it had received a higher one."""
 
     client: str
     topic_partition: TopicPartition
@@ -67,7 +67,7 @@ class PromisedOutput(NamedTuple):
 
 @dataclass(slots=True)
 class ErrorTally:
-    """The number of times that a client got an error, with the first and last time in microseconds."""
+    """How often a client got an error, with the times of the first and last in microseconds."""
 
     count: int
     first_us: int
@@ -81,18 +81,18 @@ class ReadRanges:
     last: int = -1
     last_seq: int = -1
     sought: bool = True
-    """True if nothing was read since the start or since the application's last seek."""
+    """True if the consumer has read nothing since its start or the application's last seek."""
     ranges: OffsetRanges = field(default_factory=OffsetRanges)
     apart: dict[str, None] | None = None
     """Records read from brokers that may still serve a deleted topic of this name; their offsets do not count."""
 
 
 _UNANSWERED = ("NETWORK_EXCEPTION", "REQUEST_TIMED_OUT")
-"""Errors of a request to which a client gets no answer, or gets it too late."""
+"""Errors of a request that got no answer, or got it too late."""
 
 
 class RecordLedger(Listener):
-    """The records of a run by name, in sending order, and its final logs after LogEntriesFound and ReplicaFound."""
+    """Listener that keeps the fate of every record, in sending order, and the final logs of a finished run."""
 
     def __init__(self, taken: TakenRecords | None = None, names: NameIndex | None = None) -> None:
         """Create an empty ledger.
@@ -103,7 +103,7 @@ class RecordLedger(Listener):
         """
         self.taken_by = TakenRecords(CompactedBatches()) if taken is None else taken
         self._untenable: dict[str, None] | None = None
-        """Taken records whose reason does not hold, given the final logs."""
+        """Records that were removed for a reason that the final logs disprove; None until it is computed."""
         self.records = RecordTable(names)
         self.ends = TransactionEnds(self.records)
         self.writes = WriteTimes()
@@ -112,31 +112,31 @@ class RecordLedger(Listener):
         self.jumps: list[ReadJump] = []
         self.end_offset_falls: list[EndOffsetFall] = []
         self.promised: dict[str, PromisedOutput] = {}
-        """Outputs of processed inputs, by name. They must exist whether they were acknowledged or not."""
+        """Outputs of processed inputs, by record name. They must exist, acknowledged or not."""
         self.errors: dict[str, dict[str, ErrorTally]] = {}
         self.refusals: dict[str, trace.RequestRefused] = {}
-        """The last request that was definitely refused, by client."""
+        """The last request of each client that was refused with an error that is not retriable."""
         self.readers: dict[str, None] = {}
         """Clients that have read a record of any topic."""
         self.retries = 0
         self.injected: dict[str, str] = {}
-        """For each record that a producer had to send again because of a fault of requests, the name of that fault."""
+        """Name of the injected fault that made a record's batch fail, by record name."""
         self._injections: dict[tuple[str, str], trace.ResponseInjected] = {}
-        """The latest fault of a Produce request, by client and broker."""
+        """The latest injected response to a Produce request, by client and broker."""
         self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._deleted_topics: dict[str, None] = {}
         """Deleted topics that have not been created again."""
         self._serving: dict[tuple[str], dict[tuple[int, str], bool]] = {}
-        """For each topic that was created again, pairs (partition, broker) that serve it, and whether they have led.
+        """By topic that was created again: (partition, broker) of each replica that serves it, and whether it has led.
 
-        Other brokers may still answer for the former topic.
+        Other brokers may still answer for the deleted topic.
         """
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
         self._unsettled: set[int] = set()
         """Indexes of records that were sent without a partition (-1); a later event names the partition of each."""
         self._aborted: dict[TopicPartition, OffsetRanges] = {}
         self._open: dict[tuple[TopicPartition, str], OffsetRanges] = {}
-        """Open batches by partition and node, since one replica may have a marker that another does not have yet."""
+        """Offsets in open transactions, by partition and node: a replica may lack a marker that another has."""
         self._present: Presence | None = None
         self._gone: list[RecordEntry] | None = None
         self.parts = (self.writes, self.ends)
@@ -152,7 +152,7 @@ class RecordLedger(Listener):
 
     @property
     def gone(self) -> list[RecordEntry]:
-        """Return records in no final log that were not deleted, expired or compacted, in sending order."""
+        """Return the records that are in no final log and were not deleted, expired or compacted, in sending order."""
         if self._gone is None:
             fates, flags, gone = self.records.fates, self.present.flags, []
             place = flags.find(0)
@@ -183,14 +183,13 @@ class RecordLedger(Listener):
         return name in self.taken_by and name not in self._untenable
 
     def is_undone(self, name: str) -> bool:
-        """Return True if the record's input is processed, but every final copy, if any, was aborted."""
+        """Return True if the record's input was processed, but no final log has a copy that was not aborted."""
         return name in self.promised and not self._is_taken(name) and not self.copies(name)
 
     def aborted_records(self) -> list[str]:
-        """Return the acked records of aborted transactions, in the order in which they were sent.
+        """Return the acked records whose copies in the final logs were all aborted, in sending order.
 
-        A log has them as records of an aborted transaction, or they are in no log and were sent only in such
-        transactions.
+        A record without a copy counts if all its transactions were aborted.
         """
         places = {entry.place for entry in self.gone if entry.aborted}
         for partition, ranges in self._aborted.items():
@@ -202,25 +201,25 @@ class RecordLedger(Listener):
         return [entry.name for entry in acked if not self.copies(entry.name)]
 
     def is_stranded(self, entry: RecordEntry) -> bool:
-        """Return True if the record was committed and exists, but the final log lacks the commit marker for ever."""
+        """Return True if the record was committed and exists, but its final log will never get the commit marker."""
         copies = self.copies(entry.name) if entry.committed and self._open else ()
         return bool(copies) and not self.settled_copies(entry.name)
 
     def copies(self, name: str) -> tuple[tuple[TopicPartition, int], ...]:
-        """Return (partition, offset) of each copy in the final logs, without those of aborted transactions.
+        """Return (partition, offset) of each copy in the final logs that is not in an aborted transaction.
 
-        An application repeats the work of an aborted transaction, and may write to another partition then.
+        An application repeats the work of an aborted transaction, and may then write to another partition.
         """
         copies = self.present.copies(name)
         return tuple(copy for copy in copies if not self.is_aborted(*copy)) if self._aborted else copies
 
     def settled_copies(self, name: str) -> tuple[tuple[TopicPartition, int], ...]:
-        """Return the copies without those of open transactions, which may still be aborted after the run."""
+        """Return the `copies` that are not in an open transaction, which may still be aborted after the run."""
         copies = self.copies(name)
         return tuple(copy for copy in copies if not self._is_open(*copy)) if self._open else copies
 
     def where(self, name: str) -> tuple[TopicPartition, int] | None:
-        """Return the first copy, preferably outside of an aborted transaction; None if there is no copy."""
+        """Return (partition, offset) of the first copy, preferably one that was not aborted, or None."""
         found = self.copies(name) or self.present.copies(name)
         return found[0] if found else None
 
@@ -235,10 +234,10 @@ class RecordLedger(Listener):
         return [entry.name for entry in acked if entry.name not in self.present and self._is_taken(entry.name)]
 
     def final_replica(self, partition: TopicPartition) -> FinalReplica | None:
-        """Return the replica whose log is decisive, or None if no log is left.
+        """Return the replica whose log counts as the final log of a partition, or None if no log is left.
 
         This is the running leader, otherwise a member of the ISR, otherwise of the ELR, otherwise any replica with a
-        log, since its records may return. Among several replicas it is the one with the latest records.
+        log, since its records may return. Of several candidates, the one with the latest records counts.
         """
         found = (one for one in self.final.get(partition, {}).values() if one.found)
         return min(found, key=lambda one: one.rank, default=None)
@@ -248,7 +247,7 @@ class RecordLedger(Listener):
         return LogEntries() if replica is None else replica.entries
 
     def as_if_over(self, logs: dict[TopicPartition, dict[str, FinalReplica]]) -> RecordLedger:
-        """Return the same records with the logs of this moment, for a `check` step during a run."""
+        """Return a ledger of the same records with `logs` as final logs, for a `check` step during a run."""
         now = RecordLedger(self.taken_by)
         now.records, now.final = self.records, logs
         return now
@@ -299,7 +298,7 @@ class RecordLedger(Listener):
 
     @on(trace.RecordAcked)
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
-        """Handle a record's first acknowledgement. A batch that is sent again gets later ones, which are ignored."""
+        """Handle the first acknowledgement of a record. Later ones, for a batch that was sent again, are ignored."""
         place, records = self._place(row, event), self.records
         if records.fates[place] == ACKED:
             return
@@ -376,7 +375,7 @@ class RecordLedger(Listener):
 
     @on(trace.PositionReset)
     def _position_reset(self, row: TraceRow, event: trace.PositionReset) -> None:
-        # A start or a seek has no error. A move because of an error skips records without the application's wish.
+        # A start or a seek has no error. After an error, records are skipped that the application did not want to skip.
         reads = self.reads.get((event.client, self._partition(event.topic, event.partition)))
         if reads is not None and event.error is None:
             reads.sought = True
@@ -408,10 +407,10 @@ class RecordLedger(Listener):
 
     @on(trace.PartitionCreated)
     def _partition_created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
-        """Handle a topic that is created again after its deletion, and whose readers keep their positions.
+        """Handle a deleted topic that is created again. Its readers keep their positions.
 
-        The new topic begins at offset 0. Its topic id (KIP-516) resets no position, so a reader skips the records below
-        its position.
+        The new topic begins at offset 0, and its new topic id (KIP-516) resets no positions. So a reader skips the
+        records below its old position.
         """
         topic = event.topic
         if topic not in self._deleted_topics:
@@ -433,7 +432,11 @@ class RecordLedger(Listener):
             serving[key] = serving.get(key, False) or isinstance(event, trace.LeadershipBegan)
 
     def _knows_topic(self, event: trace.RecordRead | trace.EndOffsetSeen, *, as_leader: bool = False) -> bool:
-        """Return False if the answering broker does not serve the current topic yet, but still the former one."""
+        """Return False if the answering broker may still serve a deleted topic of this name.
+
+        Args:
+            as_leader: return False also if the broker has only followed in the current topic.
+        """
         serving = self._serving.get((event.topic,))
         if serving is None:
             return True
@@ -441,7 +444,7 @@ class RecordLedger(Listener):
         return has_led is not None and (has_led or not as_leader)
 
     def forget(self, is_gone: IsGone) -> None:
-        """Drop the state of deleted topics (Forgetful), but keep records, and positions in topics that may return."""
+        """Drop the state of topics that are gone (see Forgetful), except records and readers with a position."""
         drop(is_gone, self._partitions, self._serving)
         self.writes.forget(is_gone)
         self.jumps = [jump for jump in self.jumps if not is_gone(jump.topic_partition.topic)]
@@ -467,7 +470,7 @@ class RecordLedger(Listener):
 
     @on(trace.OpenBatchFound)
     def _open_found(self, row: TraceRow, event: trace.OpenBatchFound) -> None:
-        """Handle a batch of a transaction without a marker. The coordinator's decision counts, also before a marker."""
+        """Handle a batch without a transaction marker. A decision of the coordinator counts even without the marker."""
         partition = TopicPartition(event.topic, event.partition)
         committing = self.ends.pending(partition, event.producer_id)
         if committing is None:

@@ -1,7 +1,7 @@
 """The current content of every replica's log, batch by batch, reconstructed from the trace.
 
-`LogMirror` is a listener of `replica.trace.TraceLog`. The BatchSent events of producers have the names of the records
-in a batch. In a log, a batch is identified by its base offset and its CRC, which is the same on every replica.
+`LogMirror` is a listener of `replica.trace.TraceLog`. Producers' BatchSent events have the record names of each batch.
+In a log, a batch is identified by its base offset and its CRC, which is the same on every replica.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from scenarios.observe.taken_records import DELETED, EXPIRED, KeyedPlace, TakenR
 class ReplicaLog(BatchList):
     """The log of one replica, including batches that compaction has removed.
 
-    There may be a gap at its start, or where a follower received a compacted log.
+    Offsets may be missing at its start, or where a follower received a compacted log.
 
     Attributes:
         epochs: (leader epoch, base offset of its first batch), oldest first.
-        doubtful: True if the disk has lost bytes and was not read since, so that the end of the log is unknown.
+        doubtful: True if the disk has lost bytes and the broker has not read it since, so the log end is unknown.
         exists: True if the broker has reported the log and has not deleted it since.
         compacted: offsets of records that compaction has removed.
         first: last reported log start offset. Batches below this offset stay in this object.
-        marked: offset below which all records are noted as deleted or expired.
+        marked: offset below which all records are marked as deleted or expired.
     """
 
     __slots__ = ("compacted", "doubtful", "end", "epochs", "exists", "first", "marked", "node", "start")
@@ -72,7 +72,7 @@ class ReplicaLog(BatchList):
         return dropped
 
     def begin_at(self, start: int) -> None:
-        """Empty the log; its first record will be at `start`."""
+        """Set the offset at which an empty log begins."""
         self.start = self.end = self.first = self.marked = start
 
 
@@ -86,10 +86,10 @@ class LogMirror(Listener):
         """The batches that the latest event has removed from a log."""
         self.deleted = TakenRecords(self.sent.compacted)
         self._doomed: dict[tuple[TopicPartition, str], None] = {}
-        """The logs of deleted topics whose broker has not learned of the deletion yet."""
+        """Logs (partition, node) of deleted topics that the node has not deleted yet."""
         self._columns: dict[TopicPartition, BatchColumns] = {}
         self._last_of_keys: dict[str, int] = {}
-        """The offset of the last record of each key, in the log that is being compacted."""
+        """Offset of the last record of each key in the log that is being compacted."""
 
     def log(self, partition: TopicPartition, node: str) -> ReplicaLog:
         logs = self.logs.get(partition)
@@ -101,7 +101,7 @@ class LogMirror(Listener):
         return log
 
     def columns(self, partition: TopicPartition) -> BatchColumns:
-        """Return all batches of a partition, for callers that keep indexes of some of them."""
+        """Return the columns with all batches of a partition, for callers that store batch indexes."""
         known = self._columns.get(partition)
         if known is None:
             known = self._columns[TopicPartition(*partition)] = BatchColumns()
@@ -110,8 +110,8 @@ class LogMirror(Listener):
     def records(self, partition: TopicPartition, node: str) -> list[tuple[int, str, MirroredBatch]]:
         """Return (offset, record name, batch) for each record in one log, in order of offsets.
 
-        A batch of an unknown sender is named after its offset, such as `?12`, and counts as one record, because the
-        record count in its header may be wrong. A log that went with its disk has no records.
+        A batch of an unknown sender counts as one record, because the record count in its header may be wrong. That
+        record is named after its offset, such as `?12`. A log that no longer exists has no records.
         """
         found = []
         log = self.log(partition, node)
@@ -125,7 +125,7 @@ class LogMirror(Listener):
         return found
 
     def names_in(self, partition: TopicPartition, node: str, base_offset: int) -> tuple[str, ...]:
-        """Return the records of the batch at `base_offset` in a node's log, () if they are unknown."""
+        """Return the record names of the batch at `base_offset` in a node's log, or () if they are unknown."""
         log = self.logs.get(partition, {}).get(node)
         batch = None if log is None else log.at(base_offset)
         if batch is None or batch.base_offset != base_offset:
@@ -134,11 +134,11 @@ class LogMirror(Listener):
 
     @property
     def doomed_topics(self) -> set[str]:
-        """Return the deleted topics of which some broker still has logs."""
+        """Return the deleted topics that still have logs on some broker."""
         return {partition.topic for partition, _ in self._doomed}
 
     def forget(self, is_gone: IsGone) -> None:
-        """Drop the state of deleted topics (Forgetful)."""
+        """Drop the state of topics that are gone (see Forgetful)."""
         drop(is_gone, self.logs, self._columns)
         self.sent.forget(is_gone)
         self.deleted.forget(is_gone)
@@ -157,7 +157,7 @@ class LogMirror(Listener):
         self.sent.acked(TopicPartition(event.topic, event.partition), event.record, event.offset)
 
     def _place(self, partition: TopicPartition, batch: MirroredBatch) -> int:
-        """Return the index of a batch. Equal batches of several replicas share an index, which saves memory."""
+        """Return the column index of a batch, which is added if it is new. Equal batches of replicas share an index."""
         for log in self.logs[partition].values():
             place = log.place_of(batch) if log.end > batch.base_offset else -1
             if place >= 0:
@@ -191,7 +191,7 @@ class LogMirror(Listener):
                 self.deleted.sent_again(partition, name)
 
     def _is_deposed(self, partition: TopicPartition, leader_epoch: int) -> bool:
-        """Return True if records of a later epoch exist, so that a leader of this epoch will truncate its appends."""
+        """Return True if a log has records of a later epoch, so a leader of this epoch will truncate its appends."""
         return any(
             log.epochs and log.epochs[-1][0] > leader_epoch
             for node, log in self.logs[partition].items()
@@ -204,7 +204,7 @@ class LogMirror(Listener):
         row: TraceRow,
         event: trace.LogTruncated | trace.LogRecovered | trace.LeadershipBegan | trace.FollowingBegan,
     ) -> None:
-        """Apply the reported end of a log, after a truncation or recovery, or on an empty disk."""
+        """Apply the log end that a broker reports after a truncation, after a recovery, or for an empty disk."""
         log = self.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         log.doubtful, log.exists = False, True
         self.dropped = (
@@ -213,12 +213,12 @@ class LogMirror(Listener):
 
     @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
-        """Apply a recovery. If the broker died before its next checkpoint, records that it had deleted are back."""
+        """Apply a recovery. Deleted records are back if the broker died before it checkpointed the log start."""
         self._end_stated(row, event)
         self.log(TopicPartition(event.topic, event.partition), event.node).first = event.log_start_offset
 
     def _restart(self, log: ReplicaLog, event: Any) -> list[MirroredBatch]:
-        """Restart a log whose end is above all appended records, which means that it was emptied and begins there."""
+        """Restart a log whose reported end is above all its records: it was emptied and begins at that end."""
         dropped = log.cut_to(0)
         log.begin_at(event.log_end_offset)
         return dropped
@@ -244,14 +244,14 @@ class LogMirror(Listener):
 
     @on(trace.LogStartOffsetAdvanced)
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
-        """Apply a new log start. Batches stay, since a broker that dies before its next checkpoint has them again."""
+        """Apply a new log start. Batches stay, since they are back if the broker dies before its next checkpoint."""
         if event.role == "leader":
             self._begin_at(event, DELETED)
         self.log(TopicPartition(event.topic, event.partition), event.node).first = event.log_start_offset
 
     @on(trace.RecordsExpired)
     def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
-        """Handle records that expired on any replica, because that replica may lead later."""
+        """Mark records as expired if they expired on any replica, because that replica may lead later."""
         self._begin_at(event, EXPIRED)
 
     @on(trace.KeysAppended)
@@ -260,7 +260,7 @@ class LogMirror(Listener):
 
     @on(trace.LogCompacted)
     def _log_compacted(self, row: TraceRow, event: trace.LogCompacted) -> None:
-        """Find the last record of each key that the cleaner has read, to compare removed records with."""
+        """Find the last record of each key in the part of the log that the cleaner has read."""
         partition = TopicPartition(event.topic, event.partition)
         last = self._last_of_keys = {}
         for batch in self.log(partition, event.node).between(0, event.offset):
@@ -271,8 +271,8 @@ class LogMirror(Listener):
     def _batch_compacted(self, row: TraceRow, event: trace.BatchCompacted) -> None:
         """Record which records compaction has removed correctly.
 
-        It may remove a record if a later record has the same key, if the record is a tombstone, or if its transaction
-        was aborted.
+        Compaction may remove a record if a later record has the same key, if the record is a tombstone, or if its
+        transaction was aborted.
         """
         partition = TopicPartition(event.topic, event.partition)
         self.sent.compacted.compacted(event)
@@ -301,12 +301,12 @@ class LogMirror(Listener):
         below: int | None = None,
         why: str = DELETED,
     ) -> None:
-        """Handle the deletion of records.
+        """Mark records as deleted or expired.
 
         Args:
-            gone: offsets that compaction had removed before. Records that were lost before stay lost.
-            below: offset below which the records were deleted; None for all records of the batches.
-            why: the reason, such as DELETED.
+            gone: offsets that compaction had removed before. These records keep their fate.
+            below: offset below which records are marked, None for all records of the batches.
+            why: DELETED or EXPIRED.
         """
         for batch in batches:
             names = self.sent.records(partition, batch.base_offset, batch.crc)

@@ -19,11 +19,11 @@ from scenarios.observe.availability import IsGone
 from scenarios.observe.view import ClusterView
 
 GONE_DRAWN = 8
-"""The number of deleted partitions, and of earlier incarnations of each partition, that a report draws."""
+"""Number of deleted partitions, and of earlier incarnations of each partition, that a report draws."""
 
 
 class Levels:
-    """A number over time, as pairs (start in microseconds, value) of sixteen bytes each."""
+    """A number that changes over time, as pairs (start in microseconds, value) of sixteen bytes each."""
 
     __slots__ = ("_from_us", "_values")
 
@@ -49,9 +49,9 @@ class PartitionHistory:
 
     Attributes:
         replicas: all replicas that the partition ever had, in the order of their arrival.
-        states: (start in microseconds, one sign per replica). A replica that came later has no sign in earlier states,
-            and a replica that has left has an empty sign.
-        high_watermark: (start in microseconds, largest high watermark that any leader had reached).
+        states: (start in microseconds, one sign per replica, such as `leads` or `gone-in`). A replica that came later
+            has no sign in earlier states, and a replica that has left has an empty sign.
+        high_watermark: high watermark of the leader over time.
     """
 
     replicas: list[str]
@@ -60,10 +60,9 @@ class PartitionHistory:
 
 
 class Standing(NamedTuple):
-    """The replicas, leader and ISR of a partition from one event on.
+    """The replicas, leader and ISR of a partition from one event until the next.
 
-    `assigned` is None once the partition is deleted. `leads` is False for a leader that has restarted and has no role
-    yet.
+    `assigned` is None once the partition is deleted. `leads` is False while the leader has no role after a restart.
     """
 
     seq: int
@@ -75,7 +74,7 @@ class Standing(NamedTuple):
 
 
 class NodeChange(NamedTuple):
-    """A change of a node, with its state from this event on: whether it runs or is paused."""
+    """A change of a node's state by one event: from then on it is running or not, and paused or not."""
 
     seq: int
     at_us: int
@@ -85,10 +84,10 @@ class NodeChange(NamedTuple):
 
 
 class PartitionHistories(Listener):
-    """Listener that keeps the state in the view after each change. Histories are created on request.
+    """Listener that stores every change of a partition's or node's state. `until_now` creates histories from these.
 
-    An event about one partition or node does not search other partitions, because with 10,000 partitions the death of a
-    broker causes tens of thousands of events.
+    The handling of an event does not search other partitions, because with 10,000 partitions the death of a broker
+    causes tens of thousands of events.
     """
 
     def __init__(self, view: ClusterView) -> None:
@@ -132,7 +131,7 @@ class PartitionHistories(Listener):
             self._high_watermarks[name].append(row.at_us, event.high_watermark)
 
     def forget(self, is_gone: IsGone) -> None:
-        """Drop the state of deleted topics (Forgetful), except for the partitions and incarnations that are drawn."""
+        """Drop the state of gone topics (see Forgetful), except the partitions and incarnations that reports draw."""
         gone = [name for name in self._standings if is_gone(name.topic)]
         drawn = set(sorted(gone, key=lambda name: self._standings[name][-1].seq)[-GONE_DRAWN:])
         for name in gone:

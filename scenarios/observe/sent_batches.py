@@ -1,4 +1,4 @@
-"""The sender and the records of every batch that a producer has sent."""
+"""Find the sender and the record names of any batch that a producer has sent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from scenarios.observe.columns.record_table import WordTable
 
 # ---------------------------------------------------------------------------------------------------- compacted batches
 #
-# The changes of batches by compaction: their new CRC, and the removed records.
+# How compaction changed batches: their new CRC, and the removed records.
 #
-# A batch keeps its offsets and its leader epoch when the cleaner rewrites it, but its CRC changes, on each replica
-# depending on what was removed there. Here a batch is identified by the CRC with which it was appended.
+# A batch that the cleaner rewrites keeps its offsets and its leader epoch, but gets a new CRC, which depends on the
+# records that were removed on that replica. Here a batch is identified by the CRC with which it was appended.
 
 
 class KeyedRecord(NamedTuple):
@@ -29,7 +29,7 @@ class KeyedRecord(NamedTuple):
 
 
 class _Rewritten(NamedTuple):
-    """A batch that the cleaner has rewritten: its CRC at the append, and the offsets of the records that it lost."""
+    """A batch that the cleaner has rewritten: its original CRC, and the offsets of its removed records."""
 
     crc: int
     gone: frozenset[int]
@@ -46,7 +46,7 @@ class CompactedBatches:
         self.are_any = False
         self._rewritten: dict[TopicPartition, dict[tuple[int, int], _Rewritten]] = {}
         self._removed: dict[TopicPartition, dict[int, int]] = {}
-        """Batches that are missing on some replica, as last offset by base offset."""
+        """Batches that compaction has removed completely on some replica: their last offsets by base offset."""
         self._keys: dict[TopicPartition, dict[tuple[int, int], tuple[KeyedRecord, ...]]] = {}
 
     def keys_appended(self, event: trace.KeysAppended) -> None:
@@ -66,7 +66,7 @@ class CompactedBatches:
             self._rewritten.setdefault(partition, {})[event.base_offset, event.new_crc] = after
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget a deleted topic, because a new topic of the same name is unrelated."""
+        """Drop the batches of a deleted topic, because a new topic of the same name is unrelated."""
         for partition in [*self._rewritten, *self._removed, *self._keys]:
             if partition.topic == topic:
                 self._rewritten.pop(partition, None)
@@ -87,7 +87,7 @@ class CompactedBatches:
         return self._of(partition, base_offset, crc).crc if self._rewritten else crc
 
     def gone(self, partition: TopicPartition, base_offset: int, crc: int) -> frozenset[int]:
-        """Return the offsets of the records that compaction has removed from a batch with this CRC."""
+        """Return the offsets of the records that compaction has removed from the batch with this new CRC."""
         return self._of(partition, base_offset, crc).gone
 
     def are_gone(self, partition: TopicPartition, low: int, high: int) -> bool:
@@ -105,11 +105,11 @@ class CompactedBatches:
         return partition in self._rewritten or partition in self._removed
 
     def has_keys(self, partition: TopicPartition) -> bool:
-        """Return True if records were appended while its topic was compacted."""
+        """Return True if the keys of records are known: the topic was compacted when they were appended."""
         return partition in self._keys
 
     def keys_by_place(self, partition: TopicPartition) -> dict[tuple[int, int], str]:
-        """Return the key of each record, by offset and leader epoch."""
+        """Return the key of each record of a partition, by (offset, leader epoch)."""
         return {
             (offset, leader_epoch): record.key
             for (base_offset, leader_epoch), records in self._keys.get(partition, {}).items()
@@ -119,21 +119,21 @@ class CompactedBatches:
     def keyed(
         self, partition: TopicPartition, base_offset: int, leader_epoch: int
     ) -> Iterator[tuple[int, KeyedRecord]]:
-        """Yield (offset, record) of a batch, or nothing if the topic was not compacted when the batch was appended."""
+        """Yield (offset, record) of each record of a batch; nothing if its topic was not compacted at its append."""
         known = self._keys.get(partition, {}).get((base_offset, leader_epoch), ())
         return iter(enumerate(known, base_offset))
 
 
 _RECENT_MIN = 1024
 _RECENT_SHARE = 16
-"""The largest share of entries in the dict, chosen so that merging takes one or two microseconds per entry."""
+"""The dict may have 1/16 as many entries as the arrays, so that merging costs one or two microseconds per entry."""
 _NOWHERE = -1
 
 
 class CrcMap:
-    """A map from CRC (32 bits, unsigned) to small numbers, with eight bytes per entry where a dict needs about 150.
+    """A map from CRCs (32 bits, unsigned) to batch numbers, at 8 bytes per entry instead of about 150 in a dict.
 
-    The latest entries are in a dict. When there are enough, they are merged into two arrays sorted by CRC.
+    The latest entries are in a dict. From time to time they are merged into two arrays sorted by CRC.
     """
 
     __slots__ = ("_crcs", "_numbers", "_recent")
@@ -144,7 +144,7 @@ class CrcMap:
         self._recent: dict[int, int] = {}
 
     def get(self, crc: int) -> int:
-        """Return the number of a CRC, -1 if there is none."""
+        """Return the number of a CRC, or -1 if there is none."""
         found = self._recent.get(crc)
         if found is not None:
             return found
@@ -170,11 +170,13 @@ class CrcMap:
 
 
 class Twins:
-    """Batches of one partition with the same CRC, because of equal bytes in one millisecond or by chance (one in 2^32).
+    """Batches of one partition with different records but the same CRC.
+
+    They had equal bytes in one millisecond, or have equal CRCs by chance (one in 2^32).
 
     Attributes:
         placed: number of the batch at each base offset.
-        waiting: batches that were sent and are not known to be appended since.
+        waiting: numbers of the batches that were sent and not yet appended, as far as is known.
         senders: producers that have sent any of the batches.
     """
 
@@ -186,7 +188,13 @@ class Twins:
         self.waiting: dict[int, None] = {}
 
     def appended(self, base_offset: int, latest: int) -> int:
-        """Mark the oldest waiting batch as appended, and return its number. Acks correct a wrong choice later."""
+        """Mark the oldest waiting batch as appended at `base_offset`, and return its number.
+
+        Args:
+            latest: number to use if no batch is waiting.
+
+        An ack corrects a wrong choice later.
+        """
         number = next(iter(self.waiting), latest)
         self.waiting.pop(number, None)
         self.placed[base_offset] = number
@@ -198,7 +206,7 @@ class PartitionBatches:
 
     Attributes:
         numbers: number of the batch sent last, by CRC.
-        former: `numbers` of the deleted topic of that name; None if there was none.
+        former: `numbers` of a deleted topic of the same name, None if there was none.
         twins: batches that share a CRC, by CRC.
         firsts: CRC and number of each twin, by the name of its first record.
     """
@@ -212,7 +220,7 @@ class PartitionBatches:
         self.firsts: dict[str, tuple[int, int]] = {}
 
     def latest(self, crc: int) -> int:
-        """Return the number of the batch sent last with this CRC, -1 if there is none."""
+        """Return the number of the batch sent last with this CRC, or -1 if there is none."""
         number = self.numbers.get(crc)
         return self.former.get(crc) if number < 0 and self.former is not None else number
 
@@ -223,7 +231,7 @@ class PartitionBatches:
 
 
 class SentBatches:
-    """Every batch of every producer, with at most 35 bytes per batch and 16 per record.
+    """Every batch of every producer, in at most 35 bytes per batch and 16 per record.
 
     A batch in a log is identified by partition, base offset and CRC, because external clients may send equal bytes to
     several partitions, and more than once to one partition.
@@ -248,7 +256,7 @@ class SentBatches:
     # ----------------------------------------------------------------------------------------------------------- events
 
     def add(self, partition: TopicPartition, crc: int, client: str, records: tuple[str, ...]) -> None:
-        """Add a batch. If equal bytes are sent again, by any producer, this is the same batch."""
+        """Add a batch that was sent. A batch with the CRC and records of an earlier one is the same batch."""
         known = self._partitions.get(partition)
         if known is None:
             known = self._partitions[partition] = PartitionBatches()
@@ -269,7 +277,7 @@ class SentBatches:
             known.firsts[records[0]] = (crc, number)
 
     def _twin(self, known: PartitionBatches, crc: int, latest: int, records: tuple[str, ...]) -> int:
-        """Return the number of another batch with the CRC of `latest` and these records, or -1 if it is a new one."""
+        """Return the number of the earlier batch that shares the CRC of `latest` and has these records, -1 for none."""
         if crc not in known.twins:
             twins = known.twins[crc] = Twins()
             twins.senders.add(self._sender[latest])
@@ -282,7 +290,7 @@ class SentBatches:
         return number if number >= 0 and self._of(number) == records else -1
 
     def appended(self, partition: TopicPartition, base_offset: int, crc: int) -> None:
-        """Handle a leader's append of a batch."""
+        """Note that a leader has appended a batch."""
         known = self._partitions.get(partition)
         if known is None:
             return
@@ -293,7 +301,7 @@ class SentBatches:
             self._base_offset[number] = base_offset
 
     def acked(self, partition: TopicPartition, record: str, offset: int) -> None:
-        """Store the offset of a record, which distinguishes batches with equal CRC."""
+        """Use the offset of an acked record to tell batches with equal CRC apart."""
         known = self._partitions.get(partition)
         if known is None or record not in known.firsts:
             return
@@ -315,32 +323,32 @@ class SentBatches:
         self._base_offset[number] = offset
 
     def refused(self, partition: TopicPartition, crc: int, records: tuple[str, ...]) -> None:
-        """Handle the refusal of a batch, so that no later append is mistaken for it."""
+        """Note that a batch was refused, so that a later append of another batch is not taken for this one."""
         known = self._partitions.get(partition)
         if known is not None and crc in known.twins and records[0] in known.firsts:
             known.twins[crc].waiting.pop(known.firsts[records[0]][1], None)
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget the batches of a deleted topic, because later batches are for an unrelated topic of that name."""
+        """Start again for a topic that was deleted, because a new topic of that name is unrelated."""
         self.compacted.topic_deleted(topic)
         for partition, known in self._partitions.items():
             if partition.topic == topic:
                 self._partitions[partition] = PartitionBatches(known.numbers)
 
     def forget(self, is_gone: IsGone) -> None:
-        """Drop the state of deleted topics (Forgetful): the batches of the partitions, but not their records."""
+        """Drop the batches of topics that are gone (see Forgetful), but not the names of their records."""
         drop(is_gone, self._partitions)
         self.compacted.forget(is_gone)
 
     # ------------------------------------------------------------------------------------------------------- questions
 
     def records(self, partition: TopicPartition, base_offset: int, crc: int) -> tuple[str, ...]:
-        """Return the names of the records in a batch, in order of offsets; () if its sender is unknown."""
+        """Return the names of the records in a batch, in offset order, or () if its sender is unknown."""
         number = self._at(partition, base_offset, crc)
         return () if number < 0 else self._of(number)
 
     def places(self, partition: TopicPartition, base_offset: int, crc: int) -> array[int]:
-        """Return the name indexes of the records in a batch; none if its sender is unknown."""
+        """Return the name indexes of the records in a batch, or an empty array if its sender is unknown."""
         number = self._at(partition, base_offset, crc)
         return array("q") if number < 0 else self._records.between(self._first[number], self._first[number + 1])
 
@@ -352,7 +360,7 @@ class SentBatches:
         return self.names.name(self._records[self._first[number] + index])
 
     def gone(self, partition: TopicPartition, base_offset: int, crc: int) -> frozenset[int]:
-        """Return the offsets of the records that the batch with this CRC has lost to compaction."""
+        """Return the offsets of the records that compaction has removed from the batch with this CRC."""
         return self.compacted.gone(partition, base_offset, crc)
 
     def client(self, partition: TopicPartition, base_offset: int, crc: int) -> str | None:
@@ -361,13 +369,13 @@ class SentBatches:
         return None if number < 0 else self._senders.get(self._sender[number])
 
     def has_several_senders(self, partition: TopicPartition, crc: int) -> bool:
-        """Return True if several producers sent equal batches. Until an ack, it is unknown whose batch a log has."""
+        """Return True if several producers sent batches with this CRC. Until an ack, a copy's sender is unknown."""
         known = self._partitions.get(partition)
         twins = None if known is None else known.twins.get(crc)
         return twins is not None and len(twins.senders) > 1
 
     def number(self, partition: TopicPartition, crc: int) -> int:
-        """Return the number, for `records_of`, of the batch sent last with this CRC; -1 for none."""
+        """Return the number of the batch sent last with this CRC, for `records_of`, or -1 if there is none."""
         known = self._partitions.get(partition)
         return -1 if known is None else known.numbers.get(crc)
 

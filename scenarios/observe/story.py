@@ -1,4 +1,4 @@
-"""The content of a run's screen: the story (key events with reasons), and the state of each partition over time."""
+"""The story of a run (key events with reasons), and the state of each partition over time, for screens and reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StoryLine(NamedTuple):
 
     Attributes:
         sign: a name in signs.SIGNS.
-        event: event whose sentence is the text, so that equal events may share a line; None if the text differs.
+        event: event whose sentence is the text, None for any other text. Equal events may share a line.
     """
 
     at_us: int
@@ -41,13 +41,13 @@ class StoryLine(NamedTuple):
 
 REFUSALS_MAX = 500
 LONG_US = 1_000_000
-"""The duration in microseconds from which a marker is late, and a blocked last stable offset gets a line."""
+"""From this duration on, in microseconds, a marker is late, and a blocked last stable offset gets a line."""
 
 _OF_COORDINATORS = (GroupEvent, trace.ShareStatesLoaded, trace.TransactionsLoaded, trace.TransactionsUnloaded)
 
 
 def is_internal(event: trace.TraceEvent) -> bool:
-    """Return True for an event of a coordinator's topic, unless it is about the groups or transactions stored there."""
+    """Return True for an event of an internal topic that is not about the groups or transactions stored in it."""
     return getattr(event, "topic", None) in INTERNAL_TOPICS and not isinstance(event, _OF_COORDINATORS)
 
 
@@ -66,22 +66,22 @@ class Story(Listener):
         self._histories = PartitionHistories(view)
         self.parts = (self._histories,)
         self._stopped: dict[str, None] = {}
-        """The nodes that have stopped. A client gets a line when it starts again, but not when it starts first."""
+        """Nodes that have stopped. A client gets a line when it starts again, but not for its first start."""
         self._refused: dict[Hashable, None] = {}
         self._left: dict[str, None] = {}
-        """The groups that have lost a member."""
+        """Groups that have lost a member."""
         self._decided: dict[str, tuple[int, trace.TransactionStateChanged]] = {}
         self._held: dict[TopicPartition, tuple[int, trace.LastStableOffsetMoved]] = {}
         self._late = LateBatches()
         self._read: dict[tuple[str, int], None] = {}
-        """The partitions of which a client has read a record."""
+        """Partitions (topic, number) of which a client has read a record."""
         self._begun_late: dict[TopicPartition, tuple[int, str]] = {}
-        """The offset and transactional.id of the latest transaction that a late batch has begun, by partition."""
+        """Offset and transactional.id of the last late batch that began a transaction, by partition."""
         self._proposals: dict[tuple[str, int, str], trace.IsrProposed] = {}
 
     @classmethod
     def of(cls, view: ClusterView, rows: Iterable[TraceRow]) -> Self:
-        """Return the story of a finished trace; `view` gets the same events."""
+        """Return the story of a finished trace, whose events are also passed to `view`."""
         story = cls(view)
         for row in rows:
             view(row)
@@ -106,7 +106,7 @@ class Story(Listener):
     # ------------------------------------------------------------------------------------------------------- lines
 
     def _say(self, row: TraceRow, event: TraceEvent, more: str = "") -> None:
-        """Add a line with the sentence of the row's event, or of an event that led to it, followed by `more`."""
+        """Add a line with the sentence of `event`, followed by `more`. Usually it is the event of `row`."""
         self._write(row, event.sentence() + more, None if more else event)
 
     def _write(self, row: TraceRow, text: str, event: TraceEvent | None = None) -> None:
@@ -182,7 +182,7 @@ class Story(Listener):
 
     @on(trace.IsrCommitted)
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
-        """Add a line for a new ISR. If the leader proposed it, the line is the proposal, which has the reason."""
+        """Add a line for a new ISR. If its leader proposed it, the line is about the proposal, which has a reason."""
         proposal = self._proposals.pop((event.topic, event.partition, event.proposed_by or ""), None)
         is_it = proposal is not None and set(proposal.isr) == set(event.isr)
         self._say(row, proposal if proposal is not None and is_it else event)
@@ -194,12 +194,12 @@ class Story(Listener):
 
     @on(trace.ProduceRefused)
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
-        """Add a line for a broker's first refusal with each error in a partition. Others are counted elsewhere."""
+        """Add a line for the first refusal with each error by a broker in a partition, since there may be many."""
         self._say_once(row, (event.node, event.name, event.error), event)
 
     @on(trace.ConnectionClosed, trace.RequestCrashed)
     def _connection_closed(self, row: TraceRow, event: trace.ConnectionClosed | trace.RequestCrashed) -> None:
-        """Add a line for the first event of each kind that a node reports about a peer. The trace has all of them."""
+        """Add a line for the first event of each kind that a node reports about a peer. The trace has every event."""
         self._say_once(row, (event.node, event.peer, EVENT_NAMES[type(event)]), event)
 
     @on(trace.RecordRead)
@@ -229,7 +229,7 @@ class Story(Listener):
 
     @on(trace.ResponseInjected)
     def _response_injected(self, row: TraceRow, event: trace.ResponseInjected) -> None:
-        """Add a line for the first response that a fault decided for a client. The trace has all of them."""
+        """Add a line for the first response that a fault injects for a client. The trace has every response."""
         self._say_once(row, (event.node, event.peer, event.fault), event)
 
     @on(trace.ClientThrottled)
@@ -241,7 +241,7 @@ class Story(Listener):
             self._say(row, event)
 
     def _is_first(self, kind: Hashable) -> bool:
-        """Return True for the first event of a kind, up to REFUSALS_MAX kinds, because clients cause any number."""
+        """Return True for the first event of a kind. After REFUSALS_MAX kinds, return False for every new kind."""
         if kind in self._refused or len(self._refused) >= REFUSALS_MAX:
             return False
         self._refused[kind] = None
@@ -258,7 +258,7 @@ class Story(Listener):
 
     @on(trace.GroupMemberJoined, trace.ShareMemberJoined)
     def _member_joined(self, row: TraceRow, event: trace.GroupMemberJoined | trace.ShareMemberJoined) -> None:
-        """Add a line for a member that joins after another member has left. The start of a group gets no lines."""
+        """Add a line for a member that joins after another member has left. The first members get no line."""
         if event.group in self._left:
             self._say(row, event)
 
@@ -273,19 +273,19 @@ class Story(Listener):
 
     @on(trace.SharePartitionLoaded)
     def _share_loaded(self, row: TraceRow, event: trace.SharePartitionLoaded) -> None:
-        """Add a line for a leader that serves a share group, except for the first leader."""
+        """Add a line for each leader of a partition that begins to serve a share group, except for the first."""
         if not self._is_first((event.group, event.name)):
             self._say(row, event)
 
     @on(trace.ShareRecordsAcquired)
     def _share_acquired(self, row: TraceRow, event: trace.ShareRecordsAcquired) -> None:
-        """Add a line for the first record of a partition that reaches each delivery count above 1."""
+        """Add a line when a record of a partition is the first to reach a delivery count above 1."""
         if event.delivery_count > 1:
             self._say_once(row, (event.group, event.name, event.delivery_count), event)
 
     @on(trace.ShareRecordsSettled)
     def _share_settled(self, row: TraceRow, event: trace.ShareRecordsSettled) -> None:
-        """Add a line for the first records of a partition that got a state for a cause, unless they were accepted."""
+        """Add a line for the first records of a partition with each state and cause, unless they were accepted."""
         if event.state != "acknowledged":
             self._say_once(row, (event.group, event.name, event.state, event.share_cause), event)
 
@@ -297,7 +297,7 @@ class Story(Listener):
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         """Add a line if a coordinator acts by itself, a producer aborts, or a transaction ends late.
 
-        An end is late if it was decided long before, or by another coordinator.
+        An end is late if it was decided long before, or by another broker.
         """
         self._late.changed(event)
         decided = self._decided.pop(event.transactional_id, None)
@@ -315,7 +315,7 @@ class Story(Listener):
 
     @on(trace.TransactionMarkerWritten)
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
-        """Add a line for an abort in a partition: once if it found records to abort, and once if it found none."""
+        """Add a line for a producer's first abort in a partition with records, and for its first without records."""
         self._late.marked(event)
         if not event.committed:
             found = "none" if event.first_offset is None else "records"
@@ -336,7 +336,7 @@ class Story(Listener):
         self._write(row, f"{late} {event.base_offset}: {after_its_end(marker)}; {held}")
 
     def _begins_at(self, name: TopicPartition, offset: int) -> str:
-        """Return a note if a late batch of a transaction blocks the last stable offset, otherwise ""."""
+        """Return a note if the last stable offset is blocked by the last late batch, otherwise ""."""
         begun, transactional_id = self._begun_late.get(name, (-1, ""))
         return f", before the late batch of {transactional_id}," if begun == offset else ""
 
@@ -346,7 +346,7 @@ class Story(Listener):
 
     @on(trace.LastStableOffsetMoved)
     def _last_stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
-        """Add a line for a last stable offset that was blocked for long."""
+        """Add a line if the last stable offset was blocked for at least LONG_US."""
         name = TopicPartition(event.topic, event.partition)
         since = self._held.pop(name, None)
         if event.last_stable_offset < event.high_watermark:
@@ -358,7 +358,7 @@ class Story(Listener):
 
     @on(trace.LeadershipBegan)
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        """End the wait of a last stable offset, since the new leader reports its own. Add a line for a long wait."""
+        """Add a line if the former leader's last stable offset was blocked for long. A new leader reports its own."""
         name = TopicPartition(event.topic, event.partition)
         since = self._held.pop(name, None)
         if since is not None and row.at_us - since[0] >= LONG_US:
@@ -375,7 +375,7 @@ class Story(Listener):
                 self._write(row, f"{stands}{before} for {since} now: readers of committed records wait there")
 
     def forget(self, is_gone: IsGone) -> None:
-        """Drop the state of deleted topics (Forgetful). Lines of the story remain."""
+        """Drop the state of topics that are gone (see Forgetful), except lines of the story."""
         self._histories.forget(is_gone)
         drop(is_gone, self._proposals, self._held, self._begun_late, self._read)
         self._late.forget(is_gone)
@@ -393,7 +393,7 @@ class Story(Listener):
 
 @dataclass(frozen=True, slots=True)
 class StoryGroup:
-    """Lines of the story that are shown as one.
+    """Lines of the story that are shown as one line.
 
     Attributes:
         first: earliest of the lines.

@@ -1,11 +1,11 @@
-"""Records that were legitimately removed from a log, and whether the reason still holds at the end of the run.
+"""Decide which missing records were removed from a log legitimately, judged by the final logs.
 
-1. Records that an operator deleted or retention removed were given up. They need not come back.
+1. Records that an operator deleted or that retention removed need not come back.
 2. Compaction promises to keep the last record of each key. A removed record is accounted for as long as a later record
    of its key is in the final log, was deleted or has expired, or is a tombstone that was removed legitimately. If the
-   later record was truncated (unclean election, damage), the earlier one is lost with it.
-3. A tombstone may be removed after delete.retention.ms. But if the final log was truncated below its offset and still
-   has an earlier record of its key, the truncation lost the deletion.
+   later record was truncated (unclean election, damage), the removed record counts as lost.
+3. A tombstone may be removed after delete.retention.ms. But if the final log was truncated below the tombstone and
+   still has an earlier record of its key, the tombstone counts as lost.
 4. Records of an aborted transaction were never promised.
 """
 
@@ -26,11 +26,11 @@ from scenarios.observe.final_logs import FinalReplica, LogEntries
 from scenarios.observe.sent_batches import CompactedBatches, KeyedRecord
 
 DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
-"""The reasons for which a record is in no log: an operator deleted it or its topic, it expired, or it was compacted."""
+"""Why a record was removed: an operator deleted it or its topic, it expired, or compaction removed it."""
 
 
 class KeyedPlace(NamedTuple):
-    """A record that compaction removed, with its position. `record` is None if its transaction was aborted."""
+    """The position of a record that compaction removed. `record` is None if its transaction was aborted."""
 
     offset: int
     leader_epoch: int
@@ -38,14 +38,14 @@ class KeyedPlace(NamedTuple):
 
 
 class TakenRecords(dict[str, str]):
-    """The reason why each record was removed from some log, by name: DELETED, EXPIRED or COMPACTED."""
+    """A map from record names to the reason for removal from a log: DELETED, EXPIRED or COMPACTED."""
 
     def __init__(self, batches: CompactedBatches) -> None:
         super().__init__()
         self._batches = batches
         self._compacted: dict[TopicPartition, dict[str, KeyedPlace]] = {}
         self._deleted_up_to: dict[TopicPartition, dict[str, int]] = {}
-        """The last offset of deleted or expired records, by partition and key."""
+        """Highest offset of deleted or expired records, by partition and key."""
 
     def compacted(self, partition: TopicPartition, name: str, place: KeyedPlace) -> None:
         self.setdefault(name, COMPACTED)
@@ -56,13 +56,13 @@ class TakenRecords(dict[str, str]):
         known[key] = max(offset, known.get(key, -1))
 
     def sent_again(self, partition: TopicPartition, name: str) -> None:
-        """Forget the reason of a record that a leader has appended again."""
+        """Drop the reason for a record that a leader has appended again."""
         self.pop(name, None)
         if self._compacted:
             self._compacted.get(partition, {}).pop(name, None)
 
     def topic_deleted(self, topic: str) -> None:
-        """Decide the fate of the compacted records of a deleted topic: those that are lost by now stay lost."""
+        """Drop the reasons for compacted records of a deleted topic that do not hold now, so these stay lost."""
         for partition in [partition for partition in self._compacted if partition.topic == topic]:
             for name in self._untenable(partition, None, lambda partition, offset: False):
                 self.pop(name, None)
@@ -70,7 +70,7 @@ class TakenRecords(dict[str, str]):
         drop(lambda one: one == topic, self._deleted_up_to)
 
     def forget(self, is_gone: IsGone) -> None:
-        """Drop the state of deleted topics (Forgetful). The reasons stay, because the records stay in the ledger."""
+        """Drop the state of topics that are gone (see Forgetful), except the reasons, as the ledger keeps records."""
         drop(is_gone, self._compacted, self._deleted_up_to)
 
     def untenable(
@@ -78,7 +78,12 @@ class TakenRecords(dict[str, str]):
         log_of: Callable[[TopicPartition], FinalReplica | None],
         is_aborted: Callable[[TopicPartition, int], bool],
     ) -> dict[str, None]:
-        """Return the records that were removed for a reason that does not hold, given the final logs."""
+        """Return the names of records whose reason for removal does not hold, judged by the final logs.
+
+        Args:
+            log_of: returns the final replica of a partition.
+            is_aborted: returns True if the record at an offset belongs to an aborted transaction.
+        """
         found = (self._untenable(partition, log_of(partition), is_aborted) for partition in self._compacted)
         return dict.fromkeys(chain.from_iterable(found))
 
@@ -92,7 +97,7 @@ class TakenRecords(dict[str, str]):
         end = 0 if replica is None else replica.log_end_offset
         offsets, epochs = [], []
         standing: dict[str, tuple[int, int]] = {}
-        """The first and the last offset in the log, by key."""
+        """First and last offset of each key in the final log."""
         keys = self._batches.keys_by_place(partition)
         for entry in entries:
             offsets.append(entry.offset)
@@ -131,31 +136,31 @@ class TakenRecords(dict[str, str]):
 
 # ----------------------------------------------------------------------------------------------------- transaction ends
 #
-# The ends of transactions, which decide the records that read_committed consumers were promised.
+# The ends of transactions, which decide what read_committed consumers must get.
 #
-# A transaction is decided once its coordinator has written the decision (PrepareCommit, PrepareAbort). The decision
-# stands, whatever happens to records and markers (KIP-98; TransactionCoordinator.endTransaction). The decision about a
-# record is the first one about its producer id after its batch was sent for the first time. If the trace has no event
-# of the coordinator, the answer to the producer counts.
+# A transaction is decided once its coordinator has written PrepareCommit or PrepareAbort. That decision is final,
+# whatever happens to records and markers (KIP-98; TransactionCoordinator.endTransaction). A record is decided by the
+# first decision about its producer id after its batch was first sent. If the trace has no event of the coordinator, the
+# answer to the producer counts.
 
 PREPARED = {"PrepareCommit": True, "PrepareAbort": False}
 COMPLETE = {"CompleteCommit": True, "CompleteAbort": False}
 
 
 class TransactionEnds(Listener):
-    """A listener that marks in the table of records whether each record's transaction was committed or aborted."""
+    """Listener that marks each record in the RecordTable whose transaction was committed or aborted."""
 
     def __init__(self, records: RecordTable) -> None:
         self._records = records
         self._undecided: dict[int, list[int]] = {}
-        """The indexes of the records that were sent since the last decision, by producer id."""
+        """Indexes of the records sent since the last decision, by producer id."""
         self._coordinated: dict[int, None] = {}
-        """The producer ids whose coordinator is in the trace."""
+        """Producer ids of which the trace has events of the coordinator."""
         self._prepared: dict[str, trace.TransactionStateChanged] = {}
         """Decisions whose markers are not all written yet, by transactional.id."""
 
     def pending(self, partition: TopicPartition, producer_id: int) -> bool | None:
-        """Return which marker the coordinator must still write: True for COMMIT, False for ABORT, None for none."""
+        """Return which marker a partition will still get: True for COMMIT, False for ABORT, None for no marker."""
         for event in self._prepared.values():
             if event.producer_id == producer_id and str(partition) in event.partitions:
                 return PREPARED[event.state]
@@ -203,24 +208,24 @@ class TransactionEnds(Listener):
 
 
 def after_its_end(marker: trace.TransactionMarkerWritten) -> str:
-    """Return a sentence about a batch that is appended after its transaction's marker."""
+    """Return two clauses about a batch that was appended after `marker`, the marker of its transaction."""
     kind = "COMMIT" if marker.committed else "ABORT"
     ended = f"the {kind} marker at {marker.offset} has ended its transaction"
     return f"{ended}, so it begins one that no coordinator knows"
 
 
 class LateBatches:
-    """A finder of batches that come after their transaction's marker and begin a transaction without a coordinator.
+    """Find batches appended after their transaction's marker; each begins a transaction unknown to the coordinator.
 
-    Before KIP-890 no leader checks whether their transaction is still open (KAFKA-14402). Without a coordinator's
-    events no batch counts as late.
+    Before KIP-890 a leader does not check whether a batch's transaction is still open (KAFKA-14402). If the trace has
+    no events of a coordinator, no batch counts as late.
     """
 
     def __init__(self) -> None:
         self._ids: dict[int, str] = {}
         """The transactional.id of each producer id."""
         self._joined: dict[tuple[int, str], None] = {}
-        """Pairs (producer id, partition) that a coordinator has added to a transaction and that have no marker yet."""
+        """Pairs (producer id, partition) that belong to a transaction and have no marker yet."""
         self._markers: dict[tuple[int, str], trace.TransactionMarkerWritten] = {}
 
     def changed(self, event: trace.TransactionStateChanged) -> None:
@@ -234,7 +239,7 @@ class LateBatches:
         self._markers[key] = event
 
     def overtaken(self, event: trace.BatchAppended) -> tuple[str, trace.TransactionMarkerWritten] | None:
-        """Return the transactional.id and the earlier marker of a late batch, or None if the batch is in time."""
+        """Return the transactional.id and the marker that precedes a late batch, or None if the batch is not late."""
         if event.producer_id not in self._ids or event.role != "leader" or event.base_sequence < 0:
             return None
         key = (event.producer_id, f"{event.topic}-{event.partition}")

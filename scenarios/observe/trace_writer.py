@@ -1,7 +1,8 @@
 """The trace on disk: typed Parquet (zstd) tables, one folder per table, `trace/<table>/part-NNNNN.parquet`.
 
-`TraceWriter` is a listener of `replica.trace.TraceLog`. A part is written under a hidden temporary name and renamed, so
-that a reader never sees half a file. Parts end at a row count, so that the same simulated run gives the same bytes.
+`TraceWriter` is a listener of `replica.trace.TraceLog`. A part is written under a hidden temporary name and then
+renamed, so a reader never sees half a file. A part is full at a fixed row count, so the same simulated run always gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ ArrowColumn = Callable[[Sequence[Any], pa.DataType], pa.Array]
 
 
 def column(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
-    """Return an Arrow column of ints, strings, booleans, or tuples of these, as `arrow_type` says."""
+    """Convert ints, strings, booleans, or tuples of these to an Arrow column of the given type."""
     return _BUILDERS[arrow_type.id](values, arrow_type)
 
 
@@ -59,7 +60,7 @@ def _is_constant(values: Sequence[Any]) -> bool:
 
 
 def _validity(values: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
-    """Return the bitmap of nulls, None if there are none, and the number of nulls."""
+    """Return the validity bitmap (None if no value is null) and the number of nulls."""
     if None not in values:
         return None, 0
     present = [value is not None for value in values]
@@ -126,13 +127,13 @@ _BUILDERS: dict[int, ArrowColumn] = {
 
 ROWS_PER_PART = 65_536
 ROWS_PER_CHUNK = 8_192
-"""The number of events of all tables that are kept as plain values before they are converted to Arrow columns."""
+"""Number of events, in all tables together, after which plain values are converted to Arrow columns."""
 
 _ALL_TABLES = TABLES + OPTIONAL_TABLES
 _REPEATING = sorted(
     {one.name for table in _ALL_TABLES for one in columns_of_table(table) if one.type == "string"} - {"record"}
 )
-"""The columns that are dictionary-encoded. For columns without repeated values this would be slower and larger."""
+"""Columns with repeated values, which Parquet dictionary-encodes. For other columns this is slower and larger."""
 _VERSION_KEY = b"highwater.trace.schema_version"
 
 _ARROW_TYPES: dict[str, Any] = {
@@ -145,7 +146,11 @@ _ARROW_TYPES: dict[str, Any] = {
 
 
 def arrow_schema(table: str, *, observed: bool = False) -> pa.Schema:
-    """Return the Arrow schema of one table with its documentation; `observed` is True for a run on real Kafka."""
+    """Return the Arrow schema of one table, with documentation of its columns.
+
+    Args:
+        observed: True for a run on real Kafka, which has an additional column.
+    """
     columns = [_arrow_field(column) for column in columns_of_table(table, observed=observed)]
     return pa.schema(columns, metadata={_VERSION_KEY: str(SCHEMA_VERSION)})
 
@@ -157,8 +162,8 @@ def _arrow_field(column: Column) -> pa.Field:
 class _KindBuffer:
     """Events of one kind as a flat list of plain values, row after row.
 
-    No event object outlives its step, because with thousands of live objects Python's garbage collection would be the
-    largest cost of tracing.
+    Event objects are not kept, because with thousands of them Python's garbage collection would be the largest cost of
+    tracing.
     """
 
     __slots__ = ("event", "extend", "fields", "types", "values", "values_of", "width")
@@ -186,7 +191,7 @@ class _KindBuffer:
         return values_of
 
     def as_table(self, schema: pa.Schema) -> pa.Table:
-        """Return the events with all columns of the table; columns of other kinds are null."""
+        """Return the events with all columns of their table. Columns that only other kinds of events have are null."""
         width, values = self.width, self.values
         rows = len(values) // width
         filled: dict[str, Any] = {
@@ -204,7 +209,7 @@ class _KindBuffer:
 
 
 class _WaitingRows:
-    """The rows of one table that wait for a part: the latest chunk in memory, earlier ones in a file.
+    """The rows of one table until they fill a part: the latest chunk in memory, earlier chunks in a file.
 
     A run of an hour may not fill a part, and its events must not accumulate in memory.
     """
@@ -226,7 +231,7 @@ class _WaitingRows:
         self.rows += chunk.num_rows
 
     def take(self) -> list[pa.Table]:
-        """Return all rows, oldest first, in their chunks, because the bytes of a part depend on these."""
+        """Remove and return all rows, oldest first. Chunks stay apart, because the bytes of a part depend on them."""
         found = []
         if self._file is not None:
             self._file.close()
@@ -259,10 +264,10 @@ class TraceWriter(Listener):
     """Listener that keeps events until a part is full and then writes them as columns. `close()` writes the rest.
 
     It creates `trace_dir`. Any method may raise OSError (disk full, not writable). Every part under its final name is
-    complete. If it is used as a context manager, an exception in the block leaves the last parts unwritten.
+    complete. An exception in a `with` block leaves the last parts unwritten.
 
     Args:
-        observed_by: in a run on real Kafka, a function that returns the way in which the current event was observed.
+        observed_by: for a run on real Kafka, a function that returns how the current event was observed.
     """
 
     def __init__(
@@ -294,7 +299,7 @@ class TraceWriter(Listener):
 
     @on(LogEntriesFound)
     def _count_names(self, row: TraceRow, event: LogEntriesFound) -> None:
-        """Count the names as rows, because they take as much memory, and a final log has nothing else between them."""
+        """Count each record name as a row, because the names of a final log take as much memory as rows."""
         self._rows_waiting += len(event.records)
 
     @on(TraceEvent)
@@ -308,19 +313,19 @@ class TraceWriter(Listener):
             self._take_chunks()
 
     def close(self) -> None:
-        """Write the remaining events. Every table that is not optional then has a part, which may be empty."""
+        """Write the remaining events, and an empty part for each table in TABLES that has none."""
         self.write_parts()
         for table in TABLES:
             if not self._parts_written[table]:
                 self._write_part(table)
 
     def write_parts(self) -> None:
-        """Write all waiting events, so that readers of a live run get them."""
+        """Write all waiting events as parts, so that readers of a live run get them."""
         for _ in self.parts_one_by_one():
             pass
 
     def parts_one_by_one(self) -> Iterator[None]:
-        """Do the work of `write_parts` with a pause after each part, so that other work can run."""
+        """Do the work of `write_parts`, and yield after each part, so that other work can run."""
         self._take_chunks()
         for table in _ALL_TABLES:
             if self._waiting[table].rows:
@@ -328,7 +333,7 @@ class TraceWriter(Listener):
                 yield
 
     def leave(self) -> None:
-        """Drop all events that are not in a part, because an interrupted step may have left half an event."""
+        """Drop the events that are not in a part yet, because an interrupted step may have left half an event."""
         for buffer in chain.from_iterable(self._buffers_of.values()):
             buffer.values.clear()
         for waiting in self._waiting.values():
@@ -353,7 +358,7 @@ class TraceWriter(Listener):
             waiting.discard()
 
     def _take_chunks(self) -> None:
-        """Convert waiting events to Arrow columns. The chunks of all tables cover the same part of the run."""
+        """Convert waiting events of all tables to Arrow columns, and write a part of each table with enough rows."""
         for table in _ALL_TABLES:
             filled = [buffer for buffer in self._buffers_of[table] if buffer.values]
             if filled:
@@ -401,7 +406,7 @@ def part_files(trace_dir: Path) -> list[Path]:
 
 
 def complete(trace_dir: Path) -> None:
-    """Write an empty part for each table of which a killed process has written none. Raises OSError."""
+    """Write an empty part for each table without a part, after the process was killed. Raises OSError."""
     writer = TraceWriter(trace_dir)
     for table in TABLES:
         if not any((trace_dir / table).glob("part-*.parquet")):
@@ -419,16 +424,16 @@ def trace_sha256(trace_dir: Path) -> str:
 
 
 WORDS = frozenset({"reason", "message", "effect", "finding", "last_words"})
-"""The columns with texts for people. The digest of the data leaves them out, so that rewording does not change it."""
+"""Columns with texts for people. `data_sha256` leaves them out, so new wording does not change it."""
 
 
 def digests_of(trace_dir: Path) -> tuple[str, str]:
-    """Return the digest of all bytes of a complete trace, and that of its data. Raises TraceError or OSError."""
+    """Return `trace_sha256` and `data_sha256` of a complete trace. Raises TraceError or OSError."""
     return trace_sha256(trace_dir), data_sha256(trace_dir)
 
 
 def data_sha256(trace_dir: Path) -> str:
-    """Return the hash of all columns except WORDS, from the bytes that Parquet stores together for each column."""
+    """Return the hash of the stored bytes of all columns except WORDS, as 64 hex digits."""
     digest = hashlib.sha256()
     for path in part_files(trace_dir):
         stored = pq.read_metadata(path)

@@ -1,17 +1,17 @@
-"""The committed log of every partition, as an observer with full knowledge sees it.
+"""Derive the committed log of every partition from the trace, as an observer with full knowledge sees it.
 
 A record is committed once some leader has legally moved its high watermark past it. `end` is called trueHW in
 replica/RULES.md. For each replica, `matched` is the offset up to which its log equals the committed log.
 
 The committed log is shortened ("re-based") only in two cases, both of which Kafka permits by configuration:
 
-* An unclean election: the log of the chosen broker is then decisive, and leaders of older epochs commit nothing more.
+* An unclean election. The log of the new leader then counts, and leaders of older epochs commit nothing more.
 * A broker whose disk lost bytes (DataLost: power_off, tear, wipe) leads before it has caught up with the committed log.
-  Without ELR the controller cannot know better (KIP-966). Until it has caught up, such a replica is `excused`. The
-  excuse also ends when the broker registers again and is in no ISR: from then on it must catch up before it may join.
-  With ELR this is so after any disorderly stop; only damage after an orderly stop is unknown to the controller. A
-  member of the ELR is also excused from what its leader has committed by an earlier min.insync.replicas
-  (invariants/log.py).
+  Without ELR the controller cannot know better (KIP-966), so the replica is `excused` until it has caught up.
+  - The excuse also ends when the broker registers again and is in no ISR: it must then catch up before it may join.
+  - With ELR the excuse ends with the registration after any disorderly stop. Only damage after an orderly stop is
+    unknown to the controller. A member of the ELR is also excused from records that its leader has committed under an
+    earlier min.insync.replicas (invariants/log.py).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class CommittedLog:
     """The committed log of one partition.
 
     Attributes:
-        end: offset up to which records are committed (trueHW).
+        end: records below this offset are committed (trueHW).
         peak: the highest `end` ever.
-        leader_peaks, follower_peaks: the highest HW that each broker has had as a leader, and as a follower.
+        leader_peaks, follower_peaks: highest high watermark of each broker as a leader, and as a follower.
         rebased_epoch: leader epoch of the last re-basing, -1 for none; leaders of older epochs no longer commit.
-        corrupted: first offset at which each broker's disk has damaged the log unnoticed.
+        corrupted: first offset of each broker's log that its disk has damaged unnoticed.
         damaged_in: leader epoch in which each broker's disk last lost bytes, or the broker last deleted its log.
-        start: offset below which records were deleted on purpose, so that no replica needs them.
-        shortfall: number of records that the latest leader lacked without an excuse; 0 if it had all.
+        start: records below this offset were deleted on purpose, so no replica needs them.
+        shortfall: number of committed records that the latest leader lacked without an excuse, 0 if it had all.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class CommittedLog:
         self.shortfall = 0
 
     def awaits_rebasing(self, leader_epoch: int) -> bool:
-        """Return True if an unclean election was decided up to this epoch and no broker has begun to lead since."""
+        """Return True if an unclean election up to this epoch has not shortened the log yet, for lack of a leader."""
         return any(self.rebased_epoch < unclean <= leader_epoch for unclean in self.unclean_epochs)
 
     def at(self, offset: int) -> MirroredBatch | None:
@@ -91,7 +91,7 @@ class CommittedLog:
         self.peak = max(self.peak, end)
 
     def rebase(self, end: int, epoch: int) -> None:
-        """Shorten the committed log to `end`; older leader epochs commit nothing from now on."""
+        """Shorten the committed log to `end`. Leaders of epochs before `epoch` commit nothing from now on."""
         self._batches.cut_to(end)
         self.end = min(self.end, end)
         self.rebased_epoch = epoch
@@ -99,11 +99,11 @@ class CommittedLog:
             self.matched[node] = min(matched, self.end)
 
     def match(self, node: str, places: Iterable[int], are_gone: Callable[[int, int], bool]) -> None:
-        """Compare further batches of a replica with the committed log, in offset order, and advance its matched offset.
+        """Compare further batches of a replica with the committed log, and advance the replica's matched offset.
 
         Args:
-            places: indexes of the batches.
-            are_gone: returns True if compaction has removed all batches of a range of offsets.
+            places: column indexes of the batches, in offset order.
+            are_gone: returns True if compaction has removed all batches with offsets [low, high).
         """
         columns = self._batches.columns
         matched = self.matched.get(node, 0)
@@ -128,8 +128,8 @@ class CommittedLog:
 def same_batch(one: MirroredBatch, other: MirroredBatch) -> bool:
     """Return True if two batches come from the same append by one leader.
 
-    A batch that is sent again after a failover has the CRC of its first copy. A former leader may have that copy at the
-    same offset in an older epoch, but it is not the committed one.
+    CRC and offset do not identify an append: a batch that is sent again after a failover has the CRC of its first copy,
+    which a former leader may have at the same offset in an older epoch.
     """
     return one.crc == other.crc and one.leader_epoch == other.leader_epoch and one.base_offset == other.base_offset
 
@@ -139,7 +139,7 @@ def _nothing_is_gone(low: int, high: int) -> bool:
 
 
 class Truth(Listener):
-    """Listener that keeps the CommittedLog of every partition. It must be called before the invariants."""
+    """Listener that keeps the CommittedLog of every partition. It must be called before the invariants are checked."""
 
     def __init__(self, view: ClusterView, mirror: LogMirror, rules: Rules) -> None:
         self.view = view
@@ -191,7 +191,7 @@ class Truth(Listener):
 
     @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
-        """Compare a log whose content is known again, as it may match records committed while its machine was off."""
+        """Compare a recovered log again, since it may have records that were committed while its machine was off."""
         committed = self.of(event.topic, event.partition)
         # The leader does not know of the loss, so the high watermark can pass the lost records while the broker is
         # in the ISR.
@@ -233,7 +233,7 @@ class Truth(Listener):
 
     @on(trace.RecordsExpired)
     def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
-        """Handle expired records of any replica. The replica may lead later, and others then begin at its start."""
+        """Handle expired records on any replica. If this replica leads later, others begin at its log start."""
         committed = self.of(event.topic, event.partition)
         committed.start = max(committed.start, event.log_start_offset)
         self._pass_start(event.topic, event.partition)
@@ -280,7 +280,7 @@ class Truth(Listener):
 
     @staticmethod
     def _served_below(committed: CommittedLog, node: str, high_watermark: int) -> None:
-        """Record that a leader serves the records below its first high watermark, and all that it commits later."""
+        """Record that a leader serves the records below its high watermark."""
         if high_watermark > committed.leader_peaks.get(node, 0):
             committed.leader_peaks[node] = high_watermark
 
@@ -299,7 +299,7 @@ class Truth(Listener):
 
     @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
-        """Forget the log of a replica, which may be assigned and elected again before it has a new log."""
+        """Drop the match of a deleted replica, which may be assigned and elected again before it has a new log."""
         committed, partition = self.of(event.topic, event.partition), self.partition(event.topic, event.partition)
         committed.matched.pop(event.node, None)
         committed.damaged_in[event.node] = -1 if partition is None else partition.leader_epoch

@@ -1,7 +1,7 @@
-"""Recovers the events that a process could not report before it died.
+"""Recover the events that a process could not report before it died.
 
-A node reports the events of a step when the step is decided. A SIGKILL may come between a write to a log and that
-report. The disk then shows the events: records after the last reported one were appended, missing ones were truncated.
+A SIGKILL may come between a write to a log and the report of that write. The disk then shows what happened: records
+after the last reported one were appended, and missing records were truncated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scenarios.observe.view import ClusterView, ReplicaView
 
 
 def emit_unreported(trace: TraceLog, view: ClusterView, node: str, disks: Sequence[Disk]) -> None:
-    """Emit the unreported events of a stopped process. Its reported events must already be in the trace."""
+    """Emit the events that a stopped process did not report, by its disks. Its reported events must be in the trace."""
     for topic_partition in sorted(view.partitions):
         replica = view.partitions[topic_partition].replicas.get(node)
         directory = next((disk.root / str(topic_partition) for disk in disks if _holds(disk, topic_partition)), None)
@@ -84,7 +84,7 @@ def _batches(segments: Sequence[Path], checked_from: int) -> Iterator[tuple[Batc
     """Yield complete batches and their sizes in bytes, up to an interrupted write.
 
     Args:
-        checked_from: batches from this offset on are read completely, to check their CRC.
+        checked_from: batches from this offset on are read completely and their CRC is checked.
     """
     for path in segments:
         with path.open("rb") as file:

@@ -25,9 +25,9 @@ class ReplicaView:
     """One replica as its own broker reports it; for a stopped broker, the last known state.
 
     Attributes:
-        role: leader or follower; None while the broker is down or has not become either yet.
+        role: `leader` or `follower`, None while the broker is down or has no role yet.
         leader_epoch: epoch in which the replica leads or follows, -1 before the first.
-        open: True if the log has been reported since the broker last started (LogRecovered, FollowingBegan,
+        open: True if the broker has reported the log since its last start (LogRecovered, FollowingBegan,
             LeadershipBegan).
     """
 
@@ -48,9 +48,10 @@ class PartitionView:
         leader: None while the partition is offline.
         assigned_before, assigned_since: the former replicas, and the partition epoch in which they changed.
         elr: eligible leader replicas; without ELR it is empty, or outdated.
-        strays: members of the ELR that have not been replicas all the time, so that their logs may be gone.
+        strays: members of the ELR that were unassigned in the meantime, so their logs may be gone.
         configured_min_isr: min.insync.replicas of the topic.
-        min_isr: that value, limited to the number of replicas if leaders do so (Partition.effectiveMinIsr).
+        min_isr: effective min.insync.replicas, at most the number of replicas (Partition.effectiveMinIsr). Before
+            KAFKA-15583 it is the configured value.
         min_isr_before, min_isr_changed_us: the former `min_isr`, and when an operator changed it.
     """
 
@@ -72,14 +73,14 @@ class PartitionView:
 
     @property
     def acting_leader(self) -> str | None:
-        """Return the controller's leader, unless it has had a role and has none now, as after a restart."""
+        """Return the leader that the controller chose, or None if that broker has lost its role, as after a restart."""
         known = self.replicas.get(self.leader) if self.leader else None
         is_idle = known is not None and known.role is None and known.leader_epoch >= 0
         return None if is_idle else self.leader
 
     @property
     def eligible(self) -> tuple[str, ...]:
-        """Return the members of the ELR that have all committed records."""
+        """Return the members of the ELR that still are replicas and were so all the time."""
         return tuple(node for node in self.elr if node in self.assigned and node not in self.strays)
 
     def replica(self, node: str) -> ReplicaView:
@@ -95,10 +96,10 @@ class NodeView:
 
     Attributes:
         fenced, broker_epoch: state of a broker according to the controller.
-        in_disorder: True if, since its registered incarnation started, the broker stopped without a controlled shutdown
-            or its disk was replaced.
+        in_disorder: True if, since the start of its registered incarnation, the broker stopped without a controlled
+            shutdown or its disk was replaced.
         came_in_disorder: value of `in_disorder` when the registered incarnation started.
-        starts: seq of each start since the registered incarnation started, and `in_disorder` at that time.
+        starts: (trace sequence number, `in_disorder`) of each start, from that of the registered incarnation on.
         unregistered: True if an operator has unregistered the broker, and it has not registered since.
         registered_again: True if its last registration repeats an earlier one, as a delayed copy does.
     """
@@ -116,12 +117,12 @@ class NodeView:
 
 
 class ClusterView(Listener):
-    """The state of the run according to its events. It implements `selectors.ClusterSight`.
+    """Listener that keeps the state of the cluster according to the trace. It implements `selectors.ClusterSight`.
 
     Attributes:
         deleted_topics: names of deleted topics, including those that were created again.
-        version: number that rises with every event that can change a condition, so that `when` steps are evaluated only
-            then.
+        version: number that rises with every event that can change a `when` condition. Conditions are evaluated only
+            when it has changed.
     """
 
     def __init__(
@@ -169,12 +170,12 @@ class ClusterView(Listener):
 
     @property
     def controller(self) -> str:
-        """Return the latest active controller; before the first election, the scenario's first controller."""
+        """Return the active controller, or the scenario's first controller before the first election."""
         return self._controller or self.controllers[0]
 
     @property
     def has_controllers(self) -> bool:
-        """Return True if controllers are processes of their own (KRaft), False if a broker is the controller."""
+        """Return True if controllers are separate processes (KRaft), False if a broker is the controller."""
         return self._registration_fences
 
     def leader(self, partition: TopicPartition) -> str | None:
@@ -187,7 +188,7 @@ class ClusterView(Listener):
         The coordinator is the leader of the partition that stores the state of `key`.
 
         Args:
-            topic: topic of the coordinators, that of transactions for a transactional.id.
+            topic: topic that stores the state; for a transactional.id, the topic of transactions.
         """
         partitions = sum(name.topic == topic for name in self.partitions)
         return self.leader(TopicPartition(topic, partition_of(key, partitions))) if partitions else None
@@ -239,7 +240,7 @@ class ClusterView(Listener):
         return known  # type: ignore[no-any-return]
 
     def _replica(self, event: Any) -> ReplicaView:
-        """Return the replica of an event. A replica of a deleted topic that a broker still reports is not added."""
+        """Return the replica of an event, which is added if it is new. Replicas of deleted topics are not added."""
         partition = self.partitions.get((event.topic, event.partition))  # type: ignore[call-overload]  # as above
         if partition is None:
             if event.topic in self.deleted_topics:
@@ -277,7 +278,8 @@ class ClusterView(Listener):
             return  # The broker stays fenced or unfenced: ClusterControlManager.registerBroker amends the registration.
         node.broker_epoch = event.broker_epoch
         node.fenced |= self._registration_fences
-        # The event may come when that incarnation has ended and the next has started. Its end then counts for the next.
+        # The event may come after that incarnation has ended and the next one has started. How the former ended then
+        # counts for the next one.
         sent_seq = max(row.causes, default=row.seq)
         earlier = [start for start in node.starts[1:] if start[0] <= sent_seq]
         del node.starts[: len(earlier)]
@@ -301,8 +303,8 @@ class ClusterView(Listener):
     def _is_from_controller(self, node: str) -> bool:
         """Return False for a deposed controller of the ZooKeeper era.
 
-        A paused controller completes its event (KafkaController.onBrokerFailure) before it learns that another one was
-        elected. Its statements about brokers no longer count.
+        A controller that was paused completes its event (KafkaController.onBrokerFailure) before it learns that another
+        one was elected. Its events about brokers do not count.
         """
         return self._registration_fences or self._controller in (None, node)
 
@@ -431,7 +433,7 @@ class ClusterView(Listener):
 
     @on(trace.DataLost)
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
-        """Shorten a replica to what is left. Its broker reports nothing before its next start."""
+        """Shorten a replica to what its disk has left. Its broker reports the log only after its next start."""
         if event.cause is not DataLossCause.DISK_FAILED:
             replica, end = self._replica(event), event.log_end_offset
             replica.log_start_offset = min(replica.log_start_offset, end)

@@ -1,7 +1,7 @@
-"""Finds the cause of each part of a client's wait from the events of the cluster, of connections and of groups.
+"""Find the cause of each part of a client's wait from the events of the cluster, of connections and of groups.
 
-1. The time is divided wherever anything relevant has changed. Each part is judged by its first instant.
-2. Leader, ISR and followers are judged first (`ClusterCauses`), then what the client itself waited for.
+1. A wait is divided wherever anything relevant changes. The cause of a part is decided for the time of its start.
+2. Leader, ISR and followers are examined first (`ClusterCauses`), then what the client itself waited for.
 3. A timeout is a cause only if an event shows that the client has waited: a batch that was sent and not answered, or
    ClientTimedOut. A backoff is a cause only within the bounds of the client's settings.
 """
@@ -21,16 +21,16 @@ from scenarios.language.spec import Scenario
 from scenarios.observe.waits import DiskLoss, Stretch
 
 KEPT = 500
-"""The number of changes of each kind that are kept."""
+"""Number of latest changes of each kind that are kept."""
 SHORTEST_US = 100_000
-"""The duration below which a part is merged with the previous part, in microseconds."""
+"""A shorter part is merged with the previous part, in microseconds."""
 SHORT_UNKNOWN_US = 500_000
-"""The duration below which a part with an unknown cause is merged with the previous part, in microseconds."""
+"""A shorter part with an unknown cause is merged with the previous part, in microseconds."""
 NEVER = 1 << 62
 SETUP_TIMEOUT = "socket.connection.setup.timeout.ms"
 SESSION_TIMEOUT, MAX_POLL_INTERVAL = "session.timeout.ms", "max.poll.interval.ms"
 JITTER = 1.2
-"""The largest factor by which a backoff can be longer than its settings."""
+"""The largest factor by which a backoff can exceed its setting."""
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ def latest() -> deque[Any]:
 
 
 class NodeSpan(NamedTuple):
-    """A fact about a node, with the time for which it held."""
+    """A fact (`what`) about a node that held from `from_us` to `to_us`."""
 
     from_us: int
     to_us: int
@@ -54,7 +54,7 @@ class NodeSpan(NamedTuple):
 class Led(NamedTuple):
     """The leader and ISR of a partition according to the controller.
 
-    `serves` is True once the leader has begun to lead.
+    `serves` is True once the broker has begun to lead.
     """
 
     leader: str | None = None
@@ -65,7 +65,7 @@ class Led(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """The owner of a partition in a consumer group."""
+    """The owner of a partition in a consumer group; `client` is None if there is none."""
 
     is_rebalancing: bool = False
     client: str | None = None
@@ -73,7 +73,7 @@ class Owned(NamedTuple):
 
 
 class Stable(NamedTuple):
-    """The last stable offset while it is below the high watermark, otherwise NEVER."""
+    """The last stable offset of a partition while it is below the high watermark, otherwise NEVER."""
 
     offset: int = NEVER
     producer_id: int | None = None
@@ -85,8 +85,8 @@ class Attempt:
 
     Attributes:
         number: 1 for the first attempt.
-        end: reason for which the attempt failed, None if it has not failed.
-        error: error in the answer.
+        end: why the attempt failed, None if it has not failed.
+        error: error in the answer, "" if there is none.
     """
 
     peer: str
@@ -104,9 +104,9 @@ class PartitionEvidence:
     """The facts about a partition that can explain waits.
 
     Attributes:
-        stalls: times in which records of the leader were above the high watermark, with the members of the ISR that
-            lacked these records.
-        lost: log end offset of each replica after its last loss on disk.
+        stalls: (start, end, followers) of times in which the leader had records above the high watermark that these
+            followers lacked.
+        lost: log end offset of each replica after its disk last lost records.
     """
 
     led: deque[tuple[int, Led]] = field(default_factory=latest)
@@ -123,17 +123,17 @@ class PartitionEvidence:
     lost: dict[str, int] = field(default_factory=dict)
 
     def stalls_until(self, end_us: int) -> list[tuple[int, int, tuple[str, ...]]]:
-        """Return the stalls, including a stall that still lasts."""
+        """Return the stalls, including one that began before `end_us` and still lasts."""
         still = [] if self.stalled_us >= end_us else [(self.stalled_us, NEVER, tuple(self.behind))]
         return [*self.stalls, *still]
 
 
 @dataclass(slots=True)
 class PartitionReader:
-    """A reader of a partition.
+    """A consumer or consumer group that reads a partition.
 
     Attributes:
-        since_us: time since which there are records to read, NEVER if there are none.
+        since_us: time since which there have been unread records, NEVER if there are none.
         failures: failed fetches of the reader.
     """
 
@@ -149,7 +149,7 @@ class PartitionReader:
 
 
 class Settings:
-    """The configured milliseconds of clients and brokers, by the names of Kafka's settings; None if unknown."""
+    """Values of the clients' and brokers' settings, by Kafka's names; None if a value is unknown."""
 
     def __init__(self, scenario: Scenario | None) -> None:
         self._scenario = scenario
@@ -181,7 +181,7 @@ class Settings:
         return int(getattr(config, key.replace(".", "_")))
 
     def broker_session(self, broker: str) -> tuple[str, int | None]:
-        """Return the setting after which a controller fences a silent broker, and its value."""
+        """Return the timeout setting after which a controller fences a silent broker, and its value in milliseconds."""
         in_registry = self._scenario is not None and self._scenario.rules.membership == "zk-session"
         key = REGISTRY_SESSION if in_registry else KRAFT_SESSION
         return key, self.of_broker(broker, key)
@@ -193,14 +193,14 @@ class Evidence:
 
     Attributes:
         down: times in which each node did not run or was paused, and how it went down.
-        silent: brokers that a controller fenced, and the time since which it had heard nothing from them.
+        silent: brokers that a controller fenced, each from the time at which the controller last heard from it.
         faults: network faults by name.
-        timeouts: waits of each client without success: their target and duration.
+        timeouts: waits of each client that timed out, with the broker it waited for.
         answers: requests of each client that were slow, throttled, or other than Produce and Fetch.
         owned: owners of each partition, by group and partition.
-        sessions: for each client that a group removed, the setting of the timeout, its milliseconds, and the time.
-        transactions: latest change of each transaction, by producer id.
-        refusals: refusals by the coordinator, by transactional.id.
+        sessions: for each client that a group removed, the timeout setting, its milliseconds, and the removal time.
+        transactions: latest state change of each transaction, by producer id.
+        refusals: refusals by a transaction coordinator, by transactional.id.
         throttled: times in which a broker throttled each client.
         members: group of each client.
         controllers: active controller over time, None for none.
@@ -233,7 +233,7 @@ def _covering(spans: Iterator[NodeSpan] | deque[NodeSpan], at_us: int) -> NodeSp
 
 
 Found = Mapping[str, Any]
-"""Values for the fields of a Stretch."""
+"""Values for the fields of a Stretch; empty if no cause was found."""
 
 
 def _is_short(values: Found, length_us: int) -> bool:
@@ -241,13 +241,13 @@ def _is_short(values: Found, length_us: int) -> bool:
 
 
 class ClusterCauses:
-    """Base class of the finders of causes, for one client's waits at one partition."""
+    """Base class for finding the causes of one client's waits at one partition."""
 
     def __init__(self, seen: Evidence, client: str, partition: PartitionEvidence) -> None:
         self.seen, self.client, self.partition = seen, client, partition
 
     def stretches(self, from_us: int, to_us: int) -> tuple[Stretch, ...]:
-        """Divide the time into parts with one cause each. A short part is merged with the previous one."""
+        """Divide a wait into parts with one cause each. A short part is merged with the previous one."""
         inside = sorted({at_us for at_us in self._cuts(to_us) if from_us < at_us < to_us})
         found: list[dict[str, Any]] = []
         for since_us, until_us in zip([from_us, *inside], [*inside, to_us], strict=True):
@@ -323,11 +323,11 @@ class ClusterCauses:
         }  # fmt: skip
 
     def _is_cut_off(self, leader: str, at_us: int) -> bool:
-        """Return True if neither the controller, which will fence the leader, nor the client hears from the leader."""
+        """Return True if the leader does not answer the client, and the controller will fence it for its silence."""
         return self._will_be_fenced(leader, at_us) and self._gets_no_answer(leader, at_us)
 
     def _will_be_fenced(self, leader: str, at_us: int) -> bool:
-        """Return True if the controller no longer hears from the leader, although it runs."""
+        """Return True if the controller will fence the leader for its silence, although the leader runs."""
         silent = next((one for one in self.seen.silent if one.node == leader and one.covers(at_us)), None)
         its = self.seen.down.get(leader, ())
         return silent is not None and not any(at_us < down.from_us < silent.to_us for down in its)
@@ -364,7 +364,7 @@ class ClusterCauses:
         return {}
 
     def _of_connection(self, led: Led, at_us: int) -> Found:
-        """Return the cause if the client was throttled, or waited without success for a connection or an answer."""
+        """Return the cause if the client was throttled, or if its wait for a connection or an answer timed out."""
         throttled = _covering(self._throttled, at_us)
         if throttled is not None:
             return {"cause": WaitCause.THROTTLED, "nodes": (throttled.node,), "seen": throttled.what}
@@ -391,7 +391,7 @@ class ClusterCauses:
         }  # fmt: skip
 
     def _slow(self, at_us: int, until_us: int) -> Found:
-        """Return the cause if a broker answered late, and reported how long each part of its work took."""
+        """Return the cause if a broker answered late and its RequestCompleted event says where the time went."""
         for _, answer in self._answers:
             in_time = answer.received_us < until_us and answer.received_us + answer.total_time_us > at_us
             if in_time and answer.total_time_us >= SHORTEST_US and answer.api != "Fetch":
@@ -409,20 +409,20 @@ class ClusterCauses:
         return {"cause": WaitCause.LEADER_SILENT, "nodes": (leader,), "seen": self._disturbance(leader, at_us)}
 
     def _was_away(self, peer: str, since_us: int, at_us: int) -> bool:
-        """Return True if the peer was down or cut off after `since_us`, so that earlier requests get no answer."""
+        """Return True if the peer was down or cut off for a time that ended after `since_us`, and lost the request."""
         faults = (one for one in self.seen.faults.values() if {peer, self.client} & set(one.node.split(",")))
         spans = [*self.seen.down.get(peer, ()), *faults]
         return any(since_us < one.to_us <= at_us for one in spans)
 
     def _disturbance(self, node: str, at_us: int) -> str:
-        """Return a description of a network fault or a quota that was in force, or "" if there was none."""
+        """Return a text about the network fault or quota that affected a node, or "" if there was none."""
         faults = (one.what for one in self.seen.faults.values() if node in one.node.split(",") and one.covers(at_us))
         quotas = (f"{node} throttles it" for one in self._throttled if one.node == node and one.from_us <= at_us)
         return next(faults, "") or next(quotas, "")
 
 
 class WriteCauses(ClusterCauses):
-    """The finder of the causes of a producer's waits. `attempts` are its attempts since the last success."""
+    """Find the causes of a producer's waits. `attempts` are its attempts since the last success."""
 
     def __init__(
         self, seen: Evidence, client: str, partition: PartitionEvidence, attempts: tuple[Attempt, ...]
@@ -439,7 +439,7 @@ class WriteCauses(ClusterCauses):
                 yield attempt.ended_us + self._backoff_us(attempt)
 
     def _backoff_us(self, attempt: Attempt) -> int:
-        """Return the longest time that the backoff after an attempt can last."""
+        """Return how long the backoff after an attempt can last at most, in microseconds."""
         first = self.seen.settings.of_client(self.client, "retry.backoff.ms")
         most = self.seen.settings.of_client(self.client, "retry.backoff.max.ms")
         if first is None or most is None:
@@ -452,7 +452,7 @@ class WriteCauses(ClusterCauses):
         return is_lost or super()._gets_no_answer(leader, at_us)
 
     def _in_flight(self, at_us: int) -> Attempt | None:
-        """Return the oldest attempt in flight, which is answered first; None if there is none."""
+        """Return the oldest attempt in flight, which is answered first, or None if there is none."""
         return next((one for one in self.attempts if one.sent_us <= at_us < one.ended_us), None)
 
     def _of_client(self, led: Led, at_us: int, until_us: int) -> Found:
@@ -481,7 +481,7 @@ class WriteCauses(ClusterCauses):
         }  # fmt: skip
 
     def _goes_elsewhere(self, leader: str, at_us: int) -> bool:
-        """Return True if the client waits for an answer of a broker other than the leader."""
+        """Return True if the client waits for an answer from a broker that is not the leader."""
         attempt = self._in_flight(at_us)
         return attempt is not None and attempt.peer != leader
 
@@ -515,12 +515,12 @@ class WriteCauses(ClusterCauses):
         return self._of_unsent(at_us, until_us)
 
     def _of_unsent(self, at_us: int, until_us: int) -> Found:
-        """Return the cause if the client has sent nothing: a wait for a coordinator, for metadata or a connection."""
+        """Return the cause if the client had nothing in flight: a transaction, a slow answer, a refresh, or UNKNOWN."""
         found = self._of_transaction(at_us, until_us) or self._slow(at_us, until_us) or self._of_refresh(at_us)
         return found or {"cause": WaitCause.UNKNOWN, "seen": "it sent nothing"}
 
     def _of_transaction(self, at_us: int, until_us: int) -> Found:
-        """Return the cause if the transaction's coordinator has refused a request, or could not have answered."""
+        """Return the cause if the transaction coordinator refused a request, or had no leader that could answer."""
         name = self.seen.settings.text_of_client(self.client, "transactional.id")
         if not name:
             return {}
@@ -536,7 +536,7 @@ class WriteCauses(ClusterCauses):
         return {}
 
     def _of_refresh(self, at_us: int) -> Found:
-        """Return the cause if the backoff between two Metadata requests kept the client from finding the new leader.
+        """Return the cause if the client found the new leader late because of the backoff between Metadata requests.
 
         Source: Metadata.timeToNextUpdate
         """
@@ -557,7 +557,7 @@ _NO_ANSWER = (FailureCause.REQUEST_TIMEOUT, FailureCause.CONNECTION_LOST)
 
 
 class ReadCauses(ClusterCauses):
-    """The finder of the causes of a reader's waits. A reader is a consumer, or the members of a group.
+    """Find the causes of a reader's waits. A reader is a consumer, or all members of a group.
 
     Args:
         name: name of the partition.
@@ -601,13 +601,13 @@ class ReadCauses(ClusterCauses):
         }  # fmt: skip
 
     def _is_awaited(self, client: str, at_us: int) -> bool:
-        """Return True if a group waits for a member that does not run, or that has not rejoined in time."""
+        """Return True if a group waits for this member, which does not run or has not rejoined in time."""
         ended = self.seen.sessions.get(client)
         is_late = ended is not None and ended[0] == MAX_POLL_INTERVAL and ended[2] > at_us
         return is_late or _covering(self.seen.down.get(client, deque()), at_us) is not None
 
     def _session(self, client: str) -> tuple[str, int | None]:
-        """Return the setting after which its group removes a client, and the value of that setting."""
+        """Return the timeout setting after which a group removes this client, and its value in milliseconds."""
         setting, value_ms, _ = self.seen.sessions.get(client) or (SESSION_TIMEOUT, None, 0)
         return setting, self.seen.settings.of_client(client, setting) if value_ms is None else value_ms
 
@@ -653,5 +653,5 @@ class ReadCauses(ClusterCauses):
 
 
 def _holder(client: str, setting: str | None) -> str | None:
-    """Return the client if the setting is its own. Sessions of KIP-848 are settings of groups or brokers."""
+    """Return the client if it has this setting itself, or None: with KIP-848 groups or brokers set sessions."""
     return client if setting in (SESSION_TIMEOUT, MAX_POLL_INTERVAL) else None

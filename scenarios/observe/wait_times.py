@@ -1,11 +1,11 @@
-"""Finds the times in which clients waited for writes or reads without success, and the cause of each part of them.
+"""Find the times in which clients waited for writes or reads without success, and the cause of each part of a wait.
 
-A wait for writes is a time of at least PATIENCE_US in which a record of the client was pending and none was
-acknowledged. A wait for reads is one in which an acknowledged record was after the reader's position and the reader
-read none. All members of a consumer group are one reader.
+A wait lasts at least PATIENCE_US. In a wait for writes, a record of the client was pending and none was acknowledged.
+In a wait for reads, there was an acknowledged record after the reader's position, and the reader read nothing. All
+members of a consumer group are one reader.
 
-Possible causes are kept while a wait lasts: attempts until the next success, and the latest changes of the cluster, the
-connections and the groups.
+While a wait lasts, its possible causes are kept: attempts until the next success, and the latest changes of the
+cluster, the connections and the groups.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from scenarios.observe.wait_causes import (
 from scenarios.observe.waits import DiskLoss, Stretch, Wait
 
 WAITS_MAX = 50
-"""The number of waits that are kept; shorter waits are dropped."""
+"""Number of waits that are kept; the shortest ones are dropped first."""
 PROCESS_VERBS = (
     "kill", "power_off", "stop", "start", "restart", "rolling_restart", "pause", "resume", "wipe", "produce", "flush"
 )  # fmt: skip
@@ -61,10 +61,10 @@ class _Writer:
 
 
 class WaitTimes(Listener):
-    """Listener that finds waits. It must be called after the view.
+    """Listener that finds the waits of clients and their causes. It must be called after the view.
 
     Attributes:
-        waits: waits that are over; after `settle`, all waits.
+        waits: waits that have ended; after `settle`, all waits.
     """
 
     def __init__(self, view: ClusterView, scenario: Scenario | None = None) -> None:
@@ -129,8 +129,8 @@ class WaitTimes(Listener):
         writer.times.end_in_vain(self._taken(event, row.at_us), row.at_us)
 
     def _taken(self, event: trace.RecordAcked | trace.RecordHandedOver | trace.RecordFailed, at_us: int) -> int:
-        """Remove a pending record, which may lack a partition (-1). Return its send time, or `at_us` if unknown."""
-        for partition in (event.partition, -1):
+        """Remove a pending record, and return its send time, or `at_us` if the record is unknown."""
+        for partition in (event.partition, -1):  # -1: sent before the client knew the partition.
             writer = self._writers.get((event.client, event.topic, partition))
             sent = None if writer is None else writer.times.pending.get(event.client)
             if sent and event.record in sent:
@@ -186,7 +186,7 @@ class WaitTimes(Listener):
         self._wake_readers(event.topic, event.partition, at_us)
 
     def _wake_readers(self, topic: str, partition: int, at_us: int) -> None:
-        """Update since when each reader of a partition has had records to read, after records were added or removed."""
+        """Update `since_us` of each reader of a partition, after records to read were added or removed."""
         for reader in self._readers.get((topic, partition), {}).values():  # type: ignore[call-overload]
             if not self._has_more(reader, topic, partition):
                 reader.since_us = NEVER
@@ -194,13 +194,13 @@ class WaitTimes(Listener):
                 reader.since_us = at_us
 
     def _has_more(self, reader: PartitionReader, topic: str, partition: int) -> bool:
-        """Return True if there are client records below the high watermark that the reader has not read."""
+        """Return True if there are clients' records below the high watermark that the reader has not read."""
         its = self._partition(topic, partition)
         return min(max(its.newest.values(), default=-1), its.high_watermark - 1) >= reader.position
 
     @on(trace.TransactionMarkerWritten)
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
-        """Forget aborted records, because no reader waits for them."""
+        """Drop the newest records of an aborted producer, because no reader waits for them."""
         if event.committed:
             return
         newest = self._partition(event.topic, event.partition).newest
@@ -230,7 +230,7 @@ class WaitTimes(Listener):
         self.waits = sorted(longest, key=lambda wait: (wait.from_us, wait.what, wait.client, wait.partition))
 
     def settle(self, end_us: int) -> None:
-        """End the run, and record the waits that have not ended with a success."""
+        """Add the waits that still last at `end_us`, the end of the run."""
         for (_, topic, number), writer in self._writers.items():
             is_pending = any(writer.times.pending.values())
             writer.times.windows += writer.times.stretches(end_us)
@@ -242,7 +242,7 @@ class WaitTimes(Listener):
         self._drop_short()
 
     def forget(self, is_gone: IsGone) -> None:
-        """Drop the state of deleted topics, except recorded waits and writers with pending records."""
+        """Drop the state of topics that are gone (see Forgetful), except writers with pending records."""
         drop(is_gone, self._partitions, self._readers)
         for key, writer in list(self._writers.items()):
             if is_gone(key[1]) and not any(writer.times.pending.values()):
@@ -271,7 +271,7 @@ class WaitTimes(Listener):
 
     @on(trace.RequestCompleted)
     def _answered(self, row: TraceRow, event: trace.RequestCompleted) -> None:
-        """Keep slow and throttled requests. These events exist only in runs that measure request times."""
+        """Keep slow and throttled requests. Only runs that measure request times have these events."""
         if event.throttle_time_us:
             self._throttle(event.peer, event.node, row.at_us, event.throttle_time_us, "")
         if event.total_time_us >= SHORTEST_US and event.api != "Fetch":
@@ -447,7 +447,7 @@ class WaitTimes(Listener):
 
     @on(trace.IsrProposed)
     def _isr_proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
-        """Handle a proposed ISR, and record the followers that are behind before they leave the ISR."""
+        """Handle a proposed ISR, and note the followers that lack records before they leave the ISR."""
         its = self._partition(event.topic, event.partition)
         its.proposals.append((row.at_us, event.isr))
         if row.at_us - its.stalled_us >= SHORTEST_US:
@@ -515,7 +515,7 @@ class WaitTimes(Listener):
                 known.append((row.at_us, owned))
 
     def _forget_group(self, group: str, at_us: int) -> None:
-        """Drop the state of a removed group, which has no members that could wait."""
+        """Record the waits of a removed group, and drop its state."""
         for name, readers in self._readers.items():
             reader = readers.pop(group, None)
             if reader is not None and at_us - reader.since_us >= PATIENCE_US:

@@ -1,8 +1,8 @@
 """The waits of clients that could not write to or read from a partition: their causes, sentences and advice.
 
-1. A wait is divided into parts (Stretch), each with its decisive cause.
-2. Missing parts of the cluster come first: a leader that serves, an ISR of min.insync.replicas, followers that fetch.
-   No setting of a client could have helped before these were there.
+1. A wait is divided into parts (Stretch), each with one decisive cause.
+2. Problems of the cluster come first: no serving leader, an ISR below min.insync.replicas, followers that do not fetch.
+   While these last, no setting of a client can help.
 3. In the rest of the time the cluster was ready, and a timeout, a backoff or a quota of the client was decisive.
 4. If the events do not show the cause, it is `unknown`, and the sentence says what was observed.
 """
@@ -18,13 +18,13 @@ from replica.wording import duration, listed, set_of
 
 
 class DiskLoss(NamedTuple):
-    """The disks of the replicas that could lead lost records that another replica still has.
+    """A loss of records on the disks of all replicas that may lead, while another replica still has these records.
 
     Attributes:
-        nodes: members of the ISR, else of the ELR, else every replica that lost records; and their largest log end
-            offset.
-        is_back: True if one of them is in the ISR and live again.
-        longest: the replica with the longest log, and its log end offset.
+        nodes: members of the ISR, else of the ELR, else every replica that lost records.
+        end: largest log end offset of `nodes`.
+        is_back: True if one of `nodes` is in the ISR and live again.
+        longest, longest_end: the replica with the longest log, and its log end offset.
         leader_end: log end offset of the last leader.
     """
 
@@ -49,18 +49,18 @@ class DiskLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A part of a wait with one cause, and the names and numbers for its sentence.
+    """A part of a wait with one cause, with the names and numbers for a sentence about it.
 
     Attributes:
         nodes: brokers or members concerned: leader, silent broker, ISR, or followers that are behind.
         leader: leader during the wait, if it is not in `nodes`.
         setting: decisive Kafka setting, None if there is none.
         value_ms: value of that setting, None if unknown.
-        holder: client, broker or topic that has the setting.
-        elapsed_us: time that the client had waited for `nodes` when the stretch began, for a timeout.
+        holder: client, broker or topic whose setting this is.
+        elapsed_us: how long the client had waited for `nodes` before this part began, for a timeout.
         seen: detail of the event: how a node went down, the API of the request, the error, or an id.
         count: min.insync.replicas, or the producer id of the open transaction.
-        disk_loss: for a partition without a leader, why its ISR should not lead; None if it may.
+        disk_loss: for a partition without a leader, the reason why its ISR must not lead; None if it may.
     """
 
     from_us: int
@@ -90,7 +90,7 @@ class Stretch:
         return f"{self.setting}{value}" + (f" of {self.holder}" if self.holder else "")
 
     def sentence(self) -> str:
-        """Return the cause in one or two clauses, without the time and without a full stop."""
+        """Return the cause as a sentence without its time and without a full stop."""
         nodes, by = listed(self.nodes), self.governed_by
         match self.cause:
             case WaitCause.NO_LEADER if self.disk_loss is not None and self.disk_loss.is_back:
@@ -195,7 +195,7 @@ class Stretch:
         return f"a smaller {self.setting}{f' of {self.holder}' if self.holder else ''} could have ended this earlier"
 
     def _shorter_timeout(self) -> str:
-        """Return advice with the smallest timeout, in whole seconds, that would not have expired too early."""
+        """Return advice with the smallest timeout, in whole seconds, that would not have expired before this part."""
         setting = self.setting or "request.timeout.ms"
         least_s = max(LEAST_TIMEOUT_S, -(-self.elapsed_us // 1_000_000))
         saved_us = self.elapsed_us + self.length_us - least_s * 1_000_000
@@ -220,7 +220,7 @@ class Stretch:
 
 
 LEAST_TIMEOUT_S = 5
-"""The smallest request.timeout.ms that is recommended, in seconds."""
+"""The smallest request.timeout.ms that advice recommends, in seconds."""
 
 _WENT_DOWN = {
     "power_off": "had lost power",
@@ -233,11 +233,11 @@ _WENT_DOWN = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A time in which all writes of a client to a partition, or all reads from it, failed.
+    """A time in which a client could not write to a partition, or not read from it.
 
     Attributes:
         what: `writes` or `reads`.
-        client: name of the client; for reads by members of a group, that of the group.
+        client: name of the client, or of the group for reads by a group.
         ended_by: `success`, `given_up` (its records failed), `stopped` (the client ended), or `run` (the run was over).
     """
 

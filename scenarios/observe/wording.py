@@ -1,4 +1,4 @@
-"""Texts for times and counts on screens and in explanations. Lists and durations are in replica/wording.py."""
+"""Texts for times and counts, for screens and explanations. Those for lists and durations are in replica/wording.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def acked_of(names: Sequence[str], records: Mapping[str, Any]) -> list[str]:
-    """Return the names of the records that were acknowledged, according to the `records` of a run's summary."""
+    """Return the `names` of records that were acknowledged, according to `records` of a run's summary."""
     acked = set(records["acked"]) if names else ()
     return [name for name in names if name in acked]
 
@@ -33,7 +33,7 @@ def lost_words(names: Sequence[str], records: Mapping[str, Any]) -> str:
 
 
 def sizes_of(scenario: Scenario) -> dict[str, Any]:
-    """Return the sizes of the cluster that a scenario describes, for `setting` in a summary."""
+    """Return the numbers of brokers, partitions and replicas of a scenario, for `setting` in a summary."""
     return {
         "brokers": len(scenario.cluster.brokers),
         "topics": {
@@ -65,7 +65,7 @@ def settings_of(summary: Mapping[str, Any]) -> list[str]:
 
 
 def played_by(summary: Mapping[str, Any]) -> str:
-    """Return the era of a run, such as `kafka-3.9` or `real Kafka 4.1.0`."""
+    """Return which Kafka a run had, such as `kafka-3.9` (simulated) or `real Kafka 4.1.0`."""
     from replica.trace.events import REAL_KAFKA  # It imports all kinds of events, which `list` does not need.
 
     version = summary.get("real_kafka")
@@ -73,10 +73,11 @@ def played_by(summary: Mapping[str, Any]) -> str:
 
 
 def replay_command(scenario: str, variant: str | None, seed: int, settings: Sequence[str] = ()) -> str:
-    """Return the command that repeats a run, byte for byte.
+    """Return the shell command that repeats a run byte for byte.
 
     Args:
-        scenario: id of a bundled scenario, or path of a file.
+        scenario: id of a bundled scenario, or path of a scenario file.
+        settings: values of the option `--set`.
     """
     words = ["highwater", "run", scenario, *(("--variant", variant) if variant else ()), "--seed", str(seed)]
     return shlex.join([*words, *(word for setting in settings for word in ("--set", setting))])

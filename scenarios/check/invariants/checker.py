@@ -1,12 +1,14 @@
-"""The checker of the protocol's invariants (replica/RULES.md), which runs during a simulated or live run.
+"""Check the protocol's invariants (replica/RULES.md) during a simulated or live run.
 
 `InvariantChecker` listens to `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each invariant is a small
-class in a module beside this one, and judges only what an event changed. No invariant is switched off because
-configuration may break it: the committed log is re-based instead, that is, replaced by the new leader's log (truth.py).
-Nor is it switched off because an old rule may break it: the violation then names the rule that the run lacks
-(promises.py).
+class in a module of this package, and checks only what an event changed. An invariant is never switched off:
 
-| judged at | invariants |
+1. If the configuration may break it (unclean elections, disks that lose bytes), the committed log is re-based, that is,
+   replaced by the new leader's log (truth.py).
+2. If an old rule may break it, the violation names the newer rule that the run lacks (promises.py).
+3. A paragraph `Weakened:` in its docstring says what it does not demand, and why.
+
+| checked at | invariants |
 |---|---|
 | every controller decision | S1 S12 S13 S18 S19 S20 |
 | every registration of a broker | S21 |
@@ -49,9 +51,9 @@ class LeaderSnapshot(NamedTuple):
     """The state of a broker that believes it leads a partition.
 
     Attributes:
-        isr: the committed ISR as the broker knows it.
-        maximal_isr: the committed ISR and the members that it has proposed.
-        pending: whether a proposal is pending.
+        isr: committed ISR as the broker knows it.
+        maximal_isr: `isr` and the members that the broker has proposed to add.
+        pending: True if the controller has not answered a proposal yet.
     """
 
     node: str
@@ -84,7 +86,7 @@ class EpochCacheSnapshot(NamedTuple):
 
 
 class StableOffsetSnapshot(NamedTuple):
-    """The offsets of a broker that believes it leads. Readers of committed records stop at `last_stable_offset`."""
+    """The offsets of a partition on a broker that believes it leads. read_committed stops at `last_stable_offset`."""
 
     node: str
     topic_partition: TopicPartition
@@ -97,8 +99,8 @@ class MetadataLogSnapshot(NamedTuple):
 
     Attributes:
         entries: (epoch, start offset), oldest first.
-        high_watermark: the end of the committed records as the controller knows it.
-        log_start_offset: records before this offset exist only in a snapshot.
+        high_watermark: end of the committed records as this controller knows it.
+        log_start_offset: records below this offset exist only in a snapshot.
     """
 
     node: str
@@ -109,13 +111,13 @@ class MetadataLogSnapshot(NamedTuple):
 
 
 class CoresNow(Protocol):
-    """State of leaders and of their clocks that is not in the trace, read from their state machines (cores).
+    """The present state of leaders and clocks, read from the brokers' state machines (cores), as the trace lacks it.
 
-    Handlers of events may call these methods within a step.
+    Handlers of events may call these methods within a step of the simulation.
     """
 
     def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
-        """Return min.insync.replicas as the leader's log has it; None if the broker does not lead.
+        """Return the min.insync.replicas that the leader uses, or None if the broker does not lead.
 
         The value is limited to the number of replicas if the leader's rules say so.
         """
@@ -124,11 +126,11 @@ class CoresNow(Protocol):
         """Return the partition epoch that the leader knows; None if the broker does not lead."""
 
     def clocks_apart_us(self) -> int:
-        """Return the largest difference between two wall clocks that jumps may have caused so far."""
+        """Return the largest difference between two wall clocks that clock jumps may have caused, in microseconds."""
 
 
 class Probe(Protocol):
-    """State that is not in the trace, read from the cores of running brokers between two steps."""
+    """State that is not in the trace, read from the state machines of running brokers between two steps."""
 
     def leader_states(self) -> Sequence[LeaderSnapshot]: ...
 
@@ -142,10 +144,10 @@ class Probe(Protocol):
         """Return the consumers with isolation.level=read_committed."""
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
-        """Return the end of the controllers' metadata log, and how far each running broker has applied it."""
+        """Return the end of the metadata log, and the offset up to which each running broker has applied it."""
 
     def metadata_logs(self) -> Sequence[MetadataLogSnapshot]:
-        """Return the metadata log of every controller that was ever up, of a stopped controller from its disk."""
+        """Return the metadata log of every controller that ever ran; that of a stopped one is read from its disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +155,8 @@ class Violation:
     """An invariant that did not hold.
 
     Attributes:
-        seq: sequence number in the trace of the event that showed it; -1 if there was none.
-        missing_rules: reasons why the rules of the run do not promise the invariant; () if they promise it.
+        seq: sequence number of the event that showed it, -1 if there was none.
+        missing_rules: reasons why the rules of the run do not promise the invariant, () if they promise it.
     """
 
     invariant: str
@@ -177,16 +179,17 @@ class Violation:
 class Invariant(Listener):
     """Base class of all invariants.
 
-    An invariant receives events in the order of the trace. View, mirror and truth already include the event. A decision
-    of the controller may cause several events at the same time. An invariant that judges such decisions calls
-    `checker.unsettle`, after which `settled` is called before the first event of a later time. It reports what was true
-    after the last of these events, because the view may have changed since.
+    An invariant receives events in the order of the trace. View, mirror and truth already include the event.
+
+    A decision of the controller may cause several events at the same time. An invariant about such decisions calls
+    `checker.unsettle` and waits until `settled` is called, before the first event of a later time. By then the view may
+    have changed, so the invariant must have stored what was wrong after the last of these events.
 
     Attributes:
         NAME: name of the invariant in replica/RULES.md.
-        view: the state of the cluster as the events show it.
-        mirror: copies of all logs, made from the events.
-        truth: the committed log of each partition.
+        view: state of the cluster according to the events.
+        mirror: content of all logs according to the events.
+        truth: committed log of each partition.
     """
 
     NAME: ClassVar[str] = ""
@@ -198,24 +201,24 @@ class Invariant(Listener):
         self.truth = checker.truth
 
     def settled(self) -> None:
-        """Report what was wrong after the last event of a moment."""
+        """Report what was wrong after the last event of the same time. See the class."""
 
     def probed(self, probe: Probe) -> None:
-        """Judge the state of brokers and controllers that is not in the trace."""
+        """Check state of brokers and controllers that is not in the trace."""
 
     def ended(self) -> None:
-        """Judge the run as a whole. The final logs are in the trace by now."""
+        """Check the run as a whole. The final logs are in the trace by now."""
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        """Return the mappings whose keys begin with a topic. The entries of deleted topics are removed from them."""
+        """Return the dictionaries whose keys begin with a topic. `forget` removes gone topics from them."""
         return ()
 
     def forget(self, is_gone: IsGone) -> None:
-        """Forget deleted topics. See Forgetful."""
+        """Drop the state of topics that are gone (see Forgetful)."""
         drop(is_gone, *self.kept())
 
     def at_rest(self, now_us: int) -> bool:
-        """Return whether the run may end early, because this invariant waits for no further event."""
+        """Return whether the run may end early, as far as this invariant is concerned."""
         return True
 
     def broken(self, sentence: str, topic: str | None = None, number: int = 0, name: str = "") -> None:
@@ -223,15 +226,15 @@ class Invariant(Listener):
 
 
 class InvariantChecker(Listener):
-    """The checker of all invariants in one run.
+    """Listener that checks all invariants of one run and collects `violations`.
 
-    `violations` grows. Between two steps the runner emits the events that `take_new` returns.
+    Between two steps the runner emits the events that `take_new` returns.
 
     Attributes:
-        rules: the rules in force, which change with the levels of features.
-        producer_expiration_us: the shortest producer.id.expiration.ms of all brokers at the start; None for Kafka's
-            default.
-        fetch_wait_us: the longest replica.fetch.wait.max.ms of all brokers.
+        rules: rules in force. They change with the levels of features.
+        producer_expiration_us: shortest producer.id.expiration.ms of all brokers at the start, in microseconds; None
+            for Kafka's default.
+        fetch_wait_us: longest replica.fetch.wait.max.ms of all brokers, in microseconds.
     """
 
     def __init__(
@@ -254,11 +257,11 @@ class InvariantChecker(Listener):
         self.circumstances = Circumstances()
         self.violations: list[Violation] = []
         self.cores: CoresNow | None = None
-        """The brokers' cores, which must be asked within a step; None if they are not in this process."""
+        """Access to the brokers' state machines within a step; None if they are not in this process."""
         self._reported = 0
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
         self.touched: dict[tuple[str, int], None] = {}
-        """Partitions of the events since this was last emptied (probe.PartitionRounds)."""
+        """Partitions (topic, number) of the latest events. probe.PartitionRounds empties this."""
         self._row: TraceRow | None = None
         self._unsettled_at_us: int | None = None
         self._shared: dict[type[Listener], Any] = {}
@@ -266,7 +269,7 @@ class InvariantChecker(Listener):
         self.parts = (self.truth, self.circumstances, *self._shared.values(), *self.invariants)
 
     def shared(self, kind: type[L]) -> L:
-        """Return the listener of this kind that several invariants share. It gets each event before they do."""
+        """Return the one listener of this class, which several invariants share. It gets each event before they do."""
         if kind not in self._shared:
             self._shared[kind] = kind(self)  # type: ignore[call-arg]
         found: L = self._shared[kind]
@@ -282,7 +285,7 @@ class InvariantChecker(Listener):
         self._row = row
 
     def _note_of_partition(self, row: TraceRow, event: Any) -> None:
-        """Handle an event of a partition. It repeats `_note` to save a call, since most events are of this kind."""
+        """Handle an event of a partition. This repeats the code of `_note`, because most events are of this kind."""
         if self._unsettled_at_us is not None and row.at_us > self._unsettled_at_us:
             self._settle()
         self._row = row
@@ -299,7 +302,7 @@ class InvariantChecker(Listener):
     def is_enough_by_earlier_config(self, node: str, partition: TopicPartition, in_sync: int) -> bool:
         """Return whether `in_sync` replicas are enough for an earlier min.insync.replicas that the leader may use.
 
-        Return False if the high watermark moves regardless of the size of the ISR.
+        Return False under rules by which the high watermark moves regardless of the size of the ISR.
         """
         if self.rules.hw_advance != "min-isr":
             return False
@@ -319,17 +322,17 @@ class InvariantChecker(Listener):
 
     @property
     def at_us(self) -> int:
-        """Return the virtual time of the latest event."""
+        """Return the time of the latest event in microseconds."""
         return 0 if self._row is None else self._row.at_us
 
     def forget(self, is_gone: IsGone) -> None:
-        """Forget deleted topics, about which nothing is reported any more. See Forgetful."""
+        """Drop the state of gone topics (see Forgetful), for which no violation is reported any more."""
         drop(is_gone, self.truth.committed, self.touched)
         for invariant in self.invariants:
             invariant.forget(is_gone)
 
     def unsettle(self, at_us: int) -> None:
-        """Request that `settled` is called on all invariants before the first event that is later than `at_us`."""
+        """Ask for a call of `settled` on all invariants before the first event later than `at_us`."""
         self._unsettled_at_us = at_us
 
     def _settle(self) -> None:
@@ -338,22 +341,22 @@ class InvariantChecker(Listener):
             invariant.settled()
 
     def probe(self, probe: Probe) -> None:
-        """Let all invariants judge the brokers' cores. Call this between two steps, as often as its cost allows."""
+        """Let all invariants check the state that the trace lacks. Call this between two steps, not too often."""
         for invariant in self.invariants:
             invariant.probed(probe)
 
     def end(self) -> None:
-        """Let all invariants judge the finished run. The final logs must be in the trace."""
+        """Let all invariants check the finished run. The final logs must be in the trace."""
         self._settle()
         for invariant in self.invariants:
             invariant.ended()
 
     def at_rest(self, now_us: int) -> bool:
-        """Return whether the run may end early, because no invariant waits for a further event."""
+        """Return whether the run may end early, because no invariant waits for further events."""
         return all(invariant.at_rest(now_us) for invariant in self.invariants)
 
     def take_new(self) -> list[InvariantBroken]:
-        """Return events for the violations that were not returned before, for the runner to emit."""
+        """Return an event for each violation since the last call, for the runner to emit."""
         new = self.violations[self._reported :]
         self._reported = len(self.violations)
         return [violation.event for violation in new]
@@ -361,8 +364,8 @@ class InvariantChecker(Listener):
     def report(self, name: str, sentence: str, partition: TopicPartition | None) -> None:
         """Record a violation, once for each invariant and partition.
 
-        Weakened: a deleted topic is no longer judged, nor a new topic with its name. Events name topics, and a broker
-        may not know yet which of the two it has.
+        Weakened: nothing is reported about a deleted topic or a new topic of the same name. Events have only the name,
+        and a broker may not know yet which of the two topics it has.
         """
         if (name, partition) in self._said or (partition is not None and partition.topic in self.view.deleted_topics):
             return

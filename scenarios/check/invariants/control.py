@@ -24,8 +24,8 @@ _DECISIONS = (
 class LeaderInIsr(Invariant):
     """S1: the ISR is a subset of the replicas without duplicates, and the leader, if there is one, is in it.
 
-    The part of S19 that the ISR is never empty without ELR is judged here too. An ISR that was empty when ELR was
-    switched off may stay empty. Judging waits until time has moved on, because one decision can cause two events.
+    This also checks a part of S19: without ELR the ISR is never empty. An ISR that was empty when ELR was switched off
+    may stay empty. A violation is reported only when time has moved on, because one decision can cause two events.
     """
 
     NAME = "S1"
@@ -50,7 +50,7 @@ class LeaderInIsr(Invariant):
         self.checker.unsettle(row.at_us)
 
     def _judge(self, state: PartitionView) -> Iterator[tuple[str, str]]:
-        """Yield (invariant, sentence) for each violation. A later event of the same moment may remove it."""
+        """Yield (invariant, sentence) for each violation. A later event of the same time may remove it."""
         partition, isr = state.topic_partition, ", ".join(state.isr)
         if not state.isr and not self.checker.rules.elr and partition not in self.empty_with_elr:
             yield "S19", f"the ISR of {partition} is empty"
@@ -72,14 +72,14 @@ class LeaderInIsr(Invariant):
 class FencedOutOfIsr(Invariant):
     """S19: a fenced broker leads nothing and is in no ISR, except as the only member without ELR.
 
-    `S19 reverted-isr`: a reassignment that had added all members of the ISR was cancelled, which puts the fenced broker
-    into the ISR. A broker that was the only member when ELR was switched on stays in the ISR until the partition
-    changes.
-
-    Only fencing is judged, since the trace does not report controlled shutdown. Judging waits until time has moved on,
-    because the controller fences a broker and removes it from ISRs in one step. The ZooKeeper era, which has no
-    fencing, is not judged: a session ends in the registry, and the controller learns of it later. A decision is checked
-    in its own partition, and a change of a broker in the partitions that have it as leader or in their ISR.
+    * `S19 reverted-isr`: the cancellation of a reassignment that had added all members of the ISR puts a fenced broker
+      into the ISR.
+    * A broker that was the only member when ELR was switched on stays in the ISR until the partition changes.
+    * Controlled shutdown is not checked, since the trace does not report it.
+    * A violation is reported only when time has moved on, because the controller fences a broker and removes it from
+      ISRs in one step.
+    * The ZooKeeper era is not checked. It has no fencing: a session ends in the registry, and the controller learns of
+      it later.
     """
 
     NAME = "S19"
@@ -89,7 +89,7 @@ class FencedOutOfIsr(Invariant):
         self.wrong: dict[TopicPartition, list[str]] = {}
         self.alone_without_elr: dict[TopicPartition, tuple[str, ...]] = {}
         self.reverted: dict[TopicPartition, tuple[str, ...] | None] = {}
-        """The ISR after the latest cancelled reassignment, by partition; None until time has moved on."""
+        """ISR of each partition after its latest cancelled reassignment; None until time has moved on."""
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         return () if self.checker.rules.membership == "zk-session" else super().handlers_of(kind)
@@ -117,7 +117,7 @@ class FencedOutOfIsr(Invariant):
         self.checker.unsettle(row.at_us)
 
     def _look_at(self, partition: TopicPartition, state: PartitionView) -> None:
-        """Update the violations of a partition. A later event of the same moment may remove them."""
+        """Update the violations of a partition. A later event of the same time may remove them."""
         self.wrong.pop(partition, None)
         if not self.checker.rules.elr:
             self.alone_without_elr[partition] = state.isr
@@ -152,7 +152,7 @@ class FencedOutOfIsr(Invariant):
 
 
 class OneLeaderPerEpoch(Invariant):
-    """S12: at most one broker leads a partition in a leader epoch, by election or in its own belief."""
+    """S12: in a leader epoch at most one broker is elected leader of a partition or believes that it leads."""
 
     NAME = "S12"
 
@@ -180,7 +180,7 @@ class OneLeaderPerEpoch(Invariant):
 
 
 class OneControllerPerEpoch(Invariant):
-    """S12 for the quorum: one controller leads the metadata log in an epoch, and only that one becomes active."""
+    """S12 for the quorum: in an epoch only one controller leads the metadata log, and only this one becomes active."""
 
     NAME = "S12"
 
@@ -198,7 +198,7 @@ class OneControllerPerEpoch(Invariant):
 class EpochsNeverFall(Invariant):
     """S13: leader and partition epochs never fall at the controller, nor at a broker until it restarts.
 
-    Every change raises the partition epoch. A restarted broker learns everything again.
+    Every change raises the partition epoch. A restarted broker learns all epochs again.
 
     Source: Partition.makeLeader, PartitionChangeBuilder
     """
@@ -253,8 +253,8 @@ class EpochsNeverFall(Invariant):
 class AcceptedProposalsAreCurrent(Invariant):
     """S18: within a leader epoch an ISR grows only by a proposal of the leader (R39).
 
-    The proposal is made in the controller's leader epoch and on its latest partition epoch. The controller itself may
-    shrink the ISR, for fencing or shutdown. An ISR that an election sets has a new leader epoch and is not a proposal.
+    The proposal must have the controller's leader epoch and latest partition epoch. The controller itself may shrink an
+    ISR because of fencing or shutdown. The ISR of an election has a new leader epoch and is not a proposal.
     """
 
     NAME = "S18"
@@ -308,12 +308,13 @@ class AcceptedProposalsAreCurrent(Invariant):
 class MaximalIsrCoversIsr(Invariant):
     """S7: a leader waits for every member of the controller's ISR before it moves the high watermark.
 
-    It is checked for leaders of the controller's epoch. A leader whose ISR has min.insync.replicas also waits for every
-    eligible leader replica (KIP-966). A leader without a pending AlterPartition waits for exactly its committed ISR.
+    Only leaders of the controller's epoch are checked. A leader whose ISR has min.insync.replicas members also waits
+    for every eligible leader replica (KIP-966). A leader without a pending AlterPartition waits for exactly its
+    committed ISR.
 
-    Weakened: the leader need not wait for a member that the controller has added and that metadata has not told it of.
-    Metadata that repeats an earlier AlterPartition response makes Kafka's leader forget its next proposal
-    (Partition.makeLeader) and ignore the response to it (handleAlterPartitionUpdate), even while it proposes another.
+    Weakened: the leader need not wait for a member that the controller has added if the metadata has not arrived yet.
+    Metadata that repeats an earlier AlterPartition response makes Kafka's leader drop its next proposal
+    (Partition.makeLeader) and ignore the response to it (handleAlterPartitionUpdate), even while it makes another.
     """
 
     NAME = "S7"
@@ -354,7 +355,7 @@ class MaximalIsrCoversIsr(Invariant):
                 )
 
     def _has_forgotten(self, leader: LeaderSnapshot, partition_epoch: int) -> bool:
-        """Return whether the leader lacks metadata and has no pending proposal that the controller has accepted."""
+        """Return whether the leader lacks metadata and may have dropped the proposal that the controller accepted."""
         partition = leader.topic_partition
         is_another = self.proposed.get(partition) != self.accepted.get(partition)
         return leader.partition_epoch < partition_epoch and (not leader.pending or is_another)
@@ -363,8 +364,8 @@ class MaximalIsrCoversIsr(Invariant):
 class MetadataIsPrefix(Invariant):
     """S22: no broker has applied more of the metadata log than the controller has written, or less than before.
 
-    The log has one writer and brokers read it in order, so it is enough to compare offsets. A broker that restarts
-    applies the log from its beginning.
+    The log has one writer and brokers read it in order, so comparing offsets is enough. A restarted broker applies the
+    log from its beginning.
     """
 
     NAME = "S22"
@@ -389,8 +390,8 @@ class MetadataIsPrefix(Invariant):
 class MetadataLogsMatch(Invariant):
     """S22 for the quorum: below their high watermarks the controllers' logs are equal and do not change.
 
-    One controller writes each epoch, in order. So two logs that have the same epochs up to an offset are equal up to
-    there.
+    Each epoch is written in order by one controller. So two logs with the same epochs up to an offset are equal up to
+    that offset.
     """
 
     NAME = "S22"
@@ -424,7 +425,7 @@ class MetadataLogsMatch(Invariant):
 
 
 def _between(entries: tuple[tuple[int, int], ...], start: int, end: int) -> tuple[tuple[int, int], ...]:
-    """Return the epochs of the records from `start` to `end`. An epoch that began before `start` gets that offset."""
+    """Return the (epoch, start offset) entries in [start, end). An epoch that began before `start` gets `start`."""
     later = [offset for _, offset in entries[1:]]
     return tuple(
         (epoch, max(offset, start))
@@ -436,9 +437,8 @@ def _between(entries: tuple[tuple[int, int], ...], start: int, end: int) -> tupl
 class OneFetcherAimedAtLeader(Invariant):
     """S23: each fetcher of a broker fetches from the leader that the broker has last learned of.
 
-    The leader of a partition does not fetch it, and no broker has two fetchers for it. A follower may be without a
-    fetcher for a moment. If there is no leader, a follower may continue to fetch from the old one (before 2.1 only the
-    name of another leader moves a fetcher).
+    A leader does not fetch its own partition, and no broker has two fetchers for a partition. A follower may be without
+    a fetcher for a short time. Before 2.1 a follower may go on fetching from the old leader if there is no new one.
     """
 
     NAME = "S23"

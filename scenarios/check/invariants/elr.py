@@ -1,7 +1,4 @@
-"""Invariants of the eligible leader replicas (ELR, KIP-966), and of leader-epoch caches.
-
-Without the feature ELR no replica becomes eligible.
-"""
+"""Invariants of eligible leader replicas (ELR, KIP-966), and of leader-epoch caches."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from scenarios.observe.view import PartitionView
 
 
 class _IsrChange(NamedTuple):
-    """The ISR before and after the latest change of a partition."""
+    """The ISR of a partition before and after its latest change, which has `partition_epoch`."""
 
     partition_epoch: int
     before: tuple[str, ...]
@@ -29,12 +26,13 @@ class _IsrChange(NamedTuple):
 class ElrBesideIsr(Invariant):
     """S20: the ELR is disjoint from the ISR, and empty once the ISR has min.insync.replicas members.
 
-    Every member of the ELR was in the ISR or the ELR before. min.insync.replicas is that of the topic, limited to the
-    number of replicas that its partition 0 had before the change. An election from the ELR may leave other members
-    eligible even if the new ISR is large enough. A broker that is no longer a replica stays in the ELR.
+    * Every member of the ELR was in the ISR or the ELR before.
+    * min.insync.replicas is limited to the number of replicas that partition 0 of the topic had before the change.
+    * An election from the ELR may leave other members eligible even if the new ISR is large enough.
+    * A broker that is no longer a replica stays in the ELR.
+    * With ELR switched off, the ELR is empty after any change of the partition.
 
-    With the feature ELR off, the ELR is empty after any change of the partition; an ELR from before stays until then.
-    Judging waits until time has moved on, because one decision causes several events.
+    A violation is reported only when time has moved on, because one decision causes several events.
 
     Source: PartitionChangeBuilder.maybePopulateTargetElr, ReplicationControlManager.getTopicEffectiveMinIsr
     """
@@ -81,7 +79,7 @@ class ElrBesideIsr(Invariant):
             yield f"{where} has the ELR {{{elr}}} beside an ISR of {len(state.isr)}; {min_isr} are enough"
 
     def _min_isr(self, state: PartitionView) -> int:
-        """Return the number of in-sync replicas that the controller wanted before the change."""
+        """Return the effective min.insync.replicas that the controller used for the change."""
         first = self.view.partitions.get(TopicPartition(state.topic_partition.topic, 0), state)
         is_changed_now = first is state and state.assigned_since == state.partition_epoch
         return min(state.configured_min_isr, len(state.assigned_before if is_changed_now else first.assigned))
@@ -96,7 +94,7 @@ class ElrBesideIsr(Invariant):
 class LossyIsStruckOut(Invariant):
     """S21: a broker that went down uncleanly, or got a new disk, is in no ISR and no ELR after it has registered.
 
-    S6 demands that it returns only after it has caught up. Judging waits until time has moved on.
+    By S6 it returns only after it has caught up. A violation is reported only when time has moved on.
     """
 
     NAME = "S21"
@@ -128,18 +126,19 @@ class LossyIsStruckOut(Invariant):
 
 # --------------------------------------------------------------------------------------------------------------- epochs
 #
-# The invariant of leader-epoch caches, which hold the offset at which each epoch of a log begins.
+# The invariant of leader-epoch caches, which have the offset at which each epoch of a log begins.
 
 
 class EpochCacheMatchesLog(Invariant):
     """S15: a leader-epoch cache rises in epoch and offset, and agrees with the batches of the log.
 
-    A last epoch without a record is allowed. Nothing is demanded for deleted records: a broker that dies before it has
-    checkpointed the start of its log has them again, and its cache may contain their epochs. Recovery reads these
-    epochs again if the cache is empty (LogLoader).
+    The last epoch may have no record yet. The epochs of deleted records may be missing or present: a broker that dies
+    before it has checkpointed its log start has these records again, and recovery reads their epochs again if the cache
+    is empty (LogLoader).
 
-    Weakened: a leader whose disk lost bytes continues its epoch from an earlier offset. Records that it fetches later
-    belong to older epochs, and Kafka's cache forgets where those began (LeaderEpochFileCache.assign).
+    Weakened: a replica whose disk lost bytes need not agree with its log. Such a leader continues its epoch from an
+    earlier offset. Records that it fetches later belong to older epochs, whose start Kafka's cache forgets
+    (LeaderEpochFileCache.assign).
 
     Source: LeaderEpochFileCache
     """
@@ -172,7 +171,7 @@ class EpochCacheMatchesLog(Invariant):
         row: TraceRow,
         event: trace.LogRecovered | trace.LogTruncated | trace.LeadershipBegan | trace.FollowingBegan,
     ) -> None:
-        """Record that the cache knows the epochs of all records after a truncation, even below deleted records."""
+        """Note that after a truncation the cache knows the epochs of later records, even below the former log start."""
         key, end = (event.topic, event.partition, event.node), event.log_end_offset
         known = self.deleted.get(key)
         if known is not None and end < known.forgotten_below:
@@ -204,7 +203,7 @@ class _Deleted(NamedTuple):
     """The deleted records at the beginning of a log.
 
     Attributes:
-        log_start: the start of the log as the broker reports it.
+        log_start: log start offset as the broker reports it.
         forgotten_below: the cache need not know the epochs of records below this offset.
     """
 
@@ -216,7 +215,7 @@ _NOTHING = _Deleted(0, 0)
 
 
 def _epochs_since(start: int, log: ReplicaLog) -> list[tuple[int, int]]:
-    """Return the epochs of the records from `start` on. An epoch that began before `start` gets that offset."""
+    """Return the (epoch, start offset) entries from `start` on. An epoch that began before `start` gets `start`."""
     if start == 0 or not log.epochs:
         return log.epochs
     ends = [*(base for _, base in log.epochs[1:]), log.end]

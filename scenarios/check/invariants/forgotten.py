@@ -1,8 +1,8 @@
-"""Producers that brokers may have forgotten, and proposals that leaders may have forgotten.
+"""Find out which producers brokers may have forgotten, and which ISR proposals leaders may have forgotten.
 
-A broker forgets a producer that was silent for producer.id.expiration.ms, judged by the timestamp of its last batch.
-From then on it accepts any sequence of the producer, even an older one or a batch that it already has. Whether a
-producer may be forgotten is computed from times alone, because the broker's own state is what is being checked.
+A broker forgets a producer if the timestamp of its last batch is older than producer.id.expiration.ms. From then on it
+accepts any sequence of that producer, even a batch that it already has. Invariants check the broker's state, so here
+the answer is computed from times alone.
 
 Source: ProducerStateManager.isProducerExpired, ProducerAppendInfo.checkSequence (no current producer epoch)
 """
@@ -23,12 +23,11 @@ _BY_DEFAULT_US = PRODUCER_ID_EXPIRATION_MS * 1000
 
 
 class ForgottenProducers(Listener):
-    """An estimate of how long each producer was silent.
+    """Listener that estimates how long each producer was silent.
 
-    A broker measures the silence by its wall clock, which may have jumped away from that of the producer, and by the
-    timestamp of the last record, taken when it was sent. Send times are kept only if some broker's expiration is
-    shorter at the start than Kafka's default of a day. With the default the time of the append is used instead. A
-    producer of records without a name may have been silent since the beginning of the run.
+    A broker compares its wall clock, which may have jumped, with the producer's timestamp of the last record. Send
+    times are kept only if some broker's expiration is shorter at the start than Kafka's default of a day. With the
+    default, append times are used instead. A producer whose records are unknown counts as silent since the start.
     """
 
     def __init__(self, checker: InvariantChecker) -> None:
@@ -37,7 +36,7 @@ class ForgottenProducers(Listener):
         self._expiration_us = _BY_DEFAULT_US if known_us is None else known_us
         self._takes_sent = self._expiration_us < _BY_DEFAULT_US
         self._sent_us: dict[str, int] = {}
-        """The time at which each record was first sent."""
+        """Time at which each record was first sent, by name."""
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         return () if kind is trace.RecordSent and not self._takes_sent else super().handlers_of(kind)
@@ -52,10 +51,10 @@ class ForgottenProducers(Listener):
             self._expiration_us = min(self._expiration_us, int(event.value) * 1000)
 
     def may_include(self, row: TraceRow, event: trace.BatchAppended, appended_us: int) -> bool:
-        """Return whether the producer may have been forgotten before this batch, the latest of its log, arrived.
+        """Return whether the broker may have forgotten the producer before it appended this latest batch.
 
         Args:
-            appended_us: time at which the producer's previous batch was appended.
+            appended_us: append time of the producer's previous batch.
         """
         cores = self._checker.cores
         apart_us = 0 if cores is None else cores.clocks_apart_us()
@@ -65,7 +64,7 @@ class ForgottenProducers(Listener):
     def _last_sent_us(self, event: trace.BatchAppended) -> int:
         """Return when the last record of the producer's previous batch was first sent, 0 if unknown.
 
-        That is the record's timestamp, or earlier.
+        The record's timestamp is this time or later.
         """
         mirror = self._checker.mirror
         partition = TopicPartition(event.topic, event.partition)
@@ -82,16 +81,15 @@ class ForgottenProducers(Listener):
 #
 # Proposals that a leader has forgotten and that the controller still accepts.
 #
-# A leader that has the answer to its proposal A may propose B before the metadata of A arrives. That metadata has
-# the partition epoch that the leader knows from the answer, so the leader applies it and drops the pending proposal,
-# which is B.
-# The controller accepts B, since its epochs are right. Until the metadata of B arrives, the ISR has a member for
-# which the leader does not wait. This breaks invariants in every release of Kafka (promises.py).
+# A leader that has the answer to its proposal A may propose B before the metadata of A arrives. That metadata has the
+# partition epoch that the leader knows from the answer, so the leader applies it and drops the pending proposal B.
+# The controller accepts B, since its epochs are right. Until the metadata of B arrives, the ISR has a member for which
+# the leader does not wait. This breaks invariants in every release of Kafka (promises.py).
 # Source: Partition.makeLeader (refuses only smaller partition epochs), updateAssignmentAndIsr; KAFKA-13790
 
 
 class _Join(NamedTuple):
-    """The proposal by which a replica has joined the ISR, and which its leader may have forgotten."""
+    """An accepted proposal that added a replica to the ISR, and that its leader may have forgotten."""
 
     leader: str
     leader_epoch: int
@@ -100,18 +98,18 @@ class _Join(NamedTuple):
 
 
 class IsrHistory(Listener):
-    """Every committed ISR by partition and leader epoch, and members whose proposal their leader may have forgotten.
+    """Listener that keeps all committed ISRs, and the members whose proposal their leader may have forgotten.
 
     A leader may forget a proposal if the controller accepts two of its proposals one after the other. The trace does
-    not say which metadata a leader has applied. That is read from the leader's core if it is in this process, otherwise
-    inferred from the leader's next proposal.
+    not say which metadata a leader has applied. This is read from the leader's state machine if it is in this process,
+    and otherwise inferred from the leader's next proposal.
     """
 
     def __init__(self, checker: InvariantChecker) -> None:
         self._checker = checker
         self._isrs: dict[tuple[str, int, int], dict[tuple[str, ...], None]] = {}
         self._proposed: dict[tuple[str, int], list[tuple[int, trace.IsrProposed]]] = {}
-        """The proposals on the newest partition epoch of each partition, with their sequence numbers in the trace."""
+        """The proposals with the newest partition epoch, as (trace sequence number, event), by partition."""
         self._last_commit: dict[tuple[str, int], trace.IsrCommitted] = {}
         self._joins: dict[tuple[str, int], dict[str, _Join]] = {}
         self.kept = (self._isrs, self._proposed, self._last_commit, self._joins)
@@ -121,7 +119,7 @@ class IsrHistory(Listener):
         self._isrs.setdefault((event.topic, event.partition, event.leader_epoch), {})[event.isr] = None
 
     def of(self, topic: str, number: int, leader_epoch: int) -> list[tuple[str, ...]]:
-        """Return the ISRs of a leader epoch, the latest first."""
+        """Return the committed ISRs of a leader epoch, the latest first."""
         return list(reversed(self._isrs.get((topic, number, leader_epoch), {})))
 
     @on(trace.IsrProposed)
@@ -152,9 +150,9 @@ class IsrHistory(Listener):
                     joins[node] = _Join(leader, event.leader_epoch, event.partition_epoch, seq)
 
     def _forgettable(self, event: trace.IsrCommitted, node: str, before: trace.IsrCommitted | None) -> int | None:
-        """Return the trace number of the first proposal that adds `node`, if its leader may forget it; otherwise None.
+        """Return the sequence number of the first proposal that adds `node`, or None if its leader cannot forget it.
 
-        The leader may forget it if another proposal of the leader was accepted just before.
+        The leader may forget it if another of its proposals was accepted just before.
         """
         leader, base_epoch = event.proposed_by, event.partition_epoch - 1
         if leader is None or before is None or (before.proposed_by, before.partition_epoch) != (leader, base_epoch):
@@ -165,7 +163,7 @@ class IsrHistory(Listener):
         return None
 
     def since(self, event: trace.IsrCommitted, node: str) -> int | None:
-        """Return the trace number of the proposal that added `node`; None if its leader has not forgotten it."""
+        """Return the sequence number of the proposal that added `node`, or None if its leader has not forgotten it."""
         join = self._joins.get((event.topic, event.partition), {}).get(node)
         return None if join is None else join.proposed_seq
 

@@ -1,4 +1,4 @@
-"""Invariants of KIP-848's consumer groups, judged by the events of their coordinators."""
+"""Invariants of KIP-848's consumer groups, checked by the events of their coordinators."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LEFT_MAX = 1000
 
 
 class OfCoordinators(Invariant):
-    """Base class of invariants that are judged by the events of group coordinators.
+    """Base class of invariants that are checked by the events of group coordinators.
 
     `begin_anew` is called when a broker becomes a coordinator, since events of the former coordinator may be missing.
     """
 
     @on(trace.LeadershipBegan)
     def _leads(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        """Forget all groups when a broker becomes the leader of an offsets partition. Its log may have lost groups."""
+        """Begin anew when a broker becomes leader of an offsets partition, whose log may have lost groups."""
         if event.topic == OFFSETS_TOPIC:
             self.begin_anew()
 
@@ -36,9 +36,9 @@ class OfCoordinators(Invariant):
 class OneReader(OfCoordinators):
     """S34: no two members of a group have the same partition.
 
-    A partition that a member has been asked to give up still counts as its own. The report of a new coordinator
-    replaces all that was known, because the last events of the former coordinator may be missing in the trace. Classic
-    groups are not judged: their members assign partitions, and a member may not know yet that it has lost a partition.
+    A partition still belongs to a member that has been asked to revoke it but has not done so. All state is dropped
+    when a new coordinator loads a group, because the last events of the former coordinator may be missing in the trace.
+    Classic groups are not checked: their members assign partitions, and a member may not know yet that it has lost one.
     """
 
     NAME = "S34"
@@ -52,7 +52,7 @@ class OneReader(OfCoordinators):
 
     @on(trace.GroupMigrated)
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
-        """Forget the partitions of the members. They are reported again, or assigned by a member from now on."""
+        """Drop the partitions of all members. Later events report them again, or a classic member assigns them."""
         group = self.groups.groups.get(event.group)
         for member in group.members.values() if group is not None else ():
             member.partitions = ()
@@ -78,15 +78,15 @@ class OneReader(OfCoordinators):
 class FencedCommitsAreRefused(OfCoordinators):
     """S35: a commit of a member counts only while the member is in the group, and only at its current epoch.
 
-    Since KIP-1251 (`commit-epoch: assignment`), and always in a streams group, a commit at an older epoch also counts,
+    Since KIP-1251 (`commit-epoch: assignment`), and always in a streams group, a commit at an older epoch is accepted
     if the member already had the partition in that epoch. Partitions that a member had when it was first seen count as
     always assigned to it.
 
-    A member is judged once it has reconciled or left, until another broker becomes the coordinator. An application that
-    polls too late commits after its member has left. Such a commit names no epoch and counts, like an operator's, if
+    A member is checked from its first reconciliation until another broker becomes the coordinator. An application that
+    polls too late commits after its member has left. Such a commit has no epoch and is accepted, like an operator's, if
     the group has no members.
 
-    Weakened: only the latest LEFT_MAX members that left are known, and none of a group that was removed.
+    Weakened: of the members that left, only the latest LEFT_MAX are checked, and none of a removed group.
     """
 
     NAME = "S35"
@@ -94,14 +94,14 @@ class FencedCommitsAreRefused(OfCoordinators):
     def __init__(self, checker: InvariantChecker) -> None:
         super().__init__(checker)
         self.epochs: dict[tuple[str, str], int | None] = {}
-        """Epoch by group and member; None if the member has left, NO_EPOCH if its group was empty afterwards."""
+        """Epoch by (group, member): None if the member has left, NO_EPOCH if the group was empty afterwards."""
         self.since: dict[tuple[str, str], dict[str, int]] = {}
-        """Epoch at which each partition was assigned, by group and member."""
+        """Epoch at which each partition was assigned, by (group, member)."""
         self.left: dict[tuple[str, str], None] = {}
         self.members: dict[str, dict[str, None]] = {}
         self.instances: dict[tuple[str, str], str] = {}
         self.of_tasks: dict[str, None] = {}
-        """Streams groups, whose commits have been judged by partition since their first release."""
+        """Streams groups: their coordinators compare a commit with the epoch of its partition in every release."""
 
     def begin_anew(self) -> None:
         self.epochs.clear()
@@ -159,7 +159,7 @@ class FencedCommitsAreRefused(OfCoordinators):
 
     @on(trace.GroupMigrated)
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
-        """Forget the group's epochs. Classic groups are not judged; a new consumer group reports its epochs."""
+        """Drop the group's epochs. Classic groups are not checked, and a new consumer group reports its epochs."""
         self._forget_epochs(event.group)
 
     @on(trace.GroupRemoved)

@@ -1,7 +1,7 @@
 """Conditions that must hold at the end of a run that ended quietly (replica/RULES.md, L1-L5).
 
-A run ended quietly if every broker and controller was running, nothing was paused, no network fault was in force, and
-the last disturbance and the last produced record were long enough ago. Otherwise nothing is judged here.
+A run ended quietly if every broker and controller was running, none was paused, no network fault was in force, and the
+last disturbance and the last produced record were long enough ago. Other runs are not checked.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ SETTLE_US = 60_000_000
 """Time within which every node reacts. It covers a session (9 s) and 1.5 x replica.lag.time.max.ms (45 s)."""
 
 IDLE_US = NEWS_US
-"""Time after the last record in which followers learn the last high watermark, by fetches that wait at most 500 ms."""
+"""Time within which followers learn the last high watermark by fetches, each of which waits at most 500 ms."""
 
 _ANSWER_US = 2_500_000
 """Time within which a delayed fetch response arrives over a slow network."""
 
 REFUSED_US = 10_000_000
-"""After refusals for this long, a client still tries: it retries at least every second (retry.backoff.max.ms)."""
+"""A client whose refusals span this time has not given up: it retries each second (retry.backoff.max.ms)."""
 
 REST_US = 12_000_000
-"""Time after which a run that has converged may end early; longer than a search's sessions, lag times and backoffs."""
+"""Quiet time after which a converged run may end early: longer than sessions, lag times and backoffs in a search."""
 
 
 class Quiescence(Listener):
-    """The time since the last disturbance of the cluster and since the last produced record.
+    """Listener that keeps the times of the last disturbance of the cluster and of the last produced record.
 
     Attributes:
-        idle_us: time after the last record in which followers learn the last high watermark by a fetch.
-        produced_us: time of the last produced record, set by the owner.
+        idle_us: time within which followers learn the last high watermark after the last record.
+        produced_us: time of the last produced record, set by the owner of this object.
         in_force: faults that are in force.
     """
 
@@ -90,7 +90,7 @@ class Unsettled(NamedTuple):
 
 
 class _Refused(NamedTuple):
-    """Refusals of a client by the leader, during which the leader accepted nothing from that client.
+    """A leader's refusals of one client's batches since it last accepted a batch of that client.
 
     Attributes:
         since_us: time of the first refusal.
@@ -112,41 +112,37 @@ class Converges(Invariant):
 
     L1: every broker is unfenced. L2: every partition has a leader and a full ISR. L3: all replicas of a partition end
     at the same offset and everything is committed, unless the leader has just appended. L4: every record that can be
-    written has an answer. L5: brokers know all metadata, as the last probe shows, apart from what was written within
-    IDLE_US before it.
+    written has an answer. L5: at the last probe brokers know all metadata, except what was written in the last IDLE_US.
 
     Exceptions of L4:
 
     * If the ISR is smaller than min.insync.replicas, producers get retriable errors until delivery.timeout.ms. The
       small ISR is reported as L2.
-    * A batch may be out of order for good, and later batches wait for it: a leader that did not know the producer
-      accepted later batches first (ProducerAppendInfo.checkSequence), and the producer retries because the sequence is
-      not the next one (TransactionManager.canRetry).
-    * An external client that had a retriable error, or whose connection ended without an answer, may have given up.
-      Its records are not waited for unless it sends them again. But if the leader of a quiet cluster has refused a
-      client for long and until now, the client still tries, so its first record counts. CORRUPT_MESSAGE is the client's
-      own fault.
-    * A producer that works in transactions is not waited for while a partition of its coordinators has no leader.
-    * A paused client learns nothing. A client that has exceeded a quota may have to wait for any time.
+    * A batch may be out of order for good, so that later batches wait for it: a leader that did not know the producer
+      accepted later batches first (ProducerAppendInfo.checkSequence), and the producer retries the batch because its
+      sequence is not the next one (TransactionManager.canRetry).
+    * An external client that got a retriable error, or lost its connection, may have given up. Its records need no
+      answer unless it sends them again. But if a leader has refused the client for long and until now, the client still
+      retries, so its first record needs an answer. CORRUPT_MESSAGE is the client's own fault.
+    * A transactional producer needs no answer while a partition of the transactions' topic has no leader.
+    * Neither does a paused client, nor a client that has exceeded a quota, which may have to wait for any time.
 
     Exceptions of L1 to L3:
 
-    * Replicas that an operator throttles may be late (L2, L3). The throttle of a reassignment stays after its end.
+    * Replicas that an operator throttles may lag (L2, L3). The throttle of a reassignment stays after its end.
     * A broker that an operator has unregistered stays fenced and out of every ISR while it runs. A partition that no
       other broker may lead stays without a leader (KIP-631).
 
     Some failures have separate names:
 
-    * `L4 unaware-leader`: the broker that leads for the controller runs and does not know that it leads the record's
-      partition, or a partition of the transactions' topic, which the producer needs.
-    * `L3 untaken-hw`: a follower did not use the answer with its leader's high watermark, because the answer said where
-      their logs diverge, or was requested in an earlier epoch of the same leader (promises.py).
-    * `L3 follower-hw`: only the high watermark of a follower is behind.
+    * `L4 unaware-leader`: a running broker does not know that the controller has made it the leader of the record's
+      partition, or of a partition of the transactions' topic.
+    * `L3 untaken-hw`: a follower ignored the response with its leader's high watermark, because it said where their
+      logs diverge, or was requested in an earlier epoch of the same leader (promises.py).
+    * `L3 follower-hw`: only a follower's high watermark is too low.
     * `L2 cleared-elr`: the ELR was cleared while the ISR was empty, or was switched on or off too late.
     * `L2 new-disk`: no broker is eligible, and the last leader has come back with an empty disk.
-    * `L2 removed-eligible`: only brokers that are no replicas are in the ELR.
-
-    The final logs are reported last, so the last event has the time of the end.
+    * `L2 removed-eligible`: the ELR has only brokers that are no longer replicas.
     """
 
     NAME = "L1"
@@ -160,24 +156,24 @@ class Converges(Invariant):
         self.given_up: dict[str, None] = {}
         """Records of external clients whose last attempt was refused, or ended without an answer."""
         self.refused: dict[tuple[str, str, int], _Refused] = {}
-        """Refusals of external clients since the leader last accepted a record, by client and partition."""
+        """Refusals of external clients since the leader last accepted a record, by (client, topic, partition)."""
         self.transactional: dict[str, None] = {}
         """Producers that have begun a transaction."""
         self.throttled: dict[str, None] = {}
-        """Clients that have exceeded a quota since a quota was last removed."""
+        """Clients that have exceeded a quota since the last removal of any quota."""
         self.rates: dict[tuple[str | None, str], None] = {}
         """Replication quotas in force, by broker (None for all brokers) and key."""
         self.throttled_topics: dict[tuple[str, str], None] = {}
         self.appended_us: dict[TopicPartition, int] = {}
         self.followed: dict[tuple[str, int, str], str] = {}
-        """The leader of each follower. While it stays the same, so does the fetch session."""
+        """Leader of each follower. While it stays the same, the fetch session continues."""
         self.untaken: dict[tuple[str, int, str], tuple[str, int]] = {}
-        """Followers that have ignored a fetch response since they last learned a high watermark.
+        """(leader, its high watermark then) for each follower that has ignored a fetch response.
 
-        Each is stored with its leader and the leader's high watermark at that time.
+        A follower is removed when it learns a high watermark.
         """
         self.elr_cleared: dict[TopicPartition, bool] = {}
-        """By partition: True if the last change left neither an eligible leader nor an electable last leader."""
+        """True for a partition whose last change left neither an eligible replica nor an electable last leader."""
         self.last_leaders: dict[TopicPartition, str] = {}
         """The last known leader of each partition that has no eligible leader."""
         self.on_new_disks: dict[tuple[str, int, str], None] = {}
@@ -191,7 +187,7 @@ class Converges(Invariant):
 
     @on(trace.IsrCommitted)
     def _isr(self, row: TraceRow, event: trace.IsrCommitted) -> None:
-        """Record whether the ELR was empty when the last member left the ISR. A changed ELR has a later event."""
+        """Note whether the ELR is empty when the last member leaves the ISR. A changed ELR has a later event."""
         partition = TopicPartition(event.topic, event.partition)
         if not event.isr:
             self.elr_cleared[partition] = not self.view.partitions[partition].elr
@@ -222,7 +218,7 @@ class Converges(Invariant):
 
     @on(trace.RecordAcked, trace.RecordHandedOver, trace.RecordFailed)
     def _answered(self, row: TraceRow, event: Any) -> None:
-        """Count an answer as activity: as long as a producer gets answers, its records are still being replicated."""
+        """Count an answer as production: while a producer gets answers, its records are still being replicated."""
         self.quiescence.produced_us = row.at_us
         self.unanswered.pop(event.record, None)
         self.given_up.pop(event.record, None)
@@ -261,7 +257,7 @@ class Converges(Invariant):
 
     @on(trace.ConfigAltered)
     def _altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
-        """Follow which brokers and topics replication quotas throttle (KIP-73)."""
+        """Update which brokers and topics have replication quotas (KIP-73)."""
         kept: dict[Any, None] = self.rates
         whose = event.broker
         if event.topic is not None and event.key.endswith("replication.throttled.replicas"):
@@ -276,7 +272,7 @@ class Converges(Invariant):
 
     @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        """Note the time of a leader's append, because not every append of a live client has events of its records."""
+        """Note the time of a leader's append, because appends of live clients may come without events about records."""
         if event.role == "leader":
             self.appended_us[TopicPartition(event.topic, event.partition)] = row.at_us
 
@@ -305,7 +301,7 @@ class Converges(Invariant):
 
     @on(trace.NodeStopped)
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        """Stop waiting for the records of a dead client, and forget the fetch sessions of the node."""
+        """Drop the unanswered records of a stopped client, and the fetch sessions of a stopped node."""
         self.followed = {key: leader for key, leader in self.followed.items() if event.node not in (key[2], leader)}
         if event.node in self.view.clients:
             self.unanswered = {record: sent for record, sent in self.unanswered.items() if sent.client != event.node}
@@ -319,6 +315,7 @@ class Converges(Invariant):
     def ended(self) -> None:
         if not self.quiescence.reached(self.checker.at_us):
             return
+        # The final logs are reported last, so at_us is the end of the run.
         for name, sentence, partition in self._unsettled(self.checker.at_us):
             if name == "L5" and self.checker.at_us - self.metadata_grew_us < IDLE_US:
                 continue  # Requests of clients may still write metadata (ACLs, quotas, users).
@@ -367,7 +364,7 @@ class Converges(Invariant):
         return sent.acks != ACKS_ALL or len(state.isr) >= self._asked_for(state)
 
     def _asked_for(self, state: PartitionView) -> int:
-        """Return min.insync.replicas, or the leader's own number if it is larger."""
+        """Return min.insync.replicas, or the value that the leader still uses if that is larger."""
         known = None if state.leader is None else self.checker.known_min_isr(state.leader, state.topic_partition)
         return max(state.min_isr, known or 1)
 
@@ -435,12 +432,12 @@ class Converges(Invariant):
 
 
 def _queue_of(sent: trace.RecordSent) -> tuple[str, str, int]:
-    """Return client, topic and partition of a record. Records with equal values are sent in order."""
+    """Return (client, topic, partition) of a record. Records with an equal result are sent in order."""
     return sent.client, sent.topic, sent.partition
 
 
 class RequestsAreHandled(Invariant):
-    """L6: no request of a client hits a bug in Highwater. In a simulated run a bug ends the run instead."""
+    """L6: no client's request fails because of a bug in Highwater. In a simulated run such a bug ends the run."""
 
     NAME = "L6"
 
@@ -450,7 +447,7 @@ class RequestsAreHandled(Invariant):
 
 
 class NodesLive(Invariant):
-    """L7: no node's process ends because of a bug in Highwater. L8: nodes never all end without an order to stop."""
+    """L7: no node's process ends because of a bug in Highwater. L8: never have all nodes ended without an order."""
 
     NAME = "L7"
 

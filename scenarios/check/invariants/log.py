@@ -1,4 +1,4 @@
-"""Invariants of logs and high watermarks: committed records stay, and every replica that may become leader has them."""
+"""Invariants of logs and high watermarks: committed records stay, on every replica that may become leader."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from scenarios.observe.view import PartitionView
 class CommittedOnIsr(Invariant):
     """S2, S3, S6: below a leader's high watermark, every ISR member has the leader's records.
 
-    S6 demands this of every replica that may become leader (ISR and ELR), also when it joins them and when it comes
-    back from a crash. S3 (strong) and S6 use the controller's ISR and are judged for leaders of its epoch. S2 (weak)
-    uses the leader's own ISR. The trace does not report that, so it is enough if all members of any ISR of the leader's
-    epoch have the records. Members that a reassignment has removed are excepted: they delete their logs, maybe before
-    their leader learns of it.
+    * S6: so has every replica that may become leader (ISR and ELR), also when it joins, and after a crash.
+    * S3 (strong) and S6 use the controller's ISR, and only leaders of the controller's epoch are checked.
+    * S2 (weak) is about the leader's own ISR, which the trace does not report. So it is enough if all members of any
+      ISR of the leader's epoch have the records.
+    * Members that a reassignment has removed are excepted: they may delete their logs before their leader learns of it.
 
     Some failures have separate names, and the replica is excused afterwards:
 
@@ -30,12 +30,12 @@ class CommittedOnIsr(Invariant):
     * `S3 forgotten-proposal`: such a replica lacks records while the leader does not know that it has joined.
     * `S6 earlier-min-isr`: a member of the ELR lacks what a leader has committed by an earlier, smaller
       min.insync.replicas.
-    * `S6 removed-eligible`: a member of the ELR had ceased to be a replica, deleted its log, is a replica again and is
+    * `S6 removed-eligible`: a member of the ELR was removed as a replica, deleted its log, was added again and is
       elected.
 
-    Weakened: a replica whose disk lost bytes is excused until it has caught up (truth.py). For leaders of that epoch or
-    of an earlier one it is always excused: a fetch from before the damage may have waited while that leader was paused.
-    So is a replica that has deleted its log, because it was removed, and was added again.
+    Weakened: a replica whose disk lost bytes is excused until it has caught up (truth.py). For leaders of the epoch of
+    the damage or earlier it is always excused in S2: a fetch from before the damage may have waited while that leader
+    was paused. A replica that was removed, deleted its log and was added again is excused in the same way.
     """
 
     NAME = "S3"
@@ -113,7 +113,7 @@ class CommittedOnIsr(Invariant):
                     committed.excused[node] = None
 
     def _is_forgotten(self, event: trace.IsrCommitted, node: str) -> bool:
-        """Return whether the leader may have forgotten its proposal of the node and moved its high watermark since."""
+        """Return whether the leader may have forgotten its proposal of the node and has moved its high watermark."""
         since = self.isrs.since(event, node)
         advanced_at = self.advanced_at.get((event.topic, event.partition, str(event.proposed_by)), -1)
         return since is not None and since < advanced_at
@@ -160,17 +160,17 @@ class CommittedOnIsr(Invariant):
 class AcknowledgedByIsr(Invariant):
     """S4, S25: a leader moves its high watermark only over records that the ISR has acknowledged by its fetches.
 
-    S4: every member of the controller's ISR has fetched in the leader's epoch from the new high watermark or above.
-    S25: so have all members of some ISR of the leader's epoch. `S25 min-isr` (second half of S25, since 3.7): that ISR
-    has at least min.insync.replicas members. A leader that has not learned yet of a larger min.insync.replicas, or of
-    more replicas, uses the values that it knows. That breaks nothing here; consequences are judged by S6.
-    `S4 forgotten-proposal`: members that joined by a proposal which the leader has forgotten have not fetched
-    (forgotten.py).
+    * S4: every member of the controller's ISR has fetched in the leader's epoch from the new high watermark or above.
+      Only leaders of the controller's epoch are checked.
+    * S25: so have all members of some committed ISR of the leader's epoch. The trace does not report the leader's own.
+    * `S25 min-isr` (second half of S25, since 3.7): that ISR has at least min.insync.replicas members. A leader that
+      has not learned yet of a larger min.insync.replicas, or of more replicas, may use the old values; S6 checks the
+      consequences.
+    * `S4 forgotten-proposal`: a member that joined by a proposal which the leader has forgotten has not fetched
+      (forgotten.py).
 
-    The trace does not report the leader's own ISR. The controller's ISR (S4, for leaders of its epoch) and any
-    committed ISR of its epoch (S25) are used instead. The high watermark with which a leader begins does not depend on
-    fetches. A broker that still leads in a new epoch knows the followers' fetches of the old one
-    (Partition.makeLeader).
+    The high watermark with which a leader begins does not depend on fetches. A broker that still leads in a new epoch
+    knows the followers' fetches of the old one (Partition.makeLeader).
     """
 
     NAME = "S4"
@@ -225,9 +225,9 @@ class AcknowledgedByIsr(Invariant):
             self._tell("S25 min-isr", event, why)
 
     def _has_enough_of_known(self, event: trace.HighWatermarkAdvanced, state: PartitionView, in_sync: int) -> bool:
-        """Return whether `in_sync` replicas are enough for the number of replicas that the leader may still assume.
+        """Return whether `in_sync` replicas are enough for the former number of replicas, which the leader may assume.
 
-        The leader may not have learned of the last change of replicas, or its core may not be in this process.
+        The leader may not have learned of the last change of replicas, or that is unknown here.
         """
         if self.checker.rules.hw_advance != "min-isr":
             return False
@@ -247,10 +247,10 @@ class AcknowledgedByIsr(Invariant):
 
 
 class LeaderIsComplete(Invariant):
-    """S5: a leader begins with every committed record, in the controller's leader epoch.
+    """S5: a leader of the controller's leader epoch begins with every committed record.
 
-    Weakened: the committed log is re-based to the leader's log after an unclean election, and if the leader's disk lost
-    bytes and it led before it had caught up (truth.py).
+    Weakened: after an unclean election, or if the disk of the new leader lost bytes before it had caught up, its log
+    replaces the committed log (truth.py).
     """
 
     NAME = "S5"
@@ -267,10 +267,10 @@ class LeaderIsComplete(Invariant):
 class LogsMatchBelowHighWatermark(Invariant):
     """S8: a replica's log equals the committed log below its high watermark, so any two replicas agree there.
 
-    It is judged whenever a replica's high watermark moves but does not fall. A fall claims nothing new: a former leader
-    cuts its log in several rounds, and its high watermark falls with it.
+    This is checked whenever a replica's high watermark moves, but not when it falls: a former leader truncates its log
+    in several rounds, and its high watermark falls with it.
 
-    Weakened: a leader of an epoch before a re-basing keeps its old high watermark until it follows.
+    Weakened: leaders of epochs before a re-basing are not checked. They keep their high watermarks until they follow.
     """
 
     NAME = "S8"
@@ -290,7 +290,7 @@ class LogsMatchBelowHighWatermark(Invariant):
 
 
 class EpochsMatch(Invariant):
-    """S9: the same offset and leader epoch on two replicas is the same batch.
+    """S9: two replicas that have the same leader epoch at an offset have the same batch there.
 
     Source: KIP-101, KIP-279
     """
@@ -322,9 +322,9 @@ class EpochsMatch(Invariant):
 class HighWatermarkBounds(Invariant):
     """S14, S24: high watermarks stay within their bounds.
 
-    S14: a leader's high watermark never falls within its epoch, and no high watermark is below the start of its log.
-    S14 and S24: none is above the end of its log. S24: no follower's is above what any leader has ever committed
-    (trueHW before any re-basing).
+    * S14: a leader's high watermark never falls within its epoch. No high watermark is below the start of its log.
+    * S14 and S24: no high watermark is above the end of its log.
+    * S24: no follower's high watermark is above the highest trueHW ever, before any re-basing.
     """
 
     NAME = "S14"
@@ -378,7 +378,7 @@ class HighWatermarkBounds(Invariant):
 
 
 class LogIsOrdered(Invariant):
-    """S16: offsets of a log follow each other without a gap, except where it was compacted, and epochs never fall."""
+    """S16: in a log, offsets have no gap except where the log was compacted, and epochs never fall."""
 
     NAME = "S16"
 
@@ -408,10 +408,12 @@ class TruncationSparesCommitted(Invariant):
 
     A member of ISR or ELR never truncates below trueHW, and a leader never truncates.
 
-    Weakened: records that a re-basing took out of the committed log may be truncated (truth.py). A log that is emptied
-    to start beyond its end (R34) fetches the dropped records again. An excused replica may end below trueHW.
-    Records that are deleted, on the leader or by the follower itself, may be truncated: a crash can take the entries of
-    the epoch cache that a deletion has moved, and such a follower truncates to its high watermark.
+    Weakened:
+    * Records that a re-basing removed from the committed log may be truncated (truth.py).
+    * A log that is emptied to start beyond its end (R34) is not checked.
+    * An excused replica may end below trueHW.
+    * Records that were deleted on the leader or the follower may be truncated: a crash can remove the entries of the
+      epoch cache that a deletion has moved, and such a follower truncates to its high watermark.
     """
 
     NAME = "S17"

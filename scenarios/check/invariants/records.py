@@ -19,8 +19,8 @@ class AckedIsCommitted(Invariant):
     """S25 (first half) and S10: a record acked with acks=all was committed and is kept.
 
     S25: the record was below the high watermark of the broker that acked it. S10: some replica still has it when the
-    run ends. S10 is not judged for a partition whose committed log was re-based, or of which a disk lost bytes: after
-    min.insync.replicas losses nothing can be promised.
+    run ends. S10 is not checked for a partition whose committed log was re-based or with a disk that lost bytes: Kafka
+    promises nothing after min.insync.replicas losses.
     """
 
     NAME = "S10"
@@ -59,7 +59,7 @@ class AckedIsCommitted(Invariant):
 
     @on(trace.LogEntriesFound)
     def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
-        """Store the records of the final logs, which are read after the end of the run."""
+        """Store the names of the records in the final logs."""
         partition = (event.topic, event.partition)
         found = self.found.get(partition)  # type: ignore[call-overload]  # a NamedTuple is found by its plain tuple
         if found is None:
@@ -89,11 +89,10 @@ class AckedIsCommitted(Invariant):
 class ReadsAreCommitted(Invariant):
     """S11, S28: a consumer reads only committed records.
 
-    S28: it reads only below the high watermark of the broker that serves it. The broker's highest high watermark so far
-    is used, because the answer takes time to arrive. S11: each record read is the committed one at its offset, and
-    stays so.
+    S28: every record read is below the highest high watermark that the serving broker has had so far. S11: it is the
+    committed record at its offset.
 
-    Weakened: records of a leader epoch before a re-basing may arrive after the re-basing.
+    Weakened: records of a leader epoch before a re-basing are not checked, since they may arrive after the re-basing.
     """
 
     NAME = "S11"
@@ -128,8 +127,8 @@ class _Latest(NamedTuple):
     """The latest batch of a producer in a log.
 
     Attributes:
-        sequence: sequence of its last record.
-        since_us: time at which it was appended.
+        sequence: sequence number of its last record.
+        since_us: time of its append.
         offset: offset of its last record.
     """
 
@@ -145,11 +144,14 @@ _NO_BATCH = _Latest(-1, -1, 0, -1)
 class SequencesAreContiguous(Invariant):
     """S26: in each log, the batches of one idempotent producer epoch follow each other without gap or repeat.
 
-    A new epoch starts at sequence 0. A log accepts any first sequence of a producer that it has forgotten, because its
-    batches were truncated or it was silent for producer.id.expiration.ms (R18). So does a follower whose leader's log
-    was compacted. Before 2.5 a producer whose last record was deleted begins at 0 again in its epoch
-    (`unknown-producer`). S31 demands that the epochs of a transactional producer do not fall. The topic of offsets is
-    not judged: each batch that a coordinator writes there for a transaction has sequence 0.
+    A new epoch starts at sequence 0. Exceptions:
+
+    * Any sequence may come first if the broker has forgotten the producer, because the batches were truncated or the
+      producer was silent for producer.id.expiration.ms (R18), or on a follower whose leader's log was compacted.
+    * Before 2.5 a producer whose last record was deleted begins at 0 again in its epoch (`unknown-producer`).
+    * The topic of offsets is not checked: each batch that a coordinator writes there for a transaction has sequence 0.
+
+    S31 checks that the epochs of a transactional producer do not fall.
     """
 
     NAME = "S26"
@@ -160,7 +162,7 @@ class SequencesAreContiguous(Invariant):
         self.last: dict[tuple[str, int, str], dict[int, _Latest]] = {}
         self.transactional: dict[int, None] = {}
         self.starts: dict[tuple[str, int], int] = {}
-        """Start of the log, by partition, on the replica that has deleted most."""
+        """Highest log start offset of any replica, by partition."""
         self.forgotten = ForgottenProducers(checker)
         self.parts = (self.forgotten,)
 
@@ -240,8 +242,8 @@ class SequencesAreContiguous(Invariant):
 class DisksHoldWhatWasAppended(Invariant):
     """S27: when the run ends, every log has exactly the batches that the trace reports, unchanged.
 
-    Every CRC is checked when the logs are read at the end; here each batch must be the one appended at its offset. A
-    log may be shorter if its disk lost bytes and it was not opened since.
+    CRCs are checked when the logs are read at the end. This checks that each batch is the one appended at its offset. A
+    log may be shorter if its disk lost bytes and the broker has not opened it since.
     """
 
     NAME = "S27"
@@ -279,12 +281,12 @@ class ConnectionKeepsOrder(Invariant):
     """S29: batches that a producer sends on one connection are appended in the order of sending (R19).
 
     A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out). Its
-    batches may be appended after those of the next connection. Copies of a batch that was sent more than once look the
-    same, so the order is broken only if no assignment of copies to connections explains the log.
+    batches may be appended after those of the next connection. Copies of a batch that was sent more than once are
+    equal, so the order is broken only if no assignment of copies to connections explains the log.
 
     Weakened:
-    * Each producer id counts as a connection of its own.
-    * Equal batches of several producers are not judged, since it is unknown which of them was appended.
+    * Each producer id counts as a separate connection.
+    * Equal batches of several producers are not checked, since it is unknown which of them was appended.
     * More than READINGS_MAX assignments are merged into one.
     * A batch that expires under way ends its connection immediately; no event reports when its request times out.
     """
@@ -325,7 +327,7 @@ class ConnectionKeepsOrder(Invariant):
 
     @on(trace.BatchRefused)
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
-        """Count the end of a connection that the client gives up. Only the errors of its requests show this end."""
+        """Count the end of a connection that the client gives up. Only the errors of its requests show this."""
         pair = client_of(event.client), event.peer
         if event.error in ("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION") and pair in self.lives:
             self.lives[pair] += 1
@@ -352,21 +354,21 @@ class ConnectionKeepsOrder(Invariant):
 
 
 _Connection = tuple[int, int]
-"""A connection of a producer to a broker: the number of earlier connections, and the producer id."""
+"""A producer's connection to a broker, as (number of earlier connections, producer id)."""
 
 _Reading = dict[_Connection, int]
-"""One possible assignment of copies to connections.
+"""One possible assignment of copies of batches to connections.
 
-It has, for each connection, the number below which all batches have arrived or can no longer arrive.
+For each connection: the batches below this number have been appended or can no longer be appended.
 """
 
 
 class _Route:
     """The batches of one producer to one broker for one partition, by connection.
 
-    If a batch was sent more than once, it is unknown which copy has arrived, so there are several possible assignments
-    of copies to connections (readings). A reading with lower numbers on all connections explains every log that a
-    reading with higher numbers explains.
+    If a batch was sent more than once, it is unknown which copy was appended, so several assignments of copies to
+    connections (readings) are possible. A reading with lower numbers on all connections allows every further append
+    that a reading with higher numbers allows.
     """
 
     def __init__(self) -> None:
@@ -396,7 +398,7 @@ class _Route:
         return True
 
     def _forget(self) -> None:
-        """Forget the batches that have passed in every reading."""
+        """Drop the batches that can no longer be appended in any reading."""
         for connection, waiting in list(self._waiting.items()):
             passed = min(reading.get(connection, 0) for reading in self._readings)
             for place in list(waiting):
@@ -410,17 +412,17 @@ class _Route:
 
 
 READINGS_MAX = 24
-"""Limit for the number of readings. It grows with each copy of a batch that is sent over another connection."""
+"""Largest number of readings, which grows with each batch that is sent again over another connection."""
 
 
 def _weakest(readings: list[_Reading]) -> _Reading:
-    """Return a reading that explains all that any of the readings explains, so it reports no false violation."""
+    """Return a reading that allows every append that any of the readings allows, so no false violation is reported."""
     shared = [connection for connection in readings[0] if all(connection in reading for reading in readings)]
     return {connection: min(reading[connection] for reading in readings) for connection in shared}
 
 
 def _shortest(readings: list[_Reading]) -> list[_Reading]:
-    """Return the readings that no other reading makes superfluous. Of equal readings the first is kept."""
+    """Return the readings without those that another reading makes superfluous. Of equal ones the first is kept."""
     return [
         one
         for number, one in enumerate(readings)
@@ -429,7 +431,7 @@ def _shortest(readings: list[_Reading]) -> list[_Reading]:
 
 
 def _explains(one: _Reading, other: _Reading) -> bool:
-    """Return whether `one` has at most the number of `other` on every connection."""
+    """Return whether `one` makes `other` superfluous: its number is not higher on any connection."""
     return all(passed <= other.get(connection, 0) for connection, passed in one.items())
 
 

@@ -1,4 +1,4 @@
-"""Invariants of share groups (KIP-932), judged by what the leaders of partitions state about records."""
+"""Invariants of share groups (KIP-932), checked by what partition leaders report about records."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FINAL = (ShareCause.ACCEPTED, ShareCause.REJECTED)
 
 
 class ArchivedAtTheLimit(Invariant):
-    """S36: a record that no member has accepted or rejected is archived only with the last delivery it may have.
+    """S36: a record that no member has accepted or rejected is archived only after the last permitted delivery.
 
-    Records that the log no longer has, and those of aborted transactions, are not judged.
+    Records that the log no longer has, and records of aborted transactions, are not checked.
     """
 
     NAME = "S36"
@@ -38,11 +38,11 @@ class ArchivedAtTheLimit(Invariant):
 class SettledIsNotDelivered(Invariant):
     """S37: a record is not delivered to a share group once its acceptance or rejection was committed.
 
-    Only the current leader is judged: a leader that was replaced and does not know it yet may still deliver records,
-    and its acknowledgements are fenced. A deleted topic is forgotten.
+    Only the current leader is checked: a former leader that does not know of its successor may still deliver records,
+    but acknowledgements of these are fenced.
 
-    * `S37 forgotten-state`: the topic of share states was re-based, or a disk has lost bytes, so that an
-      acknowledgement may be forgotten.
+    * `S37 forgotten-state`: the topic of share states was re-based, or a disk has lost bytes, so acknowledgements may
+      be lost.
     """
 
     NAME = "S37"
@@ -50,7 +50,7 @@ class SettledIsNotDelivered(Invariant):
     def __init__(self, checker: InvariantChecker) -> None:
         super().__init__(checker)
         self.done: dict[tuple[str, TopicPartition], list[tuple[int, int]]] = {}
-        """The settled ranges [first, last] by group and partition, in ascending order. Ranges that touch are joined."""
+        """Settled offsets as ranges [first, last] in ascending order, by group and partition. No two ranges touch."""
 
     @on(trace.TopicDeleted)
     def _deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
@@ -83,7 +83,7 @@ class SettledIsNotDelivered(Invariant):
 
 
 def _with(ranges: list[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
-    """Return the ranges with the range from `first` to `last` added. Ranges that touch are joined."""
+    """Return the ranges with [first, last] added. Ranges that touch are joined."""
     low = bisect_left(ranges, first - 1, key=lambda one: one[1])
     high = bisect_right(ranges, last + 1, key=lambda one: one[0])
     touched = ranges[low:high]

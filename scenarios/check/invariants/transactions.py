@@ -26,12 +26,12 @@ class _Transaction:
 
     Attributes:
         place: position in the order in which transactions began.
-        producer: producer id and epoch.
-        told: `committed` or `aborted`, once its producer has the answer; otherwise None.
-        asked: the ends that its producer has asked for, `committed` or `aborted`.
-        ended: the end that its coordinator has decided because of a request from before the transaction began.
-        cut_short: whether a leader has written a marker for it that its coordinator did not ask for.
-        records: its records in the order of sending.
+        producer: (producer id, producer epoch).
+        told: `committed` or `aborted` according to the answer to its producer, None before the answer.
+        asked: ends that its producer has requested, each `committed` or `aborted`.
+        ended: end that its coordinator decided because of a request for an earlier transaction, None if it did not.
+        cut_short: True if a leader has written a marker for it that its coordinator did not request.
+        records: its records in sending order.
         fates: `committed` or `aborted` for each record that a marker has decided.
     """
 
@@ -51,23 +51,22 @@ class _Transaction:
 
 
 class TransactionsAreWhole(Invariant):
-    """S30: all records of a transaction have one fate in all partitions: the one in the answer to the producer.
+    """S30: all records of a transaction have the same fate in all partitions, that of the answer to the producer.
 
     Some failures have separate names:
 
-    * `S30 late-batch`: a record lies among those of a later transaction of its producer, and is committed with them.
+    * `S30 late-batch`: a record is among those of a later transaction of its producer, and shares their fate.
     * `S30 late-marker`: a marker of an earlier transaction ends a later one (KIP-1228).
     * `S30 late-end`: a late request to end a transaction ends a later one (KAFKA-17754).
     * `S30 aborted-by-operator`: an operator has aborted a transaction of the producer in one partition without asking a
       coordinator (kafka-transactions abort).
-    * `S30 forgotten-decision`: the topic of transactions was re-based, or a disk has lost bytes, so that a decision may
-      be forgotten. Configuration allows that.
+    * `S30 forgotten-decision`: the topic of transactions was re-based, or a disk has lost bytes, so a decision may be
+      lost. Configuration allows that.
 
-    If a producer was not answered, both the end that it asked for and an abort by its coordinator are right. The logs
-    of the last leaders are judged, below their high watermarks. A record without a marker is undecided; a compacted
-    record is in no log.
+    If a producer got no answer, both the end that it requested and an abort by its coordinator are right. The logs of
+    the last leaders are checked below their high watermarks. A record without a marker is undecided.
 
-    Weakened: records of a partition that was re-based are not judged.
+    Weakened: records of a partition that was re-based are not checked.
     """
 
     NAME = "S30"
@@ -80,15 +79,15 @@ class TransactionsAreWhole(Invariant):
         self.latest: dict[str, _Transaction] = {}
         """The latest transaction by transactional.id."""
         self.asked: dict[tuple[str, str], None] = {}
-        """Every end that a producer has ever requested, by transactional.id."""
+        """All (transactional.id, end) that producers have ever requested."""
         # Transactions by batch. Names of records are not unique: a client that repeats aborted work uses them again.
         self.of_batch: dict[tuple[str, int, int], _Transaction] = {}
         self.aborted: dict[tuple[str, int, str], dict[int, None]] = {}
         self.leaders: dict[_PartitionName, trace.ReplicaFound] = {}
         self.states: dict[int, str] = {}
-        """The last state that the coordinator reported, by producer id."""
+        """The last state that a coordinator reported, by producer id."""
         self.undecided: dict[int, None] = {}
-        """Producer ids of transactions with an ABORT marker on which no coordinator had decided."""
+        """Producer ids for which an ABORT marker was written without a coordinator's decision to abort."""
         self.operator_aborts = False
         self.ending: dict[int, None] = {}
         """Producer ids whose coordinator has decided how their transaction ends."""
@@ -97,7 +96,7 @@ class TransactionsAreWhole(Invariant):
         return (self.of_batch,)
 
     def forget(self, is_gone: IsGone) -> None:
-        """Forget deleted topics, and the transactions that are over and had batches only in such topics."""
+        """Drop the state of gone topics (see Forgetful), and ended transactions that had batches only in these."""
         super().forget(is_gone)
         known = (*self.of_batch.values(), *self.open.values(), *self.latest.values())
         places = dict.fromkeys(transaction.place for transaction in known)
@@ -188,9 +187,9 @@ class TransactionsAreWhole(Invariant):
             self._judge(transaction, name)
 
     def _decide(self, partition: TopicPartition, replica: trace.ReplicaFound) -> None:
-        """Store for each transactional record in a leader's log whether it was committed or aborted.
+        """Store the fate of each transactional record in a leader's log: committed or aborted.
 
-        A record among the records of a later transaction is reported instead.
+        For a record among those of a later transaction, report a violation instead.
         """
         aborted = self.aborted.get((*partition, replica.node), {})
         for records in self._ended_in(partition, replica):
@@ -207,7 +206,7 @@ class TransactionsAreWhole(Invariant):
                     self.broken(sentence, *partition, name="S30 late-batch")
 
     def _ended_in(self, partition: TopicPartition, replica: trace.ReplicaFound) -> Iterator[list[tuple[str, int, int]]]:
-        """Yield, for each marker below the high watermark, its records as (name, base offset and CRC of the batch)."""
+        """Yield for each marker the records that it ends, as (name, base offset of batch, CRC of batch)."""
         undecided: dict[int, list[tuple[str, int, int]]] = {}
         log = self.mirror.log(partition, replica.node)
         for batch in log.between(replica.log_start_offset, replica.high_watermark):
@@ -249,7 +248,7 @@ def _end(committed: bool) -> str:
 
 
 def _said(transaction: _Transaction) -> str:
-    """Return the second half of a sentence about a record's fate: the answer to its producer, or the request."""
+    """Return a clause that says what answer a transaction's producer got, or what end it requested."""
     if transaction.told:
         said = f"its producer was told that it is {transaction.told}"
     elif transaction.asked:
@@ -264,13 +263,13 @@ def _is_rebased(invariant: Invariant, partition: TopicPartition) -> bool:
 
 
 def _may_be_forgotten(invariant: Invariant) -> bool:
-    """Return whether brokers may have lost the decision on a transaction."""
+    """Return whether brokers may have lost a coordinator's decision on a transaction."""
     kept_in = (name for name in invariant.view.partitions if name.topic == TRANSACTIONS_TOPIC)
     return invariant.checker.circumstances.bytes_lost or any(_is_rebased(invariant, name) for name in kept_in)
 
 
 class _LogState(Protocol):
-    """The state of the transactional producers in one log, in the form that one invariant needs."""
+    """The state of transactional producers in one log, as one invariant needs it."""
 
     def appended(self, producer_id: int, producer_epoch: int, base_offset: int, base_sequence: int) -> None: ...
 
@@ -279,9 +278,9 @@ _State = TypeVar("_State", bound=_LogState)
 
 
 class _OfTransactionalProducers(Invariant, Generic[_State]):
-    """Base class that keeps a state for each log, built from the batches of transactional producers.
+    """Base class of invariants that keep a state for each log, built from the batches of transactional producers.
 
-    The state is rebuilt when the log is cut.
+    The state is rebuilt when the log is truncated.
     """
 
     STATE: type[_State]
@@ -310,7 +309,7 @@ class _OfTransactionalProducers(Invariant, Generic[_State]):
         log.appended(event.producer_id, event.producer_epoch, event.base_offset, event.base_sequence)
 
     def judge(self, log: _State, event: trace.BatchAppended) -> None:
-        """Judge a batch before it is added to the state."""
+        """Check a batch before it is added to the state of its log."""
 
     @on(trace.LogTruncated, trace.LogRecovered, trace.LeadershipBegan, trace.FollowingBegan, trace.ReplicaDeleted)
     def _cut(
@@ -342,10 +341,10 @@ class _Epochs:
 
 
 class ZombiesWriteNothing(_OfTransactionalProducers[_Epochs]):
-    """S31: in each log the epochs of a transactional producer never fall, those of its markers included.
+    """S31: in each log the epochs of a transactional producer never fall, including the epochs of its markers.
 
-    So nothing of an epoch is written after a later epoch has ended what it left open. S26 compares only the epochs of
-    data batches. A log that has lost a marker by truncation has lost the epoch as well.
+    So a fenced producer writes nothing after a later epoch has ended its open transaction. S26 compares only the epochs
+    of data batches. A log that has lost a marker by truncation has also lost the marker's epoch.
     """
 
     NAME = "S31"
@@ -366,7 +365,7 @@ class _Unstable:
 
     Attributes:
         open: first offset of each open transaction, by producer id.
-        marked: (first offset, offset of the marker) of ended transactions, until the marker is replicated.
+        marked: (first offset, offset of the marker) of each ended transaction, until its marker is replicated.
     """
 
     def __init__(self) -> None:
@@ -383,7 +382,7 @@ class _Unstable:
         self.marked = [(first, marker) for first, marker in self.marked if marker >= high_watermark]
 
     def first_unstable_offset(self, markers_from: int = 0) -> int | None:
-        """Return the first offset of a transaction that is open or has an unreplicated marker; None if there is none.
+        """Return the first offset of any transaction that is open or has an unreplicated marker, None if there is none.
 
         Args:
             markers_from: ignore markers below this offset.
@@ -396,13 +395,14 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
     """S32: a leader's last stable offset is not above its high watermark, nor above the first unstable transaction.
 
     A transaction is unstable if it is open in the leader's log, or if its marker was never below the leader's high
-    watermark. `S32 forgotten-marker`: the leader's producer state, loaded from a snapshot, does not know the marker. If
-    the first records of a transaction are deleted or expired, the start of the log counts as its first offset
-    (UnifiedLog.maybeIncrementFirstUnstableOffset). Before KAFKA-7190 the transaction is forgotten with its last record
-    so far.
+    watermark. If its first records are deleted or expired, the start of the log counts as its first offset
+    (UnifiedLog.maybeIncrementFirstUnstableOffset). Before KAFKA-7190 a leader forgets a transaction whose records were
+    all deleted.
 
-    The offsets come from the probe. Internal topics are not judged: the records that a coordinator writes there have no
-    sequence, and look like markers.
+    * `S32 forgotten-marker`: the leader's producer state was loaded from a snapshot and does not know the marker.
+
+    The offsets come from the probe. Internal topics are not checked: records that a coordinator writes there have no
+    sequence, as if they were markers.
     """
 
     NAME = "S32"
@@ -411,21 +411,21 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
     def __init__(self, checker: InvariantChecker) -> None:
         super().__init__(checker)
         self.snapshots: dict[tuple[str, int, str], list[int]] = {}
-        """Offsets of each log's snapshots of its producers. Those at the starts of segments are unknown here."""
+        """Offsets of each log's producer snapshots, except those at the starts of segments, which are unknown here."""
         self.loaded: dict[tuple[str, int, str], int] = {}
         """Offset of the snapshot from which each log's producer state was loaded."""
         self.is_undecided = False
-        """True if readers of committed records wait for a transaction in any log."""
+        """True if read_committed consumers wait for a transaction in any log."""
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (*super().kept(), self.snapshots, self.loaded)
 
     @on(trace.LogRecovered, trace.LogTruncated)
     def _reloaded(self, row: TraceRow, event: trace.LogRecovered | trace.LogTruncated) -> None:
-        """Record which snapshot of its producers a log loads.
+        """Record which producer snapshot a log loads.
 
-        A starting broker writes a snapshot at the end of the log and loads it. A truncation loads the last snapshot
-        that is left, reads on from there, and writes one at the new end (UnifiedLog.rebuildProducerState).
+        A starting broker writes a snapshot at the end of the log and loads it. After a truncation, a broker loads the
+        last remaining snapshot, reads on from there, and writes one at the new end (UnifiedLog.rebuildProducerState).
         """
         key, end = (event.topic, event.partition, event.node), event.log_end_offset
         kept = [offset for offset in self.snapshots.get(key, ()) if offset <= end]
@@ -434,7 +434,7 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
 
     @on(trace.LogStartOffsetAdvanced, trace.RecordsExpired)
     def _begins(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
-        """Forget the transactions of producers without records, as a log did before KAFKA-7190."""
+        """Before KAFKA-7190, drop the transactions of producers whose records were all deleted."""
         log = self.logs.get((event.topic, event.partition, event.node))
         if log is None or self.checker.rules.unknown_producer == "accepted":
             return
@@ -469,16 +469,16 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
             self.broken(sentence, topic, number, name)
 
     def at_rest(self, now_us: int) -> bool:
-        """Return whether no transaction is undecided, because transforms may wait for the records after it."""
+        """Return whether no transaction is undecided. Transforms may wait for the records after an undecided one."""
         return not self.is_undecided
 
 
 class AbortedIsNotRead(Invariant):
     """S33: a consumer with isolation.level=read_committed reads no record of an aborted transaction.
 
-    The logs of the last leaders are judged at the end.
+    The logs of the last leaders are checked at the end.
 
-    Weakened: nothing is judged if a decision may be forgotten (S30), nor a partition that was re-based, because the
+    Weakened: nothing is checked if a decision may be lost (S30), nor in a partition that was re-based, because the
     transaction may have been committed when its record was read.
     """
 

@@ -1,4 +1,4 @@
-"""Millions of records and batches in columns, a few bytes each; old parts are compressed.
+"""Store millions of records and batches in columns, at a few bytes each; old blocks are compressed.
 
 May import: no sibling package.
 Open first: record_table.py.

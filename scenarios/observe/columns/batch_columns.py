@@ -1,4 +1,4 @@
-"""The batches of a partition in columns, 24 bytes each, and logs as lists of their indexes, 4 bytes each."""
+"""Columns for the batches of a partition (24 bytes per batch), and logs as lists of batch indexes (4 bytes each)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class MirroredBatch:
 
 
 class BatchColumns:
-    """Every batch that was ever appended to a log of one partition, by index.
+    """Columns with every batch that was ever appended to any log of one partition, by index.
 
     A MirroredBatch is created on each access.
 
     Attributes:
         bases: first offsets of the batches.
-        counts: differences between last and first offsets.
+        counts: last offset minus first offset of each batch.
     """
 
     __slots__ = ("_crcs", "_sequences", "_term", "_term_places", "_terms", "bases", "counts")
@@ -78,10 +78,10 @@ class BatchColumns:
         )
 
     def is_same_append(self, place: int, other: int) -> bool:
-        """Return True if two batches come from the same append by one leader.
+        """Return True if the batches at two indexes come from the same append by one leader.
 
-        A batch that is sent again after a failover has the CRC of its first copy. A former leader may have that copy at
-        the same offset in an older epoch, which is a different append.
+        CRC and offset do not identify an append: a batch that is sent again after a failover has the CRC of its first
+        copy, which a former leader may have at the same offset in an older epoch.
         """
         return place == other or (
             self._crcs[place] == self._crcs[other]
@@ -104,7 +104,7 @@ class BatchColumns:
 
 
 class BatchList:
-    """Batches of one log in offset order, as indexes into the columns."""
+    """The batches of one log in offset order, stored as indexes into the columns."""
 
     __slots__ = ("_places", "columns")
 
@@ -122,15 +122,15 @@ class BatchList:
         return map(self.columns.__getitem__, self._places)
 
     def append(self, place: int) -> None:
-        """Append the batch at the index `place` of the columns. Its offsets are above all others of this log."""
+        """Append the batch with the column index `place`. Its offsets must be above all others in this log."""
         self._places.append(place)
 
     def place_at(self, index: int) -> int:
-        """Return the index in the columns of the batch at `index` in this log."""
+        """Return the column index of the batch at position `index` of this log."""
         return self._places[index]
 
     def place_of(self, batch: MirroredBatch) -> int:
-        """Return the batch's index in the columns, -1 if this log does not contain the batch."""
+        """Return the column index of a batch, or -1 if this log does not contain it."""
         index = self._index(batch.base_offset)
         if index < 0:
             return -1
@@ -143,7 +143,7 @@ class BatchList:
         return None if place < 0 else self.columns[place]
 
     def place_holding(self, offset: int) -> int:
-        """Return the index in the columns of the batch that contains `offset`, or -1 if there is none."""
+        """Return the column index of the batch that contains `offset`, or -1 if there is none."""
         index = self._index(offset)
         if index < 0:
             return -1
@@ -151,7 +151,7 @@ class BatchList:
         return place if columns.bases[place] + columns.counts[place] >= offset else -1
 
     def places_between(self, low: int, high: int) -> Iterator[int]:
-        """Yield the indexes of the batches that overlap with the offsets [low, high)."""
+        """Yield the column indexes of the batches that overlap with the offsets [low, high)."""
         places, bases, counts = self._places, self.columns.bases, self.columns.counts
         for index in range(max(self._index(low), 0), len(places)):
             place = places[index]
@@ -175,7 +175,7 @@ class BatchList:
         return dropped
 
     def _index(self, offset: int) -> int:
-        """Return the index in this log of the last batch that begins at or before `offset`, -1 for none."""
+        """Return the position in this log of the last batch that begins at or before `offset`, or -1 for none."""
         places, bases = self._places, self.columns.bases
         if places and bases[places[-1]] <= offset:  # Most lookups are for the end of the log.
             return len(places) - 1

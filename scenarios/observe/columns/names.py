@@ -1,6 +1,6 @@
-"""Assigns small numbers to names of records, so that indexes with an entry for every record store only numbers.
+"""Assign an index to each record name, so that tables with millions of records store numbers instead of strings.
 
-A name takes twelve bytes, and less in long runs (PackedColumn).
+A name takes twelve bytes, and less in long runs, where old blocks are compressed (PackedColumn).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import IO, Any, overload
 
 # -------------------------------------------------------------------------------------------------------- packed column
 #
-# Integers by index for up to ten million records. Blocks that were not used for long are compressed.
+# Columns of integers for up to ten million records. The oldest blocks are compressed.
 #
 # Values of consecutive records are similar (the same time, the next offset), so their differences compress to almost
 # nothing if records come in batches or at a steady rate.
@@ -26,26 +26,26 @@ UNKNOWN = -1
 """The value at an index that was never set."""
 
 BLOCK = 1 << 10
-"""Values in a block."""
+"""Number of values in a block."""
 
 OPEN_BLOCKS_MAX = 512
-"""The number of blocks that are not compressed. No block is compressed in runs of up to half a million records."""
+"""Number of blocks that stay uncompressed: enough for all values of a run with half a million records."""
 
 _SHIFT, _MASK = 10, BLOCK - 1
 _EMPTY = array("i", [UNKNOWN]) * BLOCK
 _STEADY = b"="
-"""The first byte of a block with equal steps, stored as its first value and step.
+"""First byte of a packed block whose values rise by a constant step; only its first value and the step are stored.
 
-Compressed data never begins with this byte.
+The output of zlib never begins with this byte.
 """
 _LEVEL = 1  # Nearly all of the compression comes from the differences.
 
 
 class PackedColumn:
-    """Integers of at most 62 bits, by index; UNKNOWN at an index that was never set.
+    """A growing column of integers of at most 62 bits; UNKNOWN at an index that was never set.
 
-    A value takes four bytes while its block is open, or eight if a value of the block needs them. The oldest block is
-    compressed first, because runs go through their records in order. No index from `end` on was ever set.
+    A value takes four bytes while its block is not compressed, or eight if a value of the block needs them. The block
+    opened first is compressed first, because a run handles its records in order. No index from `end` on was ever set.
     """
 
     __slots__ = ("_blocks", "_latest", "_opened", "_packed", "end")
@@ -57,7 +57,7 @@ class PackedColumn:
         self._packed: dict[int, bytes] = {}
         self._opened: deque[int] = deque()
         self._latest: tuple[int, array[int]] = (-1, _EMPTY)
-        """The number and content of the compressed block that `between` has read last."""
+        """Number and content of the compressed block that `between` read last."""
 
     def __getitem__(self, place: int) -> int:
         if place >= self.end:
@@ -100,7 +100,7 @@ class PackedColumn:
         return found
 
     def put(self, place: int, values: Iterable[int]) -> None:
-        """Set the values at this index and those after it."""
+        """Set consecutive values from the index `place` on."""
         left = array("q", values)
         while left:
             self[place] = left[0]
@@ -153,36 +153,36 @@ def _unpacked(packed: bytes) -> array[int]:
 _DIGITS = "0123456789"
 _NUMBER_DIGITS_MAX = 9
 _GAP_MAX = 1 << 16
-"""The gap in the numbers of one prefix above which a name is stored as text.
+"""A name whose number is this far above the highest number of its prefix is stored as text.
 
-Partitions whose batches are acknowledged in turn skip some ten thousand numbers. A skipped number takes less than a
-bit.
+Smaller gaps are normal: partitions whose batches are acknowledged in turn skip some ten thousand numbers. A skipped
+number takes less than a bit.
 """
 
 _PREFIXES_MAX = 1024
-"""Number of prefixes; names with any further prefix are stored as text."""
+"""Number of prefixes that get a column; names with further prefixes are stored as text."""
 
 _WORD = _PREFIXES_MAX
-"""The value in place of a prefix for a name that is stored as text."""
+"""The prefix number of a name that is stored as text."""
 
 _SPELLINGS = _WORD + 1
 
 _RUN_MIN = 8
-"""The length up to which a list is not compared with a range, which would take longer than looking at each item."""
+"""A list up to this length is read item by item, because comparing it with a range would take longer."""
 
 _RECENT_MAX = 4096
-"""Number of recent names that also have a direct entry, since a record is looked up some ten times in succession."""
+"""Number of recent names kept in a dict, because a record is looked up some ten times in a short time."""
 
 
 def _is_steady(values: array[int], step: int = 1) -> bool:
-    """Return True if each value is the one before plus `step`. Arrays are compared faster than items are looked at."""
+    """Return True if each value is the previous value plus `step`. Comparing whole arrays is faster than a loop."""
     return not values or values == array("q", range(values[0], values[0] + len(values) * step, step))
 
 
 class NameIndex:
-    """The indexes of names, which count from 0 in the order of their addition.
+    """A two-way map between names and indexes, which count from 0 in the order in which names were added.
 
-    Workloads name records by a prefix and a running number, so for each prefix there is a column of indexes by number.
+    Workloads name records by a prefix and a running number, so each prefix has a column of indexes by number.
     Other names are stored as text. A name is built on each access.
     """
 
@@ -197,9 +197,9 @@ class NameIndex:
         self._count = 0
         self._recent: dict[str, int] = {}
         self._spelling = PackedColumn()
-        """The spelling of each name by index: number * _SPELLINGS + prefix.
+        """Each name as one integer, by index: number * _SPELLINGS + prefix number.
 
-        With the prefix _WORD, the number is the index of a text.
+        If the prefix number is _WORD, the number is an index into `_words`.
         """
 
     def __len__(self) -> int:
@@ -209,7 +209,7 @@ class NameIndex:
         return map(self.name, range(self._count))
 
     def name(self, place: int) -> str:
-        """Return the name at an index that was added."""
+        """Return the name at index `place`, which must exist."""
         return self._spelt(self._spelling[place])
 
     def _spelt(self, spelling: int) -> str:
@@ -217,7 +217,7 @@ class NameIndex:
         return self._words[number] if prefix == _WORD else f"{self._prefixes[prefix]}{number}"
 
     def between(self, start: int, stop: int) -> list[str]:
-        """Return the names in [start, stop), all of which were added."""
+        """Return the names at the indexes [start, stop), which must exist."""
         spelled = self._spelling.between(start, stop)
         steps = () if _is_steady(spelled, _SPELLINGS) else map(sub, islice(spelled, 1, None), spelled)
         breaks = [at for at, step in enumerate(steps, 1) if step != _SPELLINGS]
@@ -235,7 +235,7 @@ class NameIndex:
         return [f"{text}{one}" for one in range(number, number + count)]  # Faster than two calls of `map`.
 
     def place(self, name: str) -> int:
-        """Return the index of a name, UNKNOWN if it was never added."""
+        """Return the index of a name, or UNKNOWN if the name was never added."""
         place = self._recent.get(name, UNKNOWN)
         if place < 0 and self._count:
             prefix, number = _parsed(name)
@@ -256,7 +256,7 @@ class NameIndex:
         return place if place >= 0 else self._append(name, prefix, number)
 
     def places_or_add(self, names: Sequence[str]) -> Iterable[int]:
-        """Return the indexes of names, and add new names. The names of a batch usually have consecutive indexes."""
+        """Return the indexes of names, after adding new names. Names of one batch usually have consecutive indexes."""
         if len(names) > _RUN_MIN:
             first = self.place(names[0])
             if 0 <= first <= self._count - len(names) and self.between(first, first + len(names)) == list(names):
@@ -264,13 +264,13 @@ class NameIndex:
         return map(self.place_or_add, names)
 
     def runs_of(self, names: Sequence[str]) -> Iterable[tuple[int, int]]:
-        """Return (first index, count) of runs of consecutive indexes, and add new names."""
+        """Return the indexes of names as ranges (first index, count), after adding new names."""
         if isinstance(names, LazyNames) and names.all_names is self:
             return names.places.stretches()
         return PlaceRuns.of(array("q", self.places_or_add(names))).stretches()
 
     def at(self, places: array[int]) -> list[str]:
-        """Return the names at indexes, all of which were added."""
+        """Return the names at these indexes, which must exist."""
         if len(places) > _RUN_MIN and _is_steady(places):
             return self.between(places[0], places[-1] + 1)
         return list(map(self.name, places))
@@ -310,7 +310,7 @@ class NameIndex:
 
 
 def _parsed(name: str) -> tuple[str, int]:
-    """Split a name into its prefix and number. The number is -1 if the name does not end in a canonical number."""
+    """Return the prefix and number of a name. The number is -1 if it is missing, too long, or has leading zeros."""
     prefix = name.rstrip(_DIGITS)
     digits = name[len(prefix) :]
     is_plain = 0 < len(digits) <= _NUMBER_DIGITS_MAX and (digits[0] != "0" or len(digits) == 1)
@@ -323,15 +323,15 @@ def _parsed(name: str) -> tuple[str, int]:
 
 
 _PIECE = 8192
-"""Number of names that are created together."""
+"""Number of names that are built together."""
 
 
 class PlaceRuns(Sequence[int]):
-    """Indexes of names, stored as ranges of consecutive indexes with sixteen bytes each.
+    """A sequence of name indexes, stored as ranges of consecutive indexes that take sixteen bytes each.
 
     Attributes:
-        firsts: positions in this sequence at which a range begins.
-        places: indexes at these positions.
+        firsts: position in this sequence at which each range begins.
+        places: first name index of each range.
     """
 
     __slots__ = ("_count", "firsts", "places")
@@ -343,7 +343,7 @@ class PlaceRuns(Sequence[int]):
 
     @classmethod
     def where(cls, flags: bytes | bytearray) -> PlaceRuns:
-        """Return the indexes whose flag is 1. `flags` has a byte, 0 or 1, for each index."""
+        """Return the indexes whose flag is 1. `flags` has one byte, 0 or 1, for each index."""
         runs = cls()
         start = flags.find(1)
         while start >= 0:
@@ -355,7 +355,7 @@ class PlaceRuns(Sequence[int]):
 
     @classmethod
     def of(cls, places: array[int]) -> PlaceRuns:
-        """Return these indexes, which usually are consecutive."""
+        """Return these indexes as ranges. Usually they are consecutive."""
         runs = cls()
         if places and _is_steady(places):
             runs.append(places[0], len(places))
@@ -365,14 +365,14 @@ class PlaceRuns(Sequence[int]):
         return runs
 
     def append(self, place: int, count: int = 1) -> None:
-        """Append an index and `count - 1` consecutive ones."""
+        """Append `count` consecutive indexes, the first of which is `place`."""
         if not self.firsts or place != self.places[-1] + self._count - self.firsts[-1]:
             self.firsts.append(self._count)
             self.places.append(place)
         self._count += count
 
     def stretches(self) -> Iterator[tuple[int, int]]:
-        """Yield (first index, number of indexes) of each run."""
+        """Yield each range as (first index, number of indexes)."""
         for place, (first, end) in zip(self.places, pairwise(chain(self.firsts, (self._count,))), strict=True):
             yield place, end - first
 
@@ -398,7 +398,7 @@ class PlaceRuns(Sequence[int]):
 
 
 class LazyNames(Sequence[str]):
-    """The names at some indexes, built on access. It equals any sequence of the same names."""
+    """A sequence of names that are built on access. It is equal to any other sequence of the same names."""
 
     __slots__ = ("all_names", "places")
 
@@ -407,7 +407,7 @@ class LazyNames(Sequence[str]):
         self.places = places
 
     def pieces(self) -> Iterator[list[str]]:
-        """Yield all names in order, some thousand at a time."""
+        """Yield all names in order, as lists of some thousand."""
         piece: list[str] = []
         for place, count in self.places.stretches():
             for start in range(place, place + count, _PIECE):
@@ -459,7 +459,7 @@ def count_different(names: Sequence[str]) -> int:
 
 
 def encodable(value: object) -> list[str]:
-    """Convert LazyNames for JSON. Use this as `default` of Python's JSON encoder."""
+    """Convert LazyNames to a list for JSON. Pass this function as `default` to Python's JSON encoder."""
     if isinstance(value, LazyNames):
         return list(value)
     raise TypeError(f"{type(value).__name__} is not a JSON value")
@@ -468,7 +468,7 @@ def encodable(value: object) -> list[str]:
 def write_json(document: Any, stream: IO[str]) -> None:
     """Write a document as JSON with a newline at its end. Its dictionaries may contain LazyNames.
 
-    The result is that of `json.dump` with an indent of 2, which is much slower.
+    The output is the same as that of `json.dump` with `indent=2`, which is much slower.
     """
     _write(document, stream, "\n")
     stream.write("\n")

@@ -1,4 +1,4 @@
-"""Every record of a run in columns, some fifty bytes each, and only a few in long runs (names.py).
+"""Store every record of a run in columns, at some fifty bytes per record, and only a few in long runs (names.py).
 
 table = RecordTable()
 # Indexes count from 0, in sending order.
@@ -24,7 +24,7 @@ _ONLY = [bytes(byte == fate for byte in range(256)) for fate in range(len(FATES)
 
 
 class WordTable:
-    """A list of distinct values that assigns a small number to each."""
+    """A table that assigns a small number to each distinct string."""
 
     __slots__ = ("_places", "values")
 
@@ -44,16 +44,16 @@ class WordTable:
 
 
 class RecordTable:
-    """The records of a run by index.
+    """The records of a run in columns.
 
-    Times are in microseconds, and `*_seq` are sequence numbers of the trace. Both are UNKNOWN if the event did not
-    happen.
+    Times (`*_us`) are in microseconds, and `*_seq` are sequence numbers of trace events. Both are UNKNOWN if the event
+    did not happen.
 
     Attributes:
-        index: names of these and of other records.
-        fates: UNSENT, or what the producer knows so far, for each record.
-        origins: combinations of producer, partition and acks.
-        words: values of the columns acked_by, error and first_reader.
+        index: assigns an index to each name; it may also have names that are not in this table.
+        fates: UNSENT, SENT, FAILED or ACKED for each index, as far as the producer knows.
+        origins: distinct combinations of producer, partition and acks.
+        words: distinct strings of the columns acked_by, error and first_reader.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class RecordTable:
         self.sent_us = PackedColumn()
         self.sent_seq = PackedColumn()
         self.last_sent_seq = PackedColumn()
-        """The sequence number of the last sending, only for records that a transform sends again."""
+        """Sequence number of the last RecordSent, only for records that a transform sends again."""
         self.acked_us = PackedColumn()
         self.acked_seq = PackedColumn()
         self.acked_offset = PackedColumn()
@@ -111,7 +111,7 @@ class RecordTable:
         self.first_read_seq = PackedColumn()
         self.first_reader = PackedColumn()
         self.unaborted = PackedColumn()
-        """For records of transactions, the number of their transactions that were not aborted."""
+        """Number of transactions with the record that were not aborted, only for records of transactions."""
         self.committed = PackedColumn()
 
     def add(self, name: str, client: str, topic_partition: TopicPartition, acks: int, sent_us: int, seq: int) -> int:
@@ -137,7 +137,7 @@ class RecordTable:
         return 0 <= place < len(self.fates) and self.fates[place] != UNSENT
 
     def settle(self, place: int, topic_partition: TopicPartition) -> None:
-        """Set the partition of a record that was sent before its producer knew the partitions of the topic."""
+        """Set the partition of a record that was sent before its producer knew the topic's partitions."""
         client, _, acks = self.origin(place)
         self._origin[place] = self._number((client, topic_partition, acks))
 
@@ -172,11 +172,11 @@ class RecordTable:
         return found
 
     def origin(self, place: int) -> tuple[str, TopicPartition, int]:
-        """Return (client, topic_partition, acks)."""
+        """Return (client, topic_partition, acks) of a record."""
         return self.origins[self._origin[place]]
 
     def are_sent_in_order(self, place: int, count: int) -> bool:
-        """Return True if one sender sent these records in their order, to one partition, once each."""
+        """Return True if a producer sent the `count` records from `place` on to one partition, in order, once each."""
         origins = self._origin[place : place + count]
         if not self.is_in_order or len(origins) < count or origins[0] < 0 or origins.count(origins[0]) < count:
             return False
@@ -220,9 +220,9 @@ class Answers:
 
 
 class RecordEntry:
-    """One record, read from the columns.
+    """One record of a RecordTable. Its properties read the columns.
 
-    Times are in microseconds, None if the event did not happen; `*_seq` is then -1.
+    Times are in microseconds. If an event did not happen, its time is None and its `*_seq` is -1.
     """
 
     __slots__ = ("_table", "place")
