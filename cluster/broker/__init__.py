@@ -1,4 +1,4 @@
-"""A broker: its parts, and the routing of frames to them.
+"""A Kafka broker: its state, and the dispatch of requests to the handlers of its APIs.
 
 Subpackages: apis/, replicas/, metadata/, control_planes/.
 May import: cluster, cluster.authentication, cluster.authorization, cluster.broker.apis,

@@ -1,7 +1,7 @@
 """The dispatch of requests to the handlers of a broker's APIs, by API key. Source: KafkaApis.handle
 
-Each module of `cluster/broker/apis` has the APIs of one subject: its `APIS` maps each key to the function that creates
-a broker's handler. A module is imported at the first request with one of its keys.
+Each module of `cluster/broker/apis` has the handlers of related APIs: its `APIS` maps each API key to the function that
+creates a broker's handler. A module is imported at the first request for one of its APIs.
 """
 
 from __future__ import annotations
@@ -137,7 +137,11 @@ class ServedApis:
 
     @cached_property
     def offered(self) -> Ranges:
-        """The APIs, with their versions, that the broker's release offers and that a broker or controller answers."""
+        """Version ranges by key of the APIs that this broker offers to clients.
+
+        APIs without a handler are left out, and so are APIs of the controller that the broker can neither forward nor
+        answer.
+        """
         ask = self._broker.plane.for_controller
         return {
             key: versions

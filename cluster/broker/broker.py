@@ -1,4 +1,4 @@
-"""A broker: its parts, their start and stop, and the routing of frames. Source: BrokerServer.scala, KafkaApis.scala"""
+"""A Kafka broker: start, stop, and the handling of connections. Source: BrokerServer.scala, KafkaApis.scala"""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ if TYPE_CHECKING:
     from cluster.server.request_log import RequestLog
 
 MAX_SHUTDOWN_US = 300_000_000
-"""The time after which a controlled shutdown stops the broker even if it still leads (BrokerServer.shutdown)."""
+"""Time limit of a controlled shutdown. Then the broker stops even if it still leads (BrokerServer.shutdown)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerTimes:
-    """The clocks and times of a broker.
+    """The clocks of a broker, and the times that its work takes.
 
     Attributes:
         now: returns the time of the current step in microseconds.
-        cpu: CPU times of the broker's work; None if work takes no time.
-        stopwatch: returns the time of the trace, by which request times are measured; None to measure none.
-        slicing: returns the time, which advances within a step, for slicing long requests; None to slice none.
+        cpu: CPU times of handling requests; None if work takes no time.
+        stopwatch: returns the time that the trace uses, to measure request times; None not to measure them.
+        slicing: returns the time, which advances within a step, to process long requests in slices; None not to.
         works_apart: True in live mode, where long computations run in a worker thread.
-        phase_us: phase of its periodic checks, see ReplicaManager.
-        heartbeat_phase_us: phase of its heartbeats, see HeartbeatTimes.
+        phase_us: phase of periodic checks, see ReplicaManager.
+        heartbeat_phase_us: phase of heartbeats, see HeartbeatTimes.
     """
 
     now: Callable[[], int]
@@ -94,7 +94,7 @@ def broker_base(
     recorder: Recorder,
     clock: WallClock,
 ) -> BrokerBase:
-    """Return the objects that the parts of a new broker share."""
+    """Return the objects that the parts of a new broker share, with empty metadata."""
     running = RunningConfig(DynamicSettings(config))
     return BrokerBase(
         identity=identity,
@@ -111,15 +111,15 @@ def broker_base(
 
 
 class BrokerCore:
-    """One incarnation of a broker, which recovers its logs from disk at the start.
+    """One run of a broker's process, from the recovery of its logs to its stop or crash.
 
     `is_open` is True while the log files are open.
 
     Args:
-        controllers: address of every controller of the quorum.
+        controllers: address of each controller of the quorum; in the ZooKeeper era, of the registry.
         security: authentication required of clients outside the cluster.
-        rests_above: size of a follower's fetch session above which fetches skip unchanged partitions (resting.py).
-        faults: faults of requests, kept for later incarnations; None for none.
+        rests_above: number of partitions in a fetch session above which unchanged ones are skipped (see resting.py).
+        faults: request faults, which survive a restart of the broker; None for none.
     """
 
     def __init__(
@@ -303,7 +303,7 @@ class BrokerCore:
         return FetchSessionCache(slots, lambda: draw.randint(1, MAX_INT32), self._rests_above)
 
     def _join(self) -> ControlPlane:
-        """Return the control plane: that of KRaft, or that of the ZooKeeper era."""
+        """Create the broker's control plane, for KRaft or for the ZooKeeper era."""
         base = self.base
         if base.rules.membership == "zk-session":
             from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
@@ -336,7 +336,7 @@ class BrokerCore:
         self._server.open(now_us)
 
     def stop(self, now_us: int) -> None:
-        """Flush and checkpoint the logs, write the clean-shutdown marker, and exit. Source: BrokerServer.shutdown"""
+        """Flush the logs, write checkpoints and the clean-shutdown marker, and exit. Source: BrokerServer.shutdown"""
         if not self.is_open:
             return
         self.is_open = False
@@ -354,7 +354,7 @@ class BrokerCore:
         self.fetchers.resize(config.num_replica_fetchers, now_us)
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
-        """Begin a controlled shutdown (SIGTERM)."""
+        """Begin a controlled shutdown, as on SIGTERM. Stop immediately if controlled.shutdown.enable is false."""
         if self.base.config.controlled_shutdown_enable:
             self._plane.begin_controlled_shutdown(now_us)
             self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self.stop)
@@ -363,7 +363,7 @@ class BrokerCore:
         return self._outbox.take()
 
     def crash(self) -> None:
-        """Close all files without writing, as when the process is killed."""
+        """Close all files without writing, as if the process were killed."""
         if self.is_open:
             self.is_open = False
             self.logs.abandon()

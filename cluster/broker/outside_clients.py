@@ -1,4 +1,4 @@
-"""The authentication of clients outside the cluster at a broker."""
+"""Authentication of clients outside the cluster, at a broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controller.metadata import UserScramCredentialRecord
 
 
 def gate_before(broker: BrokerParts, security: ListenerSecurity) -> SaslGate:
-    """Return the gate at which clients outside the cluster authenticate before the broker handles their requests."""
+    """Return the gate that authenticates clients outside the cluster before the broker handles their requests."""
     # Simplified: in the ZooKeeper era credentials are fixed at the start.
     fixed = {(one.name, one.mechanism): one for one in security.scram}
     is_fixed = broker.base.rules.membership == "zk-session"

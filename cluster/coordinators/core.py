@@ -1,8 +1,8 @@
-"""The decision logic shared by the coordinators of groups and of transactions, without I/O.
+"""The logic that the group, transaction and share coordinators have in common, without I/O: inputs in, actions out.
 
-A coordinator keeps the state of each key in one partition of its internal topic, and serves the partitions that its
-broker leads. A new leader reads the partition's log; a former leader forgets its contents. Inputs carry the time in
-integer microseconds. A request waits until an `AnswerRequest` has its number.
+A coordinator keeps the state of each key (such as a group id) in one partition of its internal topic, and coordinates
+the keys of the partitions that its broker leads. A new leader reads the partition's log; a former leader drops the
+state. Inputs carry the time in integer microseconds. A request waits for an `AnswerRequest` with its number.
 
 Source: GroupMetadataManager.scala, TransactionStateManager.scala; since 4.0 CoordinatorRuntime.java
 """
@@ -19,12 +19,12 @@ from replica.ids import LeaderEpoch, Offset
 from replica.trace.events import Emit, TraceEvent
 
 RequestId = int
-"""The number of a request that waits for its response."""
+"""Number that identifies a waiting request."""
 WriteId = int
 Records = tuple[tuple[bytes, bytes | None], ...]
-"""Pairs of key and value; the value None is a tombstone."""
+"""(key, value) of each record; None is the value of a tombstone."""
 OnWritten = Callable[[ErrorCode, Offset, int], None]
-"""Called with the error, the offset of the batch and the current time."""
+"""Called with (error, offset of the batch, now_us)."""
 CHANGE_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -35,7 +35,7 @@ CHANGE_ERRORS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""The error of a request, by the error of the write that failed.
+"""The error with which a request is answered, by the error of its failed write; others are unchanged.
 
 Source: appendTransactionToLog, CoordinatorOperationExceptionHelper
 """
@@ -46,7 +46,7 @@ IN_THE_LOG = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elected:
-    """The election of this broker as leader of a partition of the internal topic."""
+    """This broker was elected leader of a partition of the internal topic."""
 
     now_us: int
     partition: int
@@ -55,9 +55,9 @@ class Elected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipResigned:
-    """The end of this broker's leadership.
+    """This broker does not lead a partition of the internal topic.
 
-    `leader_epoch` is that of the current leader; None if the partition is gone.
+    `leader_epoch` is that of the current leader; None if the broker has no replica.
     """
 
     now_us: int
@@ -67,7 +67,7 @@ class LeadershipResigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The end of an `Append`. `offset` is the offset of its batch if there was no error."""
+    """An `Append` ended. `offset` is the offset of its batch if there was no error."""
 
     now_us: int
     write: WriteId
@@ -90,7 +90,7 @@ class AnswerRequest(Generic[Result]):
 
 
 class InTransaction(NamedTuple):
-    """The transaction in which offsets are committed. `guard` identifies the check that it is open (KIP-890)."""
+    """The transaction of an offset commit. `guard` identifies the verification that it is open (KIP-890)."""
 
     producer_id: int
     producer_epoch: int
@@ -102,9 +102,9 @@ class Append:
     """Append one batch to a partition of the internal topic.
 
     Attributes:
-        write: number of the `Written` that follows when every in-sync replica has the batch, or after the timeout; None
-            for no answer (acks=0).
-        transaction: the transaction of the batch.
+        write: number of the `Written` input that follows when every in-sync replica has the batch, or after the
+            timeout; None for acks=0, without such an input.
+        transaction: transaction that the batch belongs to, None for none.
     """
 
     partition: int
@@ -117,7 +117,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Read a partition of the internal topic; the contents of its log follow as an input."""
+    """Read the log of a partition of the internal topic. A later input has its contents."""
 
     partition: int
     leader_epoch: LeaderEpoch
@@ -133,7 +133,8 @@ class LedPartitions:
 
     Attributes:
         partition_of: returns the partition of a key.
-        owned, loading: leader epoch of each partition that was read or is being read.
+        owned: leader epoch of each partition whose log was read.
+        loading: leader epoch of each partition whose log is being read.
     """
 
     def __init__(self, partition_of: Callable[[str], int]) -> None:
@@ -143,14 +144,14 @@ class LedPartitions:
         self._epochs: dict[int, LeaderEpoch] = {}
 
     def status(self, key: str) -> ErrorCode:
-        """Return NONE if this broker coordinates the key, otherwise the error."""
+        """Return NONE if this broker coordinates the key, else NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
         partition = self.partition_of(key)
         if partition in self.loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR
 
     def is_news(self, given: Elected | LeadershipResigned) -> bool:
-        """Store a partition's leader epoch. Return False if the epoch is known, since then only the ISR has changed."""
+        """Store a partition's leader epoch. Return False if it is not a newer one, because only the ISR changed."""
         if given.leader_epoch is None:
             self._epochs.pop(given.partition, None)
         elif given.leader_epoch <= self._epochs.get(given.partition, -1):
@@ -163,7 +164,7 @@ class LedPartitions:
         return self.loading.get(partition) == leader_epoch
 
     def loaded(self, partition: int, leader_epoch: LeaderEpoch) -> bool:
-        """Record that a partition's log was read. Return False if another broker leads the partition by now."""
+        """Record that a partition's log was read. Return False if the broker no longer leads in this epoch."""
         if not self.is_loading(partition, leader_epoch):
             return False
         self.owned[partition] = self.loading.pop(partition)
@@ -175,7 +176,7 @@ class LedPartitions:
 
 
 class Desk(Generic[Action, Result]):
-    """The shared state of a coordinator's parts: deadlines, waiting writes, and actions to perform."""
+    """What the parts of a coordinator share: timers, writes in progress, and the actions to perform."""
 
     def __init__(self, node: str, clock: WallClock) -> None:
         self.node = node
@@ -210,9 +211,9 @@ class Desk(Generic[Action, Result]):
         timeout_ms: int,
         transaction: InTransaction | None = None,
     ) -> None:
-        """Append records.
+        """Request the append of records to a partition of the internal topic.
 
-        `on_written` is called when every in-sync replica has the records, or they were refused; None for no call.
+        `on_written` is called when every in-sync replica has them, or after an error; None for acks=0.
         """
         write: WriteId | None = None
         if on_written is not None:

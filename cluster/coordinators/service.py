@@ -1,7 +1,7 @@
-"""A coordinator as part of a broker, which passes it requests and elections and performs its actions.
+"""The connection between a coordinator and its broker: requests and elections go in, actions come out.
 
-The coordinator writes to its internal topic through the replica manager, as a produce request with acks=all does, and
-reads the broker's own log after an election.
+Writes to the internal topic go through the replica manager, like a Produce request with acks=all. After an election,
+the coordinator reads the broker's own log.
 
 Source: GroupMetadataManager.scala, TransactionStateManager.scala
 """
@@ -49,7 +49,7 @@ class CoordinatorCore(Protocol[Input, Action, Result]):
 
 
 class CoordinatorService(Generic[Input, Action, Result]):
-    """Runs one coordinator in a broker: passes on requests and elections, and performs the coordinator's actions."""
+    """Runs one coordinator in a broker: passes requests and elections to it, and performs its actions."""
 
     def __init__(
         self, topic: str, base: BrokerBase, replicas: ReplicaManager, changed: CoordinatorCore[Input, Action, Result]
@@ -67,29 +67,29 @@ class CoordinatorService(Generic[Input, Action, Result]):
         respond: Callable[[Result], None],
         now_us: int,
     ) -> None:
-        """Submit a request.
+        """Submit a request to the coordinator.
 
         Args:
-            make_input: creates the input from the number of the waiting request.
-            respond: called once, unless the client disconnects first.
+            make_input: returns the coordinator's input, given the request's number.
+            respond: called once with the result, unless the client disconnects first.
         """
         given = make_input(self._requests.enter(connection, respond))
         undivided(lambda: self._step(given, now_us))
 
     def gone(self, connection: ConnectionId) -> None:
-        """Forget the requests of a closed connection. What they have changed remains."""
+        """Drop the requests of a closed connection. Their changes of state remain."""
         self._requests.gone(connection)
 
     def led(self, name: TopicPartition, leader_epoch: LeaderEpoch, now_us: int) -> None:
-        """Record that this broker leads a partition of the internal topic since this epoch."""
+        """Handle metadata by which this broker leads a partition of the internal topic."""
         self._step(Elected(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch), now_us)
 
     def not_led(self, name: TopicPartition, leader_epoch: LeaderEpoch | None, now_us: int) -> None:
-        """Record that this broker does not lead a partition. `leader_epoch` is None if it no longer has a replica."""
+        """Handle metadata by which this broker does not lead a partition; `leader_epoch` is None without a replica."""
         self._step(LeadershipResigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch), now_us)
 
     def settle(self, now_us: int) -> None:
-        """Apply finished writes, at the end of each step of the broker."""
+        """Pass finished writes to the coordinator; called at the end of each step of the broker."""
         while self._log.written:
             write, error, offset = self._log.written.popleft()
             self._step(Written(now_us=now_us, write=write, error=error, offset=offset), now_us)
@@ -128,9 +128,9 @@ class CoordinatorService(Generic[Input, Action, Result]):
         self._log.append(wanted.partition, batch, wanted.write, wanted.timeout_ms * 1000, now_us, part_of.guard)
 
     def _load(self, wanted: Load, now_us: int) -> None:
-        """Read the partition's log, and pass its contents to the coordinator."""
+        """Read a partition's log, and pass its contents to the coordinator."""
         raise NotImplementedError
 
     def _do(self, action: Action, now_us: int) -> None:
-        """Perform an action that only this kind of coordinator has."""
+        """Perform an action that is not a CommonAction; for subclasses."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
-"""The log of a coordinator's internal topic.
+"""Appends to a coordinator's internal topic, and the reading of its log after an election.
 
-Appends wait for every in-sync replica, as with acks=all. Since 4.0 appends for groups succeed with any size of the ISR
-(see ReplicaManager.append_records). After an election the log is read from its start.
+Appends wait for every in-sync replica, as with acks=all. Since 4.0, appends of the group and share coordinators succeed
+even with fewer than min.insync.replicas (see ReplicaManager.append_records). The log is read from its start.
 
 Source: GroupMetadataManager.scala, TransactionStateManager.scala
 """
@@ -25,12 +25,12 @@ from replica.log.log import Log
 from replica.log.producers.transaction_index import NOT_ASKED_FOR
 
 LOAD_BYTES_PER_STEP = 64 << 10
-"""The size of one step in which a log is read, so that the broker can do other work between them."""
+"""Maximum number of bytes of a log that are read in one step; the broker does other work between steps."""
 Take = Callable[[BatchHeader, bytes], None]
 
 
 class TopicLog:
-    """The log of an internal topic. `written` lists the writes finished in the broker's step, with error and offset."""
+    """The log of an internal topic. `written` has (write, error, offset) of each write that finished in this step."""
 
     def __init__(self, topic: str, *, node: str, outbox: Outbox, replicas: ReplicaManager) -> None:
         self.written: deque[tuple[WriteId, ErrorCode, Offset]] = deque()
@@ -48,13 +48,14 @@ class TopicLog:
         now_us: int,
         guard: int = NOT_ASKED_FOR,
     ) -> None:
-        """Append a batch.
+        """Append a batch to a partition of the topic.
 
         Simplified: these appends occupy no request handler while a slow disk writes.
 
         Args:
-            write: reported in `written` when every in-sync replica has the batch; None for no report (acks=0).
-            guard: guard of the verification of a batch in a transaction, see VerificationStates.
+            write: number to add to `written` when every in-sync replica has the batch, or after an error; None for
+                acks=0, without a report.
+            guard: guard of the transaction's verification, see VerificationStates.
         """
         name = TopicPartition(self._topic, partition)
 
@@ -83,11 +84,12 @@ class TopicLog:
         done: Callable[[int], None],
         now_us: int,
     ) -> None:
-        """Read the log from its start to its end, committed or not.
+        """Read a partition's log from its start to its end, including uncommitted records.
 
         Args:
             take: called with each batch.
-            is_wanted: returns False once another broker leads.
+            is_wanted: returns False to stop, because the broker no longer leads.
+            done: called at the end with now_us, unless the reading was stopped.
         """
         led = self._replicas.partitions.get(TopicPartition(self._topic, partition))
         if led is None:
@@ -121,9 +123,9 @@ class TopicLog:
 
 
 def readable_records(header: BatchHeader, batch: bytes) -> list[Record] | None:
-    """Return the records of a batch; None if it is damaged on the disk.
+    """Return the records of a batch, None if it is damaged.
 
-    Differs from Kafka: it stops loading at a damaged batch, and then keeps nothing of the partition.
+    Differs from Kafka: there loading stops at a damaged batch, and all state of the partition is dropped.
     """
     try:
         return read_records(batch) if check_crc(batch, 0, header) else None
@@ -132,7 +134,7 @@ def readable_records(header: BatchHeader, batch: bytes) -> list[Record] | None:
 
 
 class LogReplay(Protocol):
-    """The state that the records of a log make; `unreadable` counts the records in damaged batches."""
+    """State that is rebuilt from the records of a log; `unreadable` counts the records in damaged batches."""
 
     unreadable: int
 
@@ -140,7 +142,7 @@ class LogReplay(Protocol):
 
 
 def replay_batch(replay: LogReplay, header: BatchHeader, batch: bytes) -> None:
-    """Replay a batch; records damaged on the disk are skipped."""
+    """Pass the records of a batch to `replay`, or count them as unreadable if the batch is damaged."""
     records = readable_records(header, batch)
     if records is None:
         replay.unreadable += header.last_offset - header.base_offset + 1

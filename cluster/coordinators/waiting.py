@@ -1,4 +1,4 @@
-"""Requests that wait for a coordinator, and the broker's timer for a coordinator's earliest deadline."""
+"""Requests that wait for a coordinator's answer, and the timer of a coordinator's earliest deadline."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WaitingRequests(Generic[R]):
             waiting.respond(result)
 
     def gone(self, connection: ConnectionId) -> None:
-        """Forget the requests of a closed connection."""
+        """Drop the requests of a closed connection."""
         for request in self._in_progress.pop(connection, ()):
             del self._waiting[request]
 

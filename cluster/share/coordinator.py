@@ -1,15 +1,14 @@
-"""The share coordinator of one broker: inputs in, actions out. It keeps the state of share partitions (KIP-932).
+"""The share coordinator of one broker, which keeps the state of share partitions (KIP-932): inputs in, actions out.
 
-1. Each share partition is kept in one partition of `__share_group_state` and coordinated by that partition's leader.
-2. The group coordinator initializes it; the leader of the topic's partition reads it, and writes the changes of its
-   records.
-3. A read with a newer leader epoch fences the writes of older leaders; a newer state epoch fences those that began
-   before the group's offsets were altered.
-4. A write adds an update to the log, and a snapshot after share.coordinator.snapshot.update.records.per.snapshot of
-   them.
+1. The state of each share partition is in one partition of `__share_group_state`, whose leader is its coordinator.
+2. The group coordinator initializes the state. The leader of the topic's partition reads it, and writes changes.
+3. A read with a newer leader epoch fences writes of older leaders. A newer state epoch fences writes that began before
+   the group's offsets were altered.
+4. A write appends an update to the log, or a snapshot after share.coordinator.snapshot.update.records.per.snapshot
+   updates.
 
-Simplified: obsolete records are not deleted from the log, and partitions without writes are not written again
-(share.coordinator.state.topic.prune.interval.ms, share.coordinator.cold.partition.snapshot.interval.ms).
+Simplified: obsolete records are not deleted from the log (share.coordinator.state.topic.prune.interval.ms), and share
+partitions without writes get no new snapshots (share.coordinator.cold.partition.snapshot.interval.ms).
 
 Source: ShareCoordinatorShard.java, ShareCoordinatorService.java
 """
@@ -102,14 +101,14 @@ class DeleteState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsDeleted:
-    """The deletion of topics, whose ids the metadata no longer has."""
+    """Topics were deleted: the metadata no longer has their ids."""
 
     now_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatesLoaded:
-    """The contents of a partition of `__share_group_state`. `unreadable` counts skipped records."""
+    """A partition of `__share_group_state` was read. `unreadable` counts skipped records."""
 
     now_us: int
     partition: int
@@ -123,7 +122,7 @@ ShareInput = ShareRequest | TopicsDeleted | StatesLoaded
 
 
 class ShareResult(NamedTuple):
-    """The result of a request about one share partition. `state` is the state after the request."""
+    """The result of a request for one share partition. `state` is its state after the request."""
 
     error: ErrorCode
     message: str | None = None
@@ -142,7 +141,8 @@ class ShareCoordinator:
     """The share coordinator of one broker. `led` has the partitions of `__share_group_state` that it coordinates.
 
     Args:
-        partition_count: returns the number of partitions of a topic, None if it does not exist.
+        partition_of: returns the partition of `__share_group_state` of a share partition (`str(ShareKey)`).
+        partition_count: returns the number of partitions of a topic id, None if there is no such topic.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class ShareCoordinator:
         return self._desk.timers.next_deadline_us
 
     def tick(self, now_us: int) -> list[ShareAction]:
-        """Handle due deadlines."""
+        """Run the timers that are due."""
         self._desk.timers.run_due(now_us)
         return self._desk.take()
 
@@ -206,7 +206,7 @@ class ShareCoordinator:
             self._desk.answer(given.request, ShareResult(refusal.code, refusal.message or None))
 
     def _check(self, given: ShareRequest) -> None:
-        """Refuse a request for an unknown partition, with a fenced epoch, or for another coordinator.
+        """Check that this broker coordinates a request's share partition, and that its epochs are not fenced.
 
         Raises:
             KafkaError: if the request is refused.
@@ -244,7 +244,7 @@ class ShareCoordinator:
         self._put(given.key, fresh, fresh, given.request, given.now_us)
 
     def _read(self, given: ReadState) -> None:
-        """Answer with the state, and store the epoch of a new leader. Source: readStateAndMaybeUpdateLeaderEpoch"""
+        """Answer with the state, after storing a new leader epoch. Source: readStateAndMaybeUpdateLeaderEpoch"""
         known = self._states[given.key]
         if given.leader_epoch in (NO_LEADER_EPOCH, known.leader_epoch):
             self._desk.answer(given.request, ShareResult(ErrorCode.NONE, None, known))
@@ -270,7 +270,7 @@ class ShareCoordinator:
         self._update(given.key, update, given.request, given.now_us)
 
     def _update(self, key: ShareKey, update: ShareUpdate, request: RequestId, now_us: int) -> None:
-        """Write an update, or a snapshot if the last one is many updates old. Source: generateShareStateRecord"""
+        """Write an update, or a snapshot after enough updates. Source: generateShareStateRecord"""
         known = self._states[key]
         after = update.applied_to(known)
         if known.updates < self._settings.updates_per_snapshot:
@@ -296,7 +296,13 @@ class ShareCoordinator:
         request: RequestId | None,
         now_us: int,
     ) -> None:
-        """Apply a change, write it, and answer when all in-sync replicas have it."""
+        """Set a share partition's state, write it, and answer when all in-sync replicas have it.
+
+        Args:
+            after: new state, None to delete it.
+            record: snapshot or update to write, None for a tombstone.
+            request: number of the request to answer, None for none.
+        """
         before = self._states.get(key)
         self._set(key, after)
 

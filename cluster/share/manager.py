@@ -1,10 +1,10 @@
-"""The share partitions of the partitions that a broker leads, and the fetches that wait for their records.
+"""The share partitions that a broker leads, and ShareFetch requests that wait for their records.
 
-A share partition is loaded from its share coordinator when a member first fetches from it, and forgotten when the
-broker stops leading the partition, when the coordinator fences it, and when the last session of its group ends.
+A share partition is loaded from its share coordinator when a member first fetches from it. It is dropped when the
+broker no longer leads the partition, when the coordinator fences it, and when its group's last session is disconnected.
 
-Simplified: records pass through the process and no quota counts them; partitions are read in the order of the session,
-where Kafka rotates them; `share.auto.offset.reset=by_duration` begins at the earliest record.
+Simplified: records are read into memory, and do not count for quotas. Partitions are read in the order of the session;
+Kafka rotates them. `share.auto.offset.reset=by_duration` begins at the earliest record.
 
 Source: SharePartitionManager.java, DelayedShareFetch.java, ShareFetchUtils.java
 """
@@ -51,11 +51,11 @@ FORGETTING = (
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-"""Errors of a write after which the share partition is loaded again. Source: fencedSharePartitionHandler"""
+"""Errors of a write after which the share partition is dropped. Source: fencedSharePartitionHandler"""
 
 
 class Delivered(NamedTuple):
-    """The result of a fetch in one share partition."""
+    """The result of a fetch from one share partition: whole batches, and which of their records were acquired."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -65,12 +65,12 @@ class Delivered(NamedTuple):
 
 Deliveries = dict[ShareKey, Delivered]
 OnSettled = Callable[[ErrorCode, str | None, int], None]
-"""Called with the error, its message and the current time."""
+"""Called with (error, message, now_us)."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ShareFetch:
-    """A member's request for records, which waits up to `max_wait_us` for `min_bytes`."""
+    """A member's request for records; it waits up to `max_wait_us` for `min_bytes`."""
 
     acquire: AcquireParams
     peer: str
@@ -85,7 +85,7 @@ class ShareFetch:
 
 @dataclass(slots=True, eq=False)
 class _Led:
-    """One share partition of this broker; `shared` is None while its state is being read."""
+    """A share partition that this broker leads. `shared` is None until its state is loaded; `error` if that failed."""
 
     key: ShareKey
     name: TopicPartition
@@ -97,7 +97,7 @@ class _Led:
 
 
 class ShareManager:
-    """The share partitions and sessions of one broker."""
+    """Manages the share partitions and share sessions of one broker."""
 
     def __init__(self, base: BrokerBase, *, replicas: ReplicaManager, persister: Persister) -> None:
         self.sessions = ShareSessions(base.config.group_share_max_share_sessions)
@@ -111,7 +111,7 @@ class ShareManager:
         replicas.fetches.on_wake = self._wake
 
     def setting(self, group_id: str, key: str, otherwise: str | int) -> str:
-        """Return a group's own setting, or the broker's. Source: GroupConfigManager"""
+        """Return a group's own setting, `otherwise` if it has none. Source: GroupConfigManager"""
         return str(self._base.cache.image.group_config.get(group_id, {}).get(key, otherwise))
 
     def limits(self, group_id: str) -> ShareLimits:
@@ -126,7 +126,7 @@ class ShareManager:
     # -------------------------------------------------------------------------------------------------------- fetching
 
     def fetch(self, fetch: ShareFetch, now_us: int) -> None:
-        """Acquire records and respond, or wait for some. Source: processShareFetch"""
+        """Acquire records for a member and respond, or wait until there are enough. Source: processShareFetch"""
         if not fetch.wanted or not fetch.acquire.max_records or not fetch.max_bytes:
             fetch.respond({}, now_us)
             return
@@ -140,7 +140,13 @@ class ShareManager:
         self._try(fetch, now_us, is_last=True)
 
     def _try(self, fetch: ShareFetch, now_us: int, *, is_last: bool) -> bool:
-        """Respond if there is enough. Return False if the fetch has to wait. Source: DelayedShareFetch.tryComplete"""
+        """Acquire records and respond. Return False if the fetch has to wait.
+
+        Args:
+            is_last: True to respond even without enough records.
+
+        Source: DelayedShareFetch.tryComplete
+        """
         found: Deliveries = {}
         readable: list[tuple[_Led, SharePartition, Offset, FetchPartitionResponse]] = []
         fails = False
@@ -203,7 +209,14 @@ class ShareManager:
         found: tuple[Offset, FetchPartitionResponse, int],
         now_us: int,
     ) -> tuple[Delivered, int]:
-        """Acquire the records that were read for the member; return them and their number."""
+        """Acquire records that were read from a share partition.
+
+        Args:
+            found: (offset, result of reading from there, maximum number of records to acquire).
+
+        Returns:
+            (result, number of acquired records)
+        """
         offset, read, room = found
         data = _bytes_of(read.slice)
         batches = list(_batches(data))
@@ -250,7 +263,7 @@ class ShareManager:
     # --------------------------------------------------------------------------------------------------------- loading
 
     def _get(self, key: ShareKey, name: TopicPartition, now_us: int) -> _Led:
-        """Return a share partition, which is loaded if it is new.
+        """Return a share partition. If it is new, begin to load its state.
 
         Raises:
             KafkaError: if this broker does not lead the partition.
@@ -314,7 +327,7 @@ class ShareManager:
     def acknowledge(
         self, key: ShareKey, member: str, given: Sequence[Acknowledgement], done: OnSettled, now_us: int
     ) -> None:
-        """Apply acknowledgements; `done` is called when the share coordinator has stored the result."""
+        """Apply a member's acknowledgements, and call `done` when the share coordinator has stored them."""
         led = self._led.get(key)
         if led is None or led.shared is None:
             done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, now_us)
@@ -327,7 +340,7 @@ class ShareManager:
         self._write(led, led.shared, transition, done, now_us)
 
     def end_session(self, session: ShareSession | None, now_us: int) -> None:
-        """Release the records that the member of an ended session has acquired. Source: releaseSession"""
+        """Release the records acquired by the member whose session has ended. Source: releaseSession"""
         if session is None:
             return
         group_id, member_id = session.key
@@ -337,7 +350,7 @@ class ShareManager:
                 self._write(led, led.shared, led.shared.release(member_id), _ignore, now_us)
 
     def gone(self, connection: ConnectionId, now_us: int) -> None:
-        """End the session of a closed connection; drop the share partitions of a group without sessions.
+        """End the session of a closed connection. If its group has no other session, drop the share partitions.
 
         Source: onDisconnect
         """
@@ -348,7 +361,7 @@ class ShareManager:
                 self._forget(self._led[key])
 
     def not_led(self, name: TopicPartition, now_us: int) -> None:
-        """Forget the share partitions of a partition that another broker leads, or that is gone."""
+        """Drop the share partitions of a partition that this broker no longer leads."""
         for led in [one for one in self._led.values() if one.name == name]:
             self._forget(led)
         self._wake(name, now_us)
@@ -361,7 +374,7 @@ class ShareManager:
             led.timer = None
 
     def _arm(self, led: _Led, shared: SharePartition, now_us: int) -> None:
-        """Set the timer for the first lock that expires, which may be an earlier one after a failed write."""
+        """Set the timer to the expiry of the first lock, which may be earlier than before after a failed write."""
         due_us = shared.next_lock_us
         if due_us is None or (led.timer is not None and led.timer_us <= due_us):
             return
@@ -401,7 +414,7 @@ class ShareManager:
     def _persist(
         self, led: _Led, shared: SharePartition, transition: Transition, written: OnSettled, now_us: int
     ) -> None:
-        """Write a change to the share coordinator. Source: writeShareGroupState"""
+        """Send a change to the share coordinator, and call `written` with its answer. Source: writeShareGroupState"""
         self._persister.ask(
             StateRequest(
                 api=WRITE_SHARE_GROUP_STATE,
@@ -438,7 +451,7 @@ class ShareManager:
 
 
 def as_client_error(error: ErrorCode) -> ErrorCode:
-    """Return the error of a share coordinator as members get it. Source: fetchPersisterError"""
+    """Translate an error of the share coordinator to one for members. Source: fetchPersisterError"""
     if error in RETRIED:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in FENCED:
@@ -462,7 +475,7 @@ def _bytes_of(found: Segment) -> bytes:
 
 
 def _batches(data: bytes) -> list[tuple[int, BatchHeader]]:
-    """Return the whole batches in `data`, with their positions."""
+    """Return (position in `data`, header) of each complete batch."""
     found, position = [], 0
     while len(data) - position >= BATCH_HEADER_BYTES:
         header = read_header(data, position)
@@ -480,7 +493,11 @@ def _without_aborted(
     batches: Sequence[tuple[int, BatchHeader]],
     aborted: Sequence[tuple[int, Offset]],
 ) -> list[Acquired]:
-    """Archive the acquired batches of aborted transactions, and return the other records.
+    """Archive the acquired batches of aborted transactions. Return the acquired records without them.
+
+    Args:
+        batches: (position in `data`, header) of each batch.
+        aborted: (producer id, first offset) of each aborted transaction.
 
     Source: filterAbortedTransactionalAcquiredRecords
     """

@@ -1,16 +1,17 @@
-"""One share partition on the leader of its topic's partition: which member of the group may read which record.
+"""A share partition on the leader of the topic's partition: which member of the share group gets which record.
 
-1. A record in flight is AVAILABLE, ACQUIRED by one member, ACKNOWLEDGED or ARCHIVED; all in flight lie in
-   [start, end]. Below `start` everything is settled, above `end` nothing was read yet.
-2. Acquiring a record adds one to its delivery count and locks it for share.record.lock.duration.ms.
-3. The member accepts it (ACKNOWLEDGED), releases it (AVAILABLE) or rejects it (ARCHIVED). A lock that expires and a
-   session that ends release it too. A released record with `delivery_limit` deliveries is ARCHIVED.
-4. A member's change is tentative until the share coordinator has written it: `Transition`, then `complete`. A failed
-   write puts the record back, unless its lock has expired meanwhile. An expired lock waits for no write.
-5. `start` moves over settled records. Offsets in between that are in no batch were acquired under another leader, which
-   wrote nothing about them: they are read again, and their delivery counts start again.
+1. A record in flight is AVAILABLE, ACQUIRED by one member, ACKNOWLEDGED or ARCHIVED. All records in flight have offsets
+   in [start, end]. Records below `start` are settled; records above `end` have not been read yet.
+2. Acquiring a record adds 1 to its delivery count and locks it for share.record.lock.duration.ms.
+3. The member accepts the record (ACKNOWLEDGED), releases it (AVAILABLE) or rejects it (ARCHIVED). The end of the lock's
+   time or of the session releases it too. A record released after `delivery_limit` deliveries is ARCHIVED.
+4. A member's change is tentative until the share coordinator has written it: `Transition`, then `complete`. If the
+   write fails, the record is ACQUIRED again, or released if its lock has expired. Expired locks wait for no write.
+5. `start` moves past settled records. Offsets above it that are in no batch were acquired under another leader, which
+   wrote nothing about them. They are read again, and their delivery counts begin again.
 
-Simplified: each record has its own state; Kafka keeps a batch as one until its records differ. Members see the same.
+Simplified: each record has its own state. Kafka has one state for a batch until its records differ; members see the
+same.
 
 Source: SharePartition.java, InFlightBatch.java, InFlightState.java
 """
@@ -30,7 +31,7 @@ from replica.ids import Offset
 
 NO_MEMBER = ""
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-"""The types of acknowledgements. Source: AcknowledgeType.java"""
+"""Types of acknowledgements. Source: AcknowledgeType.java"""
 OUTCOMES = {
     GAP: (RecordState.ARCHIVED, ShareCause.GAP),
     ACCEPT: (RecordState.ACKNOWLEDGED, ShareCause.ACCEPTED),
@@ -38,7 +39,7 @@ OUTCOMES = {
     REJECT: (RecordState.ARCHIVED, ShareCause.REJECTED),
 }
 LEAST_THROTTLED = 2
-"""The lowest delivery count from which fewer records are delivered together.
+"""Lower bound of `ShareLimits.throttled_from`.
 
 Source: MINIMUM_THROTTLE_RECORDS_DELIVERY_LIMIT
 """
@@ -54,19 +55,19 @@ class ShareLimits(NamedTuple):
 
     @property
     def throttled_from(self) -> int:
-        """The delivery count from which a record is delivered with fewer others, since members may be failing on it."""
+        """Delivery count from which a record is delivered with fewer others, since it may make members fail."""
         return max(LEAST_THROTTLED, -(-self.delivery_limit // 2))
 
 
 class FetchedBatch(NamedTuple):
-    """The offsets of a batch in the log."""
+    """The first and last offset of a batch in the log."""
 
     base: Offset
     last: Offset
 
 
 class Acquired(NamedTuple):
-    """Adjacent records that a member has acquired."""
+    """A range of records [first, last] that a member has acquired, with their delivery count."""
 
     first: Offset
     last: Offset
@@ -74,7 +75,7 @@ class Acquired(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """A member's acknowledgement of the records [first, last], with one type for all of them or one for each."""
+    """A member's acknowledgement of the records [first, last], with one type for all or a type for each."""
 
     first: Offset
     last: Offset
@@ -82,7 +83,7 @@ class Acknowledgement(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Adjacent records whose delivery has ended, and how."""
+    """A range of records [first, last] that `member` had acquired, and their state afterwards."""
 
     first: Offset
     last: Offset
@@ -96,8 +97,8 @@ class AcquireParams(NamedTuple):
     """A member's request for records.
 
     Attributes:
-        batch_size: number of records from which acquired records are split at the batches of the log.
-        is_record_limit: True if `max_records` may not be exceeded to reach the end of a batch (KIP-1206).
+        batch_size: minimum number of records in each part, if newly acquired records are split at batches of the log.
+        is_record_limit: False if `max_records` may be exceeded to reach the end of a batch (KIP-1206).
     """
 
     member: str
@@ -108,7 +109,7 @@ class AcquireParams(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Record:
-    """The state of one record. `before` is the state to go back to if the write in progress fails."""
+    """The state of one record. `before` is (state, member) to restore if the write in progress fails, else None."""
 
     state: RecordState
     delivery_count: int
@@ -131,7 +132,7 @@ class _Record:
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """Records that were acquired together for the first time."""
+    """Adjacent records that were acquired together for the first time."""
 
     first: Offset
     records: list[_Record]
@@ -148,7 +149,10 @@ class _Batch:
 
 @dataclass(slots=True, eq=False)
 class Transition:
-    """A change of records that waits for the share coordinator."""
+    """A change of records to write to the share coordinator.
+
+    `changed` has (offset, record, member that had acquired it, cause) of each record.
+    """
 
     changed: list[tuple[Offset, _Record, str, ShareCause]] = field(default_factory=list)
 
@@ -159,7 +163,7 @@ class Transition:
         )
 
     def settled(self) -> tuple[Settled, ...]:
-        """Return the change as ranges of records."""
+        """Return the changed records as ranges with equal outcomes."""
         return joined(
             Settled(offset, offset, record.state, record.delivery_count, member, cause)
             for offset, record, member, cause in self.changed
@@ -167,11 +171,12 @@ class Transition:
 
 
 class SharePartition:
-    """One share partition, as loaded from its state.
+    """A share partition on its leader.
 
     Args:
+        state: state loaded from the share coordinator.
+        start: start offset; given by the reset policy if the state has none yet.
         limits: returns the group's settings.
-        start: offset of the first record if the state has none yet.
     """
 
     def __init__(self, state: ShareState, start: Offset, limits: Callable[[], ShareLimits]) -> None:
@@ -190,7 +195,7 @@ class SharePartition:
 
     @property
     def in_flight(self) -> int:
-        """The number of offsets between start and end. Source: numInFlightRecords"""
+        """The number of offsets in [start, end]. Source: numInFlightRecords"""
         return self.end - self.start + 1 if self._batches else 0
 
     @property
@@ -201,7 +206,7 @@ class SharePartition:
 
     @property
     def next_fetch_offset(self) -> Offset:
-        """The first offset that may be acquired."""
+        """The first offset to acquire: of an available record, or one that has not been read yet."""
         position = self.start
         for batch in self._batches:
             if batch.first > position:
@@ -214,7 +219,7 @@ class SharePartition:
 
     @property
     def can_acquire(self) -> bool:
-        """True if there are records to deliver again, or room for new ones."""
+        """True if there are records to deliver again, or if max_record_locks allows new ones."""
         return self.next_fetch_offset != self.end + 1 or self.in_flight < self._limits().max_record_locks
 
     @property
@@ -239,10 +244,10 @@ class SharePartition:
     def acquire(
         self, wanted: AcquireParams, fetched: Sequence[FetchedBatch], fetch_offset: Offset, now_us: int
     ) -> list[Acquired]:
-        """Acquire records for a member. Source: SharePartition.acquire
+        """Acquire records for a member, and return their ranges. Source: SharePartition.acquire
 
         Args:
-            fetched: batches of the log from `fetch_offset` on, in order.
+            fetched: batches of the log from `fetch_offset` on, in offset order.
         """
         last = fetched[-1].last if fetched else -1
         if last < self.start:
@@ -275,7 +280,7 @@ class SharePartition:
         return found
 
     def _is_throttled(self, batch: _Batch, first: Offset, last: Offset) -> bool:
-        """Return True if one of the records was delivered so often that members may be failing on it.
+        """Return True if a record in [first, last] was delivered so often that it may make members fail.
 
         Source: shouldThrottleRecordsDelivery
         """
@@ -291,9 +296,12 @@ class SharePartition:
         found: list[Acquired],
         now_us: int,
     ) -> int:
-        """Acquire available records of a batch, add them to `found`, and return their number.
+        """Acquire the available records of a batch, add them to `found`, and return their number.
 
-        A batch that was delivered several times is acquired in ever smaller parts, so that a bad record is isolated.
+        If the batch was delivered several times, acquire only a part, halved each time. This isolates a bad record.
+
+        Args:
+            limit: maximum number of records, None for no limit.
 
         Source: acquireSubsetBatchRecords
         """
@@ -303,7 +311,7 @@ class SharePartition:
             if not record.is_free:
                 continue
             if limits.delivery_limit > LEAST_THROTTLED and record.delivery_count == limits.delivery_limit - 1 and count:
-                break  # The last delivery of a record includes no other.
+                break  # The last delivery of a record has no other records.
             if record.delivery_count >= limits.throttled_from and throttled_to is None:
                 halvings = record.delivery_count - limits.throttled_from + 1
                 throttled_to = max(1, len(batch.records) >> halvings)
@@ -324,7 +332,9 @@ class SharePartition:
         found: list[Acquired],
         now_us: int,
     ) -> int:
-        """Acquire records for the first time, up to the end of a batch of the log. Return their number.
+        """Acquire new records in `within`, add them to `found`, and return their number.
+
+        They end with a batch of the log, even if these are more than `room`, unless `is_record_limit` is set.
 
         Source: acquireNewBatchRecords, createBatches
         """
@@ -354,7 +364,7 @@ class SharePartition:
         return min(limit, last - first + 1)
 
     def _skip_missing(self, first: Offset, end: Offset) -> None:
-        """Archive offsets below `end` that the log no longer has, such as those removed by compaction.
+        """Archive offsets from `first` to below `end`, which the log no longer has, for example after compaction.
 
         Source: maybeArchiveStaleBatches
         """
@@ -375,7 +385,7 @@ class SharePartition:
             self._batches.insert(place, _Batch(first, records))
 
     def archive_acquired(self, first: Offset, last: Offset) -> None:
-        """Archive the records of an aborted transaction, which no member gets. Source: archiveRecords"""
+        """Archive acquired records in [first, last], because their transaction was aborted. Source: archiveRecords"""
         for batch in self._overlapping(first, last):
             for _, record in batch.between(first, last):
                 if record.state is RecordState.ACQUIRED:
@@ -384,10 +394,12 @@ class SharePartition:
     # ------------------------------------------------------------------------------------------------------- settling
 
     def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement], now_us: int) -> Transition:
-        """Begin to apply acknowledgements; renewed locks need no write. Source: SharePartition.acknowledge
+        """Apply acknowledgements tentatively, and return the change to write. Source: SharePartition.acknowledge
+
+        Renewed locks are not part of the change, because they need no write.
 
         Raises:
-            KafkaError: if the member has not acquired a record; no state has changed then.
+            KafkaError: if the member has not acquired one of the records; then none of the changes is applied.
         """
         transition = Transition()
         try:
@@ -429,7 +441,7 @@ class SharePartition:
                     self._begin(offset, record, *OUTCOMES[kind], transition)
 
     def _renew(self, record: _Record, now_us: int) -> None:
-        """Extend a lock (KIP-1222)."""
+        """Extend the lock of a record (KIP-1222)."""
         if not self._limits().may_renew:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group.")
         record.lock_us = now_us + self._limits().lock_us
@@ -446,7 +458,7 @@ class SharePartition:
         return RecordState.ARCHIVED if is_spent else state
 
     def release(self, member: str) -> Transition:
-        """Begin the release of all records of a member whose session has ended. Source: releaseAcquiredRecords"""
+        """Release a member's records tentatively, and return the change to write. Source: releaseAcquiredRecords"""
         transition = Transition()
         for batch in self._batches:
             for offset, record in batch.between(batch.first, batch.last):
@@ -458,7 +470,7 @@ class SharePartition:
         return transition
 
     def complete(self, transition: Transition, now_us: int, *, is_written: bool) -> None:
-        """End a change: keep it, or put the records back. Source: InFlightState.completeStateTransition"""
+        """Keep a tentative change if it was written, else undo it. Source: InFlightState.completeStateTransition"""
         for _, record, _, _ in transition.changed:
             before, record.before = record.before, None
             if before is None or is_written:
@@ -472,7 +484,7 @@ class SharePartition:
             self.move_start()
 
     def expire(self, now_us: int) -> Transition:
-        """Release the records whose locks have expired, without waiting for a write.
+        """Release the records whose locks have expired, at once, and return the change to write.
 
         Source: releaseAcquisitionLockOnTimeout
         """
@@ -489,7 +501,7 @@ class SharePartition:
         return expired
 
     def log_start_moved(self, log_start: Offset) -> None:
-        """Move to the new start of the log; records below it are gone. Source: updateCacheAndOffsets"""
+        """Move `start` to the new log start offset, below which records were deleted. Source: updateCacheAndOffsets"""
         if log_start <= self.start:
             return
         for batch in self._overlapping(self.start, log_start - 1):
@@ -506,7 +518,7 @@ class SharePartition:
         return any(record.state is RecordState.ACQUIRED or record.before is not None for record in batch.records)
 
     def move_start(self) -> None:
-        """Move the start over adjacent settled records, after they were written.
+        """Move `start` past the settled records that follow it, except those whose change is not written yet.
 
         Source: maybeUpdateCachedStateAndOffsets
         """
@@ -526,7 +538,7 @@ class SharePartition:
 
 
 def _add(found: list[Acquired], offset: Offset, delivery_count: int) -> None:
-    """Add a record to acquired ones, joined with its neighbour. Source: ShareFetchUtils.accumulateAcquiredRecords"""
+    """Add a record to `found`, to the last range if it fits. Source: ShareFetchUtils.accumulateAcquiredRecords"""
     if found and found[-1].last + 1 == offset and found[-1].delivery_count == delivery_count:
         found[-1] = found[-1]._replace(last=offset)
     else:

@@ -1,9 +1,9 @@
-"""The requests of leaders and group coordinators to share coordinators, which keep the state of share partitions.
+"""Requests to share coordinators, by which leaders and group coordinators read and write states of share partitions.
 
-There is one connection to each broker that coordinates share partitions, with one request in flight.
+There is one connection to each share coordinator, with one request in flight.
 
-Simplified: a request is about one share partition, where Kafka joins those that wait for the same broker; the
-coordinator is found in the broker's own metadata, where Kafka asks another broker; delays do not vary at random.
+Simplified: each request is for one share partition; Kafka combines requests that wait for the same broker. The
+coordinator is looked up in the broker's own metadata; Kafka asks another broker. Retry delays are not random.
 
 Source: PersisterStateManager.java, DefaultStatePersister.java
 """
@@ -30,16 +30,16 @@ RETRIED = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
 FindCoordinator = Callable[[str, int], BrokerRegistration | None]
-"""Returns the broker that coordinates a share partition, or None if there is none now."""
+"""Returns the broker that coordinates a share partition (`str(ShareKey)`, now_us), None if there is none."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class StateRequest:
-    """A request about one share partition.
+    """A request for one share partition.
 
     Attributes:
-        fields: fields of the request's partition, besides its number.
-        answered: called once with (error, message, result of the partition or None, now_us).
+        fields: fields of the partition in the request, besides its number.
+        answered: called once with (error, message, partition's entry of the response or None, now_us).
     """
 
     api: int
@@ -50,7 +50,7 @@ class StateRequest:
 
 
 class Persister:
-    """Sends requests to share coordinators, and retries a few times, with growing delays, if no coordinator answers."""
+    """Sends requests to share coordinators. Without an answer, it retries a few times with growing delays."""
 
     def __init__(self, *, node: str, outbox: Outbox, find: FindCoordinator, request_timeout_us: int) -> None:
         self._node = node
@@ -103,7 +103,7 @@ class Persister:
             request.answered(result.error_code, result.error_message, result, now_us)
 
     def later(self, what: Callable[[int], None], now_us: int) -> None:
-        """Call `what` at the current time, but after the current step."""
+        """Call `what(now_us)` at the current time, but after the current step."""
         self._outbox.timers.at(now_us, what)
 
     def _again(self, request: StateRequest, error: ErrorCode, message: str | None, now_us: int) -> None:
@@ -115,7 +115,7 @@ class Persister:
 
 
 def _result_in(api: int, version: int, frame: bytearray | None) -> Entity | None:
-    """Return the result of the only partition; None if there is no readable response."""
+    """Return the entry of the only partition in a response, None if there is no readable response."""
     if frame is None:
         return None
     try:
@@ -136,9 +136,9 @@ def change_states(
     """Initialize or delete the states of share partitions. Source: persisterInitialize, deleteShareGroup
 
     Args:
-        which: group id, and (topic id, partition) of each.
-        state_epoch: None to delete them.
-        done: called once, with the first error or NONE.
+        which: (group id, (topic id, partition number) of each share partition).
+        state_epoch: state epoch to initialize with, None to delete the states.
+        done: called once with (first error or NONE, now_us).
     """
     group_id, partitions = which
     errors: list[ErrorCode] = []

@@ -1,4 +1,4 @@
-"""The share coordinator as part of a broker."""
+"""The share coordinator's connection to its broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from replica.ids import SHARE_STATE_TOPIC
 
 
 class ShareService(CoordinatorService[ShareInput, NoReturn, ShareResult]):
-    """The share coordinator service."""
+    """Runs the share coordinator in a broker."""
 
     def __init__(self, base: BrokerBase, *, replicas: ReplicaManager, partition_of: Callable[[str], int]) -> None:
         cache, config = base.cache, base.config

@@ -1,4 +1,4 @@
-"""Share sessions: which partitions a member of a share group reads from this broker, and the epoch of its next request.
+"""Share sessions: the partitions that a member of a share group fetches from this broker, and its request epochs.
 
 Source: ShareSession.java, ShareSessionCache.java, SharePartitionManager.newContext, acknowledgeSessionUpdate
 """
@@ -29,7 +29,7 @@ class SessionPartition(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ShareSession:
-    """The session of one member. `epoch` is the epoch of the next request."""
+    """The share session of a member. `epoch` is that expected in the next request."""
 
     key: SessionKey
     connection: ConnectionId
@@ -38,7 +38,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """The sessions of one broker."""
+    """The share sessions of one broker."""
 
     def __init__(self, max_sessions: int) -> None:
         self._max_sessions = max_sessions
@@ -46,7 +46,7 @@ class ShareSessions:
         self._of_connection: dict[ConnectionId, SessionKey] = {}
 
     def begin(self, key: SessionKey, connection: ConnectionId, partitions: Iterable[SessionPartition]) -> ShareSession:
-        """Begin a session, which replaces an earlier session of the member.
+        """Begin a session of a member, which replaces an earlier one.
 
         Raises:
             KafkaError: SHARE_SESSION_LIMIT_REACHED.
@@ -59,10 +59,10 @@ class ShareSessions:
         return session
 
     def go_on(self, key: SessionKey, epoch: int) -> ShareSession:
-        """Return the session of a request, after checking and advancing the epoch.
+        """Return the session of a request, after checking the request's epoch and advancing the session's.
 
         Raises:
-            KafkaError: if there is no session, or the session expects another epoch.
+            KafkaError: if there is no session, or it expects another epoch.
         """
         session = self._sessions.get(key)
         if session is None:
@@ -77,7 +77,7 @@ class ShareSessions:
         return self._sessions.pop(key, None)
 
     def gone(self, connection: ConnectionId) -> ShareSession | None:
-        """End and return the session of a closed connection; None if the session has moved to another connection.
+        """End and return the session of a closed connection; None if it has none, or it moved to another connection.
 
         Source: onDisconnect
         """

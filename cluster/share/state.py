@@ -1,7 +1,8 @@
-"""The state of share partitions as the share coordinator keeps it, and its records in `__share_group_state`.
+"""The state of share partitions in the share coordinator, and its records in `__share_group_state`.
 
-Key version 0 is a snapshot of one share partition and key version 1 an update of the last snapshot; a null snapshot is
-a tombstone. Offsets that no batch covers were never acknowledged, released or archived.
+A record with key version 0 is a snapshot of one share partition, or with the value null a tombstone. A record with key
+version 1 is an update since the last snapshot. Offsets that no batch covers were never acknowledged, released or
+archived.
 
 Source: ShareSnapshotKey.json, ShareSnapshotValue.json, ShareUpdateKey.json, ShareUpdateValue.json,
 ShareCoordinatorRecordHelpers.java, PersisterStateBatchCombiner.java
@@ -35,9 +36,9 @@ from replica.ids import LeaderEpoch, Offset
 from replica.log.files.checkpoints import as_kafka_spells
 
 UNINITIALIZED = -1
-"""The start offset of a share partition that no leader has loaded yet: the group's reset policy decides."""
+"""Start offset before the leader has set one; it uses the group's reset policy (share.auto.offset.reset)."""
 UNCHANGED = -1
-"""The start offset of an update that does not change the start offset."""
+"""Start offset in an update that does not change it."""
 NO_COUNT = -1
 NO_LEADER_EPOCH = -1
 SNAPSHOT_KEY, UPDATE_KEY = 0, 1
@@ -50,7 +51,7 @@ _BATCH = Struct(">qqbh")
 
 
 class RecordState(IntEnum):
-    """The state of a record in a share group. ARCHIVED records were not accepted and are no longer delivered."""
+    """The delivery state of a record in a share group. An ARCHIVED record is no longer delivered, but not accepted."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -63,7 +64,7 @@ class RecordState(IntEnum):
 
 
 class StateBatch(NamedTuple):
-    """The state of adjacent records [first, last], all with the same delivery count."""
+    """The delivery state and count of the records [first, last], which are equal for all of them."""
 
     first: Offset
     last: Offset
@@ -72,14 +73,14 @@ class StateBatch(NamedTuple):
 
 
 class ShareKey(NamedTuple):
-    """A share partition: one partition as one share group reads it."""
+    """Identifies a share partition: a topic partition as one share group reads it."""
 
     group_id: str
     topic_id: UUID
     partition: int
 
     def __str__(self) -> str:
-        """Return the key by which FindCoordinator finds its share coordinator. Source: SharePartitionKey"""
+        """Return the key in FindCoordinator, by which its share coordinator is found. Source: SharePartitionKey"""
         return f"{self.group_id}:{as_kafka_spells(self.topic_id)}:{self.partition}"
 
 
@@ -88,9 +89,10 @@ class ShareState:
     """The state of one share partition.
 
     Attributes:
-        state_epoch: grows when the group's offsets are altered.
+        snapshot_epoch: number of the last snapshot.
+        state_epoch: raised when the group's offsets are altered.
         leader_epoch: epoch of the leader that last read the state; requests of older leaders are fenced.
-        delivery_complete: number of records from the start offset on that are acknowledged or archived.
+        delivery_complete: number of records at or above the start offset that are acknowledged or archived.
         updates: number of update records since the last snapshot.
     """
 
@@ -107,7 +109,7 @@ class ShareState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareUpdate:
-    """A change of a share partition's state since its last snapshot."""
+    """A change of a share partition's state, written as an update record."""
 
     snapshot_epoch: int
     leader_epoch: LeaderEpoch
@@ -116,7 +118,7 @@ class ShareUpdate:
     batches: tuple[StateBatch, ...]
 
     def applied_to(self, state: ShareState) -> ShareState:
-        """Return the state after the update. Source: ShareCoordinatorShard.merge"""
+        """Return `state` after this update. Source: ShareCoordinatorShard.merge"""
         start = state.start_offset if self.start_offset == UNCHANGED else self.start_offset
         return replace(
             state,
@@ -129,7 +131,9 @@ class ShareUpdate:
 
 
 def combined(known: Sequence[StateBatch], new: Sequence[StateBatch], start: Offset) -> tuple[StateBatch, ...]:
-    """Merge the batches from `start` on. Where two overlap, the one with more deliveries and the later state counts.
+    """Merge batches, without offsets below `start`.
+
+    Where batches overlap, the highest (delivery count, state) counts.
 
     Source: PersisterStateBatchCombiner
     """
@@ -150,7 +154,7 @@ def combined(known: Sequence[StateBatch], new: Sequence[StateBatch], start: Offs
 
 
 class Records(Protocol):
-    """A named tuple that begins with the fields `first` and `last`, the ends of a range of records."""
+    """A named tuple whose first fields are `first` and `last`, the offsets of a range of records."""
 
     @property
     def first(self) -> Offset: ...
@@ -167,7 +171,7 @@ R = TypeVar("R", bound=Records)
 
 
 def joined(ranges: Iterable[R]) -> tuple[R, ...]:
-    """Join adjacent ranges whose other fields are equal; `ranges` is in ascending order."""
+    """Join adjacent ranges whose other fields are equal; `ranges` must be in offset order."""
     found: list[R] = []
     for one in ranges:
         if found and found[-1].last + 1 == one.first and found[-1][2:] == one[2:]:
@@ -181,7 +185,7 @@ def joined(ranges: Iterable[R]) -> tuple[R, ...]:
 
 
 def encode(key: ShareKey, change: ShareState | ShareUpdate | None) -> tuple[bytes, bytes | None]:
-    """Return the key and value of a snapshot, of an update, or of a tombstone (None)."""
+    """Return (key, value) of the record of a snapshot (ShareState), an update, or a tombstone (None)."""
     version = UPDATE_KEY if isinstance(change, ShareUpdate) else SNAPSHOT_KEY
     written = INT16.pack(version) + string(key.group_id, False) + key.topic_id.bytes + INT32.pack(key.partition)
     if change is None:
@@ -205,10 +209,10 @@ def encode(key: ShareKey, change: ShareState | ShareUpdate | None) -> tuple[byte
 
 
 class ShareReplay:
-    """Rebuilds the states of share partitions from records in the order of the log.
+    """Rebuilds the states of share partitions from the records of a log, in offset order.
 
     Attributes:
-        unreadable: number of skipped records, damaged or of an unknown version.
+        unreadable: number of skipped records, which are damaged or have an unknown version.
     """
 
     def __init__(self) -> None:
@@ -290,7 +294,7 @@ def _read_batches(value: bytes, position: int) -> tuple[tuple[StateBatch, ...], 
 
 
 def batches_from(sent: Iterable[Any]) -> tuple[StateBatch, ...]:
-    """Return the batches in a message's `state_batches`.
+    """Return the batches in the field `state_batches` of a message.
 
     Raises:
         PeerViolation: if a state is unknown.
@@ -301,7 +305,7 @@ def batches_from(sent: Iterable[Any]) -> tuple[StateBatch, ...]:
 
 
 def batches_to_send(batches: Iterable[StateBatch]) -> list[dict[str, int]]:
-    """Return batches as the `state_batches` of a message."""
+    """Return the field `state_batches` of a message with these batches."""
     return [
         {
             "first_offset": one.first,
@@ -314,7 +318,7 @@ def batches_to_send(batches: Iterable[StateBatch]) -> list[dict[str, int]]:
 
 
 def state_of(number: int) -> RecordState:
-    """Return the state with this number.
+    """Return the delivery state with this number.
 
     Raises:
         PeerViolation: if no state has this number.

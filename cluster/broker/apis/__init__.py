@@ -1,4 +1,4 @@
-"""The APIs that a broker answers, one module per subject; refusals.py answers APIs that are not implemented.
+"""Handlers of a broker's APIs, a module for related APIs; refusals.py answers APIs that are not implemented.
 
 May import: cluster, cluster.authorization, cluster.broker.control_planes, cluster.broker.metadata,
 cluster.broker.replicas, cluster.coordinators, cluster.groups, cluster.groups.state, cluster.messages,

@@ -1,10 +1,10 @@
-"""The interface between a broker and the modules of this package, which declare the APIs that brokers answer.
+"""The interface between a broker and the modules of this package, which define the handlers of its APIs.
 
-A module declares its APIs by Kafka's API key:
+A module maps Kafka's API keys to its handlers:
 
     APIS: Final[Mapping[int, Serve]] = {versions.LIST_GROUPS: ListGroupsHandler}
 
-`cluster/broker/api_table.py` maps keys to modules; `offered.py` has the offered versions.
+`cluster/broker/api_table.py` maps API keys to modules; `offered.py` has the version range of each API.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from replica.log.broker_logs import BrokerLogs
 
 Values = dict[str, object]
-"""Fields of a response, or of a structure in one."""
+"""Values by field name, of a response or of a structure inside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class BrokerParts:
 
     Attributes:
         deletion: returns the handler of DeleteRecords.
-        logs: runs the log operations of requests, which may take long.
+        logs: runs log operations for requests without blocking the broker.
         directories: the broker's logs, by log directory.
         works_apart: see BrokerTimes.
         offered: returns (lowest, highest version) by API key.
@@ -80,7 +80,7 @@ class BrokerParts:
 
 
 class ApiHandler:
-    """The base of the handlers of APIs, which find what they need in `_broker`."""
+    """Base class of API handlers. `_answer` encodes and sends the response to a request."""
 
     def __init__(self, broker: BrokerParts) -> None:
         self._broker = broker
@@ -89,11 +89,11 @@ class ApiHandler:
 
 
 Serve = Callable[[BrokerParts], "Handler | None"]
-"""Creates the handler of one API in one broker, or None if this broker does not answer it."""
+"""Returns a broker's handler of an API, or None if that broker does not answer it."""
 
 
 def answered_by_controller(key: int, otherwise: Serve = lambda broker: None) -> Serve:
-    """Return a function that creates the handler of an API: one that asks the controller, or else `otherwise`."""
+    """Return a function that creates an API's handler: one that asks the controller, else that of `otherwise`."""
     return lambda broker: broker.plane.for_controller(key) or otherwise(broker)
 
 

@@ -7,7 +7,7 @@
      4  a feature may start at level 0 (KAFKA-17011)
      5  the request may name the intended cluster and broker; REBOOTSTRAP_REQUIRED if this is another one (KIP-1242)
 
-A version that the broker does not know is answered too, see cluster/protocol/api_18_api_versions.py.
+A request with an unsupported version is answered too; see cluster/protocol/api_18_api_versions.py.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from replica.ids import CLUSTER_ID, NO_BROKER
 _Levels = tuple[int, tuple[tuple[str, int], ...]]
 """The offset of the metadata image, and its feature levels."""
 CORRELATION_ID = 4
-"""The position of the correlation id in a response, after the size."""
+"""Byte offset of the correlation id in a response, after the size."""
 FIRST_WITH_DESTINATION = 5
 UNKNOWN = -1
-"""The key in `_encoded` of all versions that the broker does not know, which share one response."""
+"""Key in `_encoded` of the response to all versions that the broker does not support."""
 
 
 class ApiVersionsHandler:
@@ -43,7 +43,7 @@ class ApiVersionsHandler:
         self._rules = broker.base.rules
         self._broker_id = broker.base.broker_id
         self._encoded: dict[int, tuple[_Levels, bytes]] = {}
-        """The last response without a throttle time, by version: each connection begins with this API."""
+        """Cached responses by version, with the feature levels in them; none has a throttle time."""
 
     def __call__(self, call: Call) -> None:
         throttle_ms = self._quotas.answered(call.connection, call.header) if self._quotas.is_enabled else 0
@@ -60,7 +60,7 @@ class ApiVersionsHandler:
         self._outbox.respond(call.connection, (answer,), API_VERSIONS)
 
     def _destination_error(self, header: RequestHeader, frame: bytearray) -> ErrorCode:
-        """Return the error if the client intended to reach another broker or another cluster.
+        """Return an error if the request names another broker or cluster as its destination, else NONE.
 
         Source: ApiVersionsRequest.isValid, KafkaApis.handleApiVersionsRequest
         """
@@ -74,11 +74,11 @@ class ApiVersionsHandler:
         return ErrorCode.NONE if is_here else ErrorCode.REBOOTSTRAP_REQUIRED
 
     def knows(self, version: int) -> bool:
-        """Return True if the broker knows this version of ApiVersions."""
+        """Return True if the broker supports this version of ApiVersions, or a later one."""
         return version <= self._offered()[API_VERSIONS][1]
 
     def answer(self, header: RequestHeader, throttle_ms: int = 0) -> bytes:
-        """Return the encoded response, which begins with its size."""
+        """Return the encoded response, with the size in front."""
         image = self._cache.image
         levels = image.offset, tuple(image.feature_levels.items())
         version = header.api_version if self.knows(header.api_version) else UNKNOWN

@@ -1,4 +1,4 @@
-"""Descriptions of the cluster for clients. Source: KRaftMetadataCache, ZkMetadataCache, AuthHelper"""
+"""The cluster as responses describe it to clients. Source: KRaftMetadataCache, ZkMetadataCache, AuthHelper"""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DescribedCluster:
     def reached(
         self, connection: ConnectionId, brokers: Sequence[BrokerRegistration]
     ) -> Iterator[tuple[BrokerRegistration, tuple[str, int]]]:
-        """Yield each of `brokers` that has the listener of this client's connection, with its host and port there.
+        """Yield the brokers with the listener of the client's connection, each with its (host, port) there.
 
         Source: KRaftMetadataCache.getAliveBrokerNodes
         """
@@ -115,7 +115,7 @@ class LeaderHints:
         return list(self._endpoints.values())
 
     def leader_of(self, name: TopicPartition) -> LeaderIdAndEpoch:
-        """Return the leader of a partition that this broker knows, and add its address to `endpoints`."""
+        """Return the leader in this broker's metadata, and add its address to `endpoints` if it is alive."""
         registration = self._image.partition(name.topic, name.partition)
         if registration is None:
             return LeaderIdAndEpoch()

@@ -1,4 +1,4 @@
-"""Settings in this broker's metadata: DescribeConfigs (32), ListConfigResources (74)."""
+"""Queries of settings: DescribeConfigs (32), ListConfigResources (74)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DescribeConfigsHandler(ApiHandler):
         """Return the settings of a resource.
 
         Raises:
-            KafkaError: if there is no such resource.
+            KafkaError: if the resource does not exist or cannot be described by this broker.
         """
         if kind == TOPIC:
             check_legal(name)
@@ -122,7 +122,7 @@ def _config(request: Entity, entry: ConfigEntry) -> Values:
 
 CLIENT_METRICS = 16
 SUPPORTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
-"""Types of resources of ListConfigResourcesRequest.supportedResourceTypes; there are no client metrics here."""
+"""Resource types that a request may name. Source: ListConfigResourcesRequest.supportedResourceTypes"""
 
 
 class ListConfigResourcesHandler(ApiHandler):
@@ -142,8 +142,8 @@ class ListConfigResourcesHandler(ApiHandler):
             return
         image = self._cache.image
         brokers = [str(broker) for broker in sorted(image.brokers)]
-        # Differs from Kafka: there GroupConfigManager keeps the name of a group whose settings are all taken back,
-        # until the broker restarts.
+        # Differs from Kafka: there GroupConfigManager keeps the name of a group without any settings left until the
+        # broker restarts.
         there = {
             TOPIC: sorted(image.topics),
             BROKER: brokers,

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from cluster.transactions.verification import TransactionVerifier
 
 CreateTopic = Callable[[WantedTopic, int], None]
-"""Asks the controller to create a topic, unless a request for that topic is open: (topic, now_us)."""
+"""Asks the controller to create a topic, unless a request to create it is pending: (topic, now_us)."""
 
 
 def wanted_topic(name: str, config: BrokerConfig) -> WantedTopic:
-    """Return the settings of a topic that a client's request creates.
+    """Return the settings with which a topic is created automatically, internal topics included.
 
     Source: AutoTopicCreationManager.creatableTopic
     """
@@ -83,7 +83,7 @@ def wanted_topic(name: str, config: BrokerConfig) -> WantedTopic:
 
 
 class CoordinatorTopic:
-    """The internal topic of a coordinator; `create` creates it when the first client looks for that coordinator."""
+    """The internal topic of a coordinator, created when the first client looks for that coordinator."""
 
     def __init__(self, name: str, config: BrokerConfig, cache: MetadataCache, create: CreateTopic) -> None:
         self._name = name
@@ -92,16 +92,20 @@ class CoordinatorTopic:
         self._create = create
 
     def partition_of(self, key: str) -> int:
-        """Return the partition of a key, such as a group id.
+        """Return the number of the partition with the state of a key, such as a group id.
 
-        A broker of the ZooKeeper era may lead a partition of the topic before it has the topic's metadata.
+        Without the topic's metadata the configured partition count is used: in the ZooKeeper era, a broker may lead a
+        partition before it has that metadata.
         """
         topic = self._cache.image.topics.get(self._name)
         known = 0 if topic is None else len(topic.partitions)
         return partition_of(key, known or self._wanted.partitions)
 
     def coordinator(self, key: str, now_us: int) -> BrokerRegistration | None:
-        """Return the broker that coordinates a key, or None if there is none or it is not alive."""
+        """Return the live broker that coordinates a key, or None.
+
+        If the topic does not exist yet, request its creation.
+        """
         if self._name not in self._cache.image.topics:
             # Clients retry until the topic exists. With too few brokers for its replicas the controller refuses.
             self._create(self._wanted, now_us)
@@ -113,10 +117,10 @@ class CoordinatorTopic:
 
 @dataclass(kw_only=True, eq=False)
 class Coordinators:
-    """The coordinators of one broker, each created with its first partition here, or by the first client's request.
+    """The coordinators of one broker, each created when it is first used.
 
     Attributes:
-        plane: returns the broker's control plane, which is created after this object.
+        plane: returns the broker's control plane, which does not exist yet when this object is created.
     """
 
     base: BrokerBase
@@ -138,7 +142,7 @@ class Coordinators:
         self.plane().create_topics([wanted], now_us)
 
     def _create_internal(self, topics: Sequence[MissingTopic], now_us: int) -> None:
-        """Request the internal topics of a Kafka Streams application."""
+        """Ask the controller to create internal topics of a Kafka Streams application."""
         self.plane().create_topics([WantedTopic(*topic) for topic in topics], now_us)
 
     @property
@@ -187,7 +191,7 @@ class Coordinators:
         )
 
     def _change_shares(self, wanted: ShareAction, done: Callable[[ErrorCode, int], None], now_us: int) -> None:
-        """Initialize or delete states of share partitions, and call `done` with the first error or NONE."""
+        """Initialize or delete states of share partitions, then call `done(first error or NONE, now_us)`."""
         from cluster.groups.inputs import InitializeShares
         from cluster.share.persister import change_states
 
@@ -269,7 +273,7 @@ class Coordinators:
             self._shares.gone(connection, now_us)
 
     def settle(self, now_us: int) -> None:
-        """Apply the results of finished log operations, at the end of each step of the broker."""
+        """Apply the results of finished log operations; called at the end of each step of the broker."""
         if self._groups is not None:
             self._groups.settle(now_us)
         if self._transactions is not None:

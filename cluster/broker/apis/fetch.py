@@ -5,9 +5,9 @@
  6  KAFKA_STORAGE_ERROR is a possible error
  7  fetch sessions: only changes are requested and returned (KIP-227)
  8  a throttled client gets its response before the delay (KIP-219)
- 9  the request fences by the leader epoch it knows (KIP-320)
+ 9  the client's leader epoch, for fencing (KIP-320)
 10  zstd batches (KIP-110)
-11  the request has the rack, and a follower may respond (KIP-392)
+11  the client's rack; consumers may fetch from followers (KIP-392)
 12  flexible; a diverging epoch in the response makes a follower truncate (KIP-595)
 13  topics by id (KIP-516)
 14  OFFSET_MOVED_TO_TIERED_STORAGE is a possible error (KIP-405)
@@ -54,11 +54,11 @@ MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPO
 
 @dataclass(frozen=True, slots=True)
 class FetchInHand:
-    """One decoded request whose response is not sent yet.
+    """A decoded Fetch request without a response yet.
 
     Attributes:
-        may_fetch: True if the peer may fetch as the follower that it claims to be.
-        resting: unchanged partitions of its session, which are skipped; None if partitions cannot be skipped.
+        may_fetch: False if the request claims to be from a follower, but its connection is not authorized for that.
+        resting: partitions of the fetch session that are skipped because nothing changed; None if none may be skipped.
     """
 
     connection: ConnectionId
@@ -168,7 +168,7 @@ class FetchHandler:
         self._logs.fetch_records(params, [(name, asked.entry) for name, asked in wanted.items()], respond, now_us)
 
     def _refusal(self, asked: RequestedPartition) -> ErrorCode:
-        """Return why a requested partition is not read, NONE if it is read."""
+        """Return the error of a requested partition that cannot be read, NONE if it can be."""
         if asked.name is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         if self._cache.image.partition(asked.name.topic, asked.name.partition) is None:
@@ -241,7 +241,7 @@ class FetchHandler:
     def _throttle_ms(
         self, connection: ConnectionId, header: RequestHeader, results: Mapping[Key, FetchPartitionResponse]
     ) -> int:
-        """Record the size of a response with these results in the quotas, and return its throttle time."""
+        """Charge the size of a response with these results to the client's quotas. Return its throttle time."""
         # Simplified: in a fetch session Kafka counts only the partitions that changed.
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in results.items():
@@ -261,7 +261,7 @@ class FetchHandler:
         self._outbox.respond(connection, segments, FETCH)
 
     def _stated_when_sent(self, events: Sequence[RecordsSent]) -> OnSent:
-        """Return a callback that emits the events once the last byte of the response was sent."""
+        """Return a callback that emits the events when the whole response has been sent."""
         cause = self._recorder.cause
 
         def state(_: Sent) -> None:

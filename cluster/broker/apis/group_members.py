@@ -214,7 +214,7 @@ class SyncGroupHandler(ApiHandler):
 
 
 class MemberHeartbeatHandler(ApiHandler, ABC):
-    """The base of the handlers of heartbeats."""
+    """Base class of the handlers of ConsumerGroupHeartbeat, ShareGroupHeartbeat and StreamsGroupHeartbeat."""
 
     def __call__(self, call: Call) -> None:
         request = call.decoded()
@@ -239,7 +239,7 @@ class MemberHeartbeatHandler(ApiHandler, ABC):
 
     @abstractmethod
     def _heartbeat(self, request: Entity, version: int) -> Callable[..., CoordinatorInput]:
-        """Return an input that lacks what all heartbeats have, the fields of MemberHeartbeat."""
+        """Return a function that creates the coordinator's input from the fields of MemberHeartbeat."""
 
     def _fields(self, result: ConsumerHeartbeatResult) -> Values:
         assignment: Values | None = None

@@ -41,12 +41,12 @@ def exists(cache: MetadataCache, name: TopicPartition) -> bool:
 
 
 class RequestedTopics:
-    """The topics of a request, which has their names or, in later versions, their ids.
+    """The topics of a request, which names them or, in later versions, has their ids.
 
     Attributes:
-        known: (name, entry of the request) of each topic with a name or a known id.
+        known: (name, entry of the request) of each topic, without those with unknown ids.
         ids: topic ids by name, if the request has ids.
-        unknown: topics with unknown ids.
+        unknown: entries of the request with unknown topic ids.
     """
 
     def __init__(self, topics: Iterable[Entity], cache: MetadataCache) -> None:
@@ -64,10 +64,14 @@ class RequestedTopics:
 
 
 class RequestedCommits:
-    """The commits of an OffsetCommit or TxnOffsetCommit request. Times are wall-clock times.
+    """The offsets that an OffsetCommit or TxnOffsetCommit request commits.
 
     Attributes:
-        offsets: the commits for partitions that exist.
+        offsets: committed offsets of the partitions that exist.
+
+    Args:
+        now_ms: commit time, by the wall clock.
+        expires_ms: wall-clock time when the offsets expire.
     """
 
     def __init__(self, request: Entity, cache: MetadataCache, now_ms: int, expires_ms: int) -> None:
@@ -83,7 +87,7 @@ class RequestedCommits:
                     self.offsets[name] = _commit_of(one, now_ms, expires_ms, topics.ids.get(topic_name))
 
     def answers(self, errors: Mapping[TopicPartition, ErrorCode]) -> Iterator[Values]:
-        """Yield the entries of the response, which are the errors of the partitions by topic."""
+        """Yield the response's entry of each topic, with the errors of its partitions; see `error_of_each`."""
         yield from error_of_each(self._names, errors, self._ids)
         for topic in self._unknown:
             numbers = (int(one.partition_index) for one in topic.partitions)
@@ -106,9 +110,12 @@ NO_IDS: Final[Mapping[str, UUID]] = {}
 
 
 def by_topic(partitions: Iterable[tuple[TopicPartition, Values]], ids: Mapping[str, UUID] = NO_IDS) -> Iterator[Values]:
-    """Yield the entries of partitions grouped by topic, in the order in which topics first appear.
+    """Group the response's entries of partitions by topic; yield the entry of each topic, in order of first appearance.
 
-    It is a generator so that the work happens while the response is written, which is done in slices.
+    A long response is built in slices; a generator makes this work part of them.
+
+    Args:
+        ids: topic ids to add, by topic name.
     """
     topics: dict[str, list[Values]] = {}
     for name, answer in paced(partitions):
@@ -121,7 +128,10 @@ def by_topic(partitions: Iterable[tuple[TopicPartition, Values]], ids: Mapping[s
 def error_of_each(
     names: Sequence[TopicPartition], errors: Mapping[TopicPartition, ErrorCode], ids: Mapping[str, UUID] = NO_IDS
 ) -> Iterator[Values]:
-    """Yield the error of each partition by topic; UNKNOWN_TOPIC_OR_PARTITION if `errors` has none for it."""
+    """Yield the response's entry of each topic, with the errors of its partitions.
+
+    A partition without an entry in `errors` gets UNKNOWN_TOPIC_OR_PARTITION.
+    """
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return by_topic(
         ((name, {"partition_index": name.partition, "error_code": errors.get(name, missing)}) for name in names), ids
@@ -142,7 +152,7 @@ class OffsetCommitHandler(ApiHandler):
     6  leader epochs (KIP-320)
     7  group.instance.id: a static member (KIP-345)
     8  flexible
-    9  members of KIP-848's groups; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH is a possible error
+    9  members of KIP-848's groups; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH are possible errors
     10 topics by id; UNKNOWN_TOPIC_ID is a possible error
     """
 
@@ -186,7 +196,7 @@ class OffsetFetchHandler(ApiHandler):
     """OffsetFetch (9): return a group's committed offsets. Source: KafkaApis.handleOffsetFetchRequest
 
     1  offsets stored by the coordinator: the oldest version that Kafka 4 accepts
-    2  null requests all partitions; a top-level error
+    2  null requests all partitions; the response has a top-level error
     3  throttle time
     4  a throttled client gets its response before the delay (KIP-219)
     5  leader epochs (KIP-320)
@@ -222,7 +232,7 @@ class OffsetFetchHandler(ApiHandler):
         return None if asked.topics is None else RequestedTopics(asked.topics, self._cache)
 
     def _with_ids(self, group: Values) -> Values:
-        """Add topic ids to a group's entry of the response, and drop the topics that do not exist."""
+        """Return a group's entry of the response with topic ids added and deleted topics dropped."""
         found, known = group["topics"], self._cache.image.topics
         assert isinstance(found, list), "topics"
         there = (one for one in found if "topic_id" in one or one["name"] in known)
@@ -237,7 +247,14 @@ class OffsetFetchHandler(ApiHandler):
         member_id: str | None = None,
         member_epoch: int = NO_GENERATION,
     ) -> Values:
-        """Return the committed offsets of a group. Source: fetchOffsets, fetchAllOffsets"""
+        """Return the response's entry of a group, with its committed offsets or an error.
+
+        Args:
+            topics: None for all topics with commits.
+            stable: True to answer UNSTABLE_OFFSET_COMMIT for offsets in open transactions.
+
+        Source: fetchOffsets, fetchAllOffsets
+        """
         try:
             found = self._broker.groups.coordinator.offsets(
                 group_id, _wanted(topics), stable=stable, member_id=member_id, member_epoch=member_epoch
@@ -266,9 +283,13 @@ def _wanted(topics: RequestedTopics | None) -> list[TopicPartition] | None:
 
 
 def _offset_fields(partition: int, value: OffsetAndMetadata | ErrorCode | None, topic_id: UUID | None) -> Values:
-    """Return the response's fields of a partition; a commit for an earlier topic of the same name does not count.
+    """Return the response's entry of a partition.
 
-    `topic_id` is the id in the request. Source: OffsetMetadataManager.isMismatchedTopicId
+    Args:
+        value: commit or error of the partition, None if it has no commit.
+        topic_id: id in the request; a commit with another topic id, of a deleted topic of that name, is ignored.
+
+    Source: OffsetMetadataManager.isMismatchedTopicId
     """
     if not isinstance(value, OffsetAndMetadata):
         return _no_offset(partition, value)
@@ -284,7 +305,7 @@ def _offset_fields(partition: int, value: OffsetAndMetadata | ErrorCode | None, 
 
 
 def _no_offset(partition: int, error: object) -> Values:
-    """Return the response's fields of a partition without an offset; `error` is None if there is just no commit."""
+    """Return the response's entry of a partition without an offset; `error` is None if it has no commit."""
     return {
         "partition_index": partition,
         "committed_offset": UNKNOWN_OFFSET,
@@ -389,7 +410,7 @@ class TxnOffsetCommitHandler(ApiHandler):
 
 
 def _error_in(version: int, error: ErrorCode) -> ErrorCode:
-    """Return an error that clients of this version of TxnOffsetCommit understand."""
+    """Return the error that stands for `error` in this version of TxnOffsetCommit."""
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < FIRST_WITH_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return error

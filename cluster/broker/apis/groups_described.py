@@ -1,4 +1,4 @@
-"""Descriptions of groups, and the search for coordinators: FindCoordinator (10), DescribeGroups (15), ListGroups (16),
+"""Find coordinators; describe, list and delete groups: FindCoordinator (10), DescribeGroups (15), ListGroups (16),
 DeleteGroups (42), ConsumerGroupDescribe (69).
 """
 
@@ -76,7 +76,7 @@ class FindCoordinatorHandler(ApiHandler):
         self._answer(call, coordinators=found)
 
     def _coordinator(self, key: str, key_type: int, listener: str, now_us: int) -> tuple[ErrorCode, str, Values]:
-        """Return the error, its message, and the fields with the coordinator's id and address."""
+        """Return the error, its message, and the response's fields of the coordinator's id and address."""
         no_node: Values = {"node_id": NO_BROKER, "host": "", "port": NO_BROKER}
         topic = self._topics.get(key_type)
         if topic is None:
@@ -147,7 +147,7 @@ class DescribeGroupsHandler(ApiHandler):
 
 
 def _described(member: Member, protocol: str | None, tells_assignment: bool) -> Values:
-    """Return a member's fields, without metadata if `protocol` is None, because the group is not stable."""
+    """Return the response's entry of a member, without its metadata if `protocol` is None."""
     return {
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,
@@ -175,7 +175,7 @@ class ListGroupsHandler(ApiHandler):
         super().__init__(broker)
         self._groups = broker.groups.coordinator
         self._is_all_or_none = broker.base.rules.release >= NEXT_COORDINATOR_SINCE
-        """True to list no group while a partition's groups are loading. source: GroupCoordinatorService.listGroups"""
+        """True to list no groups while those of any partition load. source: GroupCoordinatorService.listGroups"""
 
     def __call__(self, call: Call) -> None:
         request = call.decoded()
@@ -207,7 +207,7 @@ def _listed(group: Group | ConsumerGroup) -> dict[str, str]:
 
 
 DELETED_AT_ONCE = 500
-"""The number of groups that the coordinator deletes in one step."""
+"""Maximum number of groups that the coordinator deletes in one step."""
 
 
 class DeleteGroupsHandler(ApiHandler):
@@ -248,11 +248,11 @@ class DeleteGroupsHandler(ApiHandler):
 #   1  the type of each member (KIP-1099)
 # source: GroupMetadataManager.consumerGroupDescribe, ConsumerGroup.asDescribedGroup
 CLASSIC_PROTOCOL, CONSUMER_PROTOCOL = 0, 1
-"""Types of members. Source: ConsumerGroupDescribeResponse.json"""
+"""Values of the field MemberType. Source: ConsumerGroupDescribeResponse.json"""
 
 
 class DescribesGroups(ApiHandler, ABC):
-    """The base of handlers that describe the groups of one type."""
+    """Base class of the handlers that describe groups of the type `TYPE`."""
 
     TYPE: ClassVar[str]
 
@@ -320,7 +320,7 @@ class ConsumerGroupDescribeHandler(DescribesGroups):
 
 
 def named_assignment(partitions: Partitions, cache: MetadataCache) -> Values:
-    """Return the response's fields of an assignment, without the partitions of deleted topics."""
+    """Return the response's structure of an assignment, without partitions of deleted topics."""
     found = []
     for topic_id, of_topic in groupby(partitions, key=lambda one: one.topic_id):
         name = cache.topic_name(topic_id)

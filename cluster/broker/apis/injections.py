@@ -1,10 +1,10 @@
-"""The faults of requests at a broker: errors that a scenario makes it answer, before or after it executes a request.
+"""Injected request faults: a scenario makes a broker answer an error, before or after it executes a request.
 
-The handlers of Produce and Fetch call `meet` and apply the error to each partition. For the other APIs, `passed`
-removes the partitions with an error from the request and adds their errors to the response, as
-`cluster/authorization/guards.py` does with partitions that a client may not use.
+The handlers of Produce and Fetch call `meet` and apply the error to each partition. For other APIs, `passed` removes
+the partitions that get the error from the request and later adds their errors to the response, as
+`cluster/authorization/guards.py` does with partitions that a client may not access.
 
-Differs from Kafka: it has no such faults.
+Differs from Kafka: Kafka has no such faults.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Injection:
     """The effect of a fault on one request.
 
     Attributes:
-        error: NONE if the request gets no error.
+        error: NONE if the fault has no error, but a delay or a throttle time, for example.
         event: the trace event that reports the fault.
-        seq: sequence number of the event; None if it is emitted later, when the request has been executed.
+        seq: sequence number of the event; None until the request has been executed, if the error follows that.
         cause: sequence number of the event that led to the request.
     """
 
@@ -53,17 +53,17 @@ class Injection:
 
     @property
     def refuses(self) -> bool:
-        """Return True if partitions get the error and their part of the request is not executed."""
+        """Return True if the request is not executed for the partitions that get the error."""
         return self.error is not ErrorCode.NONE and not self.rule.is_applied
 
     @property
     def alters(self) -> bool:
-        """Return True if partitions get the error although their part of the request is executed."""
+        """Return True if the request is executed also for the partitions that get the error."""
         return self.error is not ErrorCode.NONE and self.rule.is_applied
 
 
 class Injections:
-    """The errors, delays and throttle times that `fail` steps make one broker put into its responses."""
+    """The errors, delays and throttle times that `fail` steps of a scenario inject into one broker's responses."""
 
     def __init__(
         self,
@@ -82,14 +82,14 @@ class Injections:
         self._quotas = quotas
 
     def concern(self, api_key: int) -> bool:
-        """Return True if a fault of this API's requests is active."""
+        """Return True if a fault is active for requests of this API."""
         rules = self._faults.rules
         return bool(rules) and any(rule.api == api_key for rule in rules)
 
     def meet(
         self, connection: ConnectionId, peer: str, api_key: int, partitions: Iterable[TopicPartition] | None
     ) -> Injection | None:
-        """Apply the fault that matches a request, and return its effect, None if no fault matches.
+        """Apply the fault that matches a request. Return its effect, or None if no fault matches.
 
         The delay, the throttle time and the closing of the connection are scheduled here; the caller applies the error.
 
@@ -122,7 +122,7 @@ class Injections:
     def produced(
         self, injection: Injection, results: ProduceResults, cause: int | None
     ) -> tuple[ProduceResults, int | None]:
-        """Return the results of a Produce request with the injected error, and the number of the causing event."""
+        """Return a Produce request's results with the injected error, and the sequence number of their cause."""
         if not injection.alters:
             return results, injection.seq if cause is None else cause
         seq = self.carried_out(injection, *(() if cause is None else (cause,)))
@@ -133,14 +133,14 @@ class Injections:
         return altered, seq
 
     def carried_out(self, injection: Injection, *causes: int) -> int:
-        """Emit the event of a fault whose error follows the execution of the request. Return its number."""
+        """Emit the event of a fault, unless that was done before. Return the event's sequence number."""
         if injection.seq is not None:
             return injection.seq
         known = (injection.cause,) if injection.cause is not None else ()
         return self._recorder.emit(injection.event, *dict.fromkeys((*known, *causes)))
 
     def passed(self, call: Call) -> Call | None:
-        """Return the part of a request that is to be executed, None if the request was answered.
+        """Return the part of a request to execute, or None if the whole request was answered with the error.
 
         Raises:
             PeerViolation: if the request is malformed.
@@ -184,13 +184,13 @@ _TOPICS: Final[Mapping[int, str]] = {ADD_PARTITIONS_TO_TXN: "v3_and_below_topics
 
 
 def _topics_of(api_key: int, request: Entity) -> Iterable[Entity] | None:
-    """Return the topics of a request whose partitions get a result each, None if there are no such topics."""
+    """Return a request's topics with their partitions, None if the API has none."""
     topics = getattr(request, _TOPICS.get(api_key, "topics"), None)
     return topics if topics and hasattr(topics[0], "partitions") else None
 
 
 def _name(cache: MetadataCache, topic: Entity, part: Any) -> TopicPartition:
-    """Return the name of a partition in a request; an unknown topic id takes the place of the topic's name."""
+    """Return the name of a partition in a request, with the topic id as the topic if that id is unknown."""
     known = getattr(topic, "name", None) or getattr(topic, "topic", None)
     number = getattr(part, "partition_index", getattr(part, "partition", part))
     return TopicPartition(str(known or cache.topic_name(topic.topic_id) or topic.topic_id), int(number))
@@ -202,7 +202,7 @@ def _partitions_of(cache: MetadataCache, api_key: int, request: Entity) -> list[
 
 
 def _split(cache: MetadataCache, api_key: int, request: Entity, rule: RequestFault) -> tuple[Entity, Entity | None]:
-    """Return the part of a request that gets the error, and the remaining request, None if nothing remains."""
+    """Split a request into the part that gets the error and the rest, None if nothing is left."""
     topics = _topics_of(api_key, request)
     if topics is None or not rule.partitions:
         return request, None
@@ -218,7 +218,7 @@ def _split(cache: MetadataCache, api_key: int, request: Entity, rule: RequestFau
 
 
 def _merged(errors: Values, values: Values) -> Values:
-    """Return the response `values` in which the results of the partitions in `errors` are replaced by those errors."""
+    """Return the response `values` with the entries of the partitions in `errors` replaced by the errors."""
     ((field, refused),) = errors.items()
     taken = {(_topic(one), _number(part)): None for one in refused for part in _parts(one)[1]}
     kept = []

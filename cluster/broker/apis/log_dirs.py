@@ -1,4 +1,4 @@
-"""The log directories of this broker: AlterReplicaLogDirs (34), DescribeLogDirs (35)."""
+"""Log directories of a broker: AlterReplicaLogDirs (34), DescribeLogDirs (35)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from replica.log.manager import LogManager
 
 
 class AlterReplicaLogDirsHandler(ApiHandler):
-    """AlterReplicaLogDirs (34): replicas move to other log directories of their broker (KIP-113).
+    """AlterReplicaLogDirs (34): move replicas to other log directories of this broker (KIP-113).
 
     1  a throttled client gets its response before the delay (KIP-219): the oldest version that Kafka 4 accepts
     2  flexible
 
     Source: ReplicaManager.alterReplicaLogDirs
 
-    Differs from Kafka: a replica stays where it is. A move to another directory is refused as UNSUPPORTED_VERSION,
-    and a directory requested before the replica exists is ignored.
+    Differs from Kafka: replicas cannot move. A request for another directory is refused with UNSUPPORTED_VERSION, and
+    the directory of a replica that does not exist yet is ignored.
     """
 
     def __call__(self, call: Call) -> None:
@@ -49,7 +49,7 @@ class AlterReplicaLogDirsHandler(ApiHandler):
         self._answer(call, results=results)
 
     def _moved(self, name: TopicPartition, manager: LogManager | None) -> ErrorCode:
-        """Return the error of a move to the directory of `manager`; None stands for a directory that does not exist."""
+        """Return the error of a move to the directory of `manager`, which is None if the directory does not exist."""
         if manager is None:
             return ErrorCode.LOG_DIR_NOT_FOUND
         if name not in self._broker.replicas.partitions:
@@ -66,7 +66,7 @@ class DescribeLogDirsHandler(ApiHandler):
          2  flexible
          3  a top-level error
          4  total and usable space (KIP-827)
-         5  whether a directory is cordoned (KIP-1066); none is here
+         5  whether a directory is cordoned (KIP-1066): always false here
 
     Source: ReplicaManager.describeLogDirs
     """
@@ -111,7 +111,7 @@ class DescribeLogDirsHandler(ApiHandler):
         }
 
     def _offset_lag(self, name: TopicPartition, manager: LogManager) -> int:
-        """Return how many records the log end is behind the high watermark, -1 for a log without a partition.
+        """Return the number of offsets from the log end to a higher high watermark, -1 for a log without a partition.
 
         Source: getLogEndOffsetLag
         """

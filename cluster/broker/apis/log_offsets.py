@@ -1,4 +1,4 @@
-"""The start, end and epochs of logs, and the deletion of records: ListOffsets (2), DeleteRecords (21),
+"""Offsets and epochs of logs, and the deletion of records: ListOffsets (2), DeleteRecords (21),
 OffsetForLeaderEpoch (23).
 """
 
@@ -38,13 +38,13 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD =
 
 
 FIRST_VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, PENDING_UPLOAD: 11}
-"""The first version that knows a special timestamp (ReplicaManager.timestampMinSupportedVersion)."""
+"""First version with each special timestamp (ReplicaManager.timestampMinSupportedVersion)."""
 NO_TIMESTAMP = -1
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 
 class FoundOffset(NamedTuple):
-    """An offset with the timestamp and leader epoch of its record; the latest offset has the current epoch."""
+    """An offset, with its record's timestamp in milliseconds and leader epoch; the latest has the current epoch."""
 
     offset: Offset = UNKNOWN_OFFSET
     timestamp: int = NO_TIMESTAMP
@@ -52,7 +52,7 @@ class FoundOffset(NamedTuple):
 
 
 class TakesLong(Exception):
-    """Raised if the timestamps of `batch` are not cached and reading them takes long."""
+    """Raised if `batch` takes long to read, and TimestampReader.read has not read it yet."""
 
     def __init__(self, batch: bytes) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class TakesLong(Exception):
 
 
 class TimestampReader:
-    """The reader of timestamps in batches; in live mode, a large batch has to be read with `read` first."""
+    """Reads the timestamps in batches. In live mode, `read` must read a large batch first, in a worker thread."""
 
     def __init__(self, *, works_apart: bool) -> None:
         self._works_apart = works_apart
@@ -181,15 +181,16 @@ def find_offset(
     from_follower: bool,
     read_committed: bool = False,
 ) -> FoundOffset:
-    """Return the offset of the first record at a time in milliseconds or later, or of a special timestamp.
+    """Return the offset of the first record with this timestamp or a later one; FoundOffset() if there is none.
 
-    -1 stands for the latest offset, -2 the earliest, -3 the record with the largest timestamp, -4 the earliest on this
-    disk, -5 the latest in tiered storage, and -6 the earliest that is not in tiered storage yet. There is no tiered
-    storage here, so -4 is the earliest offset, and -5 and -6 find none.
+    Args:
+        timestamp: in milliseconds, or -1 for the latest offset, -2 the earliest, -3 the record with the largest
+            timestamp, -4 the earliest on this disk, -5 the latest in tiered storage, -6 the earliest not yet in tiered
+            storage. Without tiered storage, as here, -4 is the earliest offset, and -5 and -6 find none.
 
     Raises:
         KafkaError: OFFSET_NOT_AVAILABLE (KIP-207) if clients cannot see the offset yet.
-        TakesLong: if a batch has to be read first.
+        TakesLong: if `reader` must read a batch first.
     """
     log = partition.log
     if timestamp in (LATEST_TIERED, PENDING_UPLOAD):
@@ -220,7 +221,7 @@ def _epoch_of(log: Log, offset: Offset) -> LeaderEpoch:
 class OffsetForLeaderEpochHandler(ApiHandler):
     """OffsetForLeaderEpoch (23): return where a leader epoch ends in a log (KIP-101), for followers and consumers.
 
-         2  the request fences by the leader epoch it knows (KIP-320): the oldest version that Kafka 4 accepts
+         2  the client's leader epoch, for fencing (KIP-320): the oldest version that Kafka 4 accepts
          3  replica id
          4  flexible
 

@@ -27,7 +27,7 @@ from replica.ids import CLUSTER_ID, NO_BROKER
 
 FIRST_BY_TOPIC_ID = 12
 MADE_AT_ONCE = 1_000
-"""The largest number of topics that one request creates. Differs from Kafka, which has no limit."""
+"""Maximum number of topics that one request creates. Differs from Kafka, which has no limit."""
 
 
 class MetadataHandler(ApiHandler):
@@ -86,7 +86,7 @@ class MetadataHandler(ApiHandler):
         )
 
     def _asked_topic(self, asked: Entity, version: int) -> Values:
-        """Return the response's fields of a topic that is requested by name or, from version 12 on, by id (KIP-516)."""
+        """Return the response's entry of a topic that is requested by name or, from version 12 on, by id (KIP-516)."""
         topic_id = getattr(asked, "topic_id", None)
         if topic_id is None:
             name = str(asked.name or "")
@@ -97,7 +97,7 @@ class MetadataHandler(ApiHandler):
         return self._topic(known, self._cache.image.topics[known], version)
 
     def _create_missing(self, request: Entity, topics: Sequence[Values], now_us: int) -> None:
-        """Ask the controller to create missing topics, at most MADE_AT_ONCE; the client's retry creates the others."""
+        """Ask the controller to create the missing topics, at most MADE_AT_ONCE; clients retry and create the rest."""
         if not self._config.auto_create_topics_enable or not getattr(request, "allow_auto_topic_creation", True):
             return
         missing = [topic["name"] for topic in topics if topic["error_code"] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -1,7 +1,7 @@
 """The APIs and versions that brokers of each release offer clients.
 
-A client recognizes a broker's release by the offered APIs, so every API of a release is listed, even if Highwater does
-not implement it.
+Clients infer a broker's release from its APIs, so all APIs of a release are offered, even those that Highwater does not
+implement.
 
 Source: ApiKeys.java and the messages' JSON of each release, ApiVersionsResponse.filterApis
 """
@@ -19,7 +19,7 @@ Ranges = Mapping[int, tuple[int, int]]
 """(lowest, highest version) by API key."""
 
 RELEASES: Final = tuple(rules.release for rules in PROFILES.values())
-"""The last patch of each release, oldest first; brokers are KRaft brokers from 3.3 on."""
+"""The Kafka releases that Highwater simulates, oldest first. Brokers use KRaft from 3.3 on."""
 _ROWS: Final[Mapping[int, tuple[int | None, ...]]] = {
     # The highest version in each release; the last is of the newest release. A shorter row begins with a later
     # release. None: that release lacks the API.
@@ -103,16 +103,16 @@ HIGHEST: Final[Mapping[int, Mapping[KafkaRelease, int]]] = {
     key: {release: high for release, high in zip(RELEASES[-len(row) :], row, strict=True) if high is not None}
     for key, row in _ROWS.items()
 }
-"""The highest version offered to clients, by API key and release; a release that lacks the API has no entry."""
+"""Highest version offered to clients, by API key and release; a release without the API has no entry."""
 
 OFFERED_FROM: Final[Mapping[int, int]] = {
     # KAFKA-18659: librdkafka before 2.12 asks whether Produce 0 is offered, and if not it silently stores gzip, snappy
     # and lz4 batches uncompressed. So Produce is offered from 0, as Kafka 4 does, although 0-2 are refused.
     versions.PRODUCE: 0,
 }
-"""The lowest version offered, for APIs where it is lower than the lowest version answered."""
+"""Lowest version offered, by API key, where it is lower than the lowest version that is implemented."""
 FIRST_METADATA_WITH_RELIABLE_EPOCHS: Final = 9
-"""The version from which a consumer learns the leader epochs that it validates positions with."""
+"""First Metadata version with leader epochs that a consumer trusts when it validates its positions."""
 
 
 def offered(release: KafkaRelease) -> Ranges:
@@ -132,9 +132,9 @@ def offered(release: KafkaRelease) -> Ranges:
 
 
 def offered_under(rules: Rules) -> Ranges:
-    """Return the offered versions of the rules' release, raised where a newer rule needs newer client requests.
+    """Return the versions that the rules' release offers, raised where another rule needs newer requests of clients.
 
-    A run may combine a release with a newer rule. FetcherContext.fetch_version raises followers' requests accordingly.
+    A run may combine an old release with newer rules. See FetcherContext.fetch_version for requests of followers.
     """
     needed = {
         (versions.PRODUCE, 11): rules.transactions in ("verified", "v2"),

@@ -1,6 +1,6 @@
-"""Requests of an operator to one broker: for records, groups, offsets, and transactions that do not end.
+"""An operator's requests to one broker: delete records and groups, reset offsets, abort hanging transactions.
 
-Kafka's tools send such requests over a connection; here a step of a scenario passes them to the leader or coordinator.
+Kafka's tools send such requests over a connection. Here, steps of a scenario pass them to the leader or coordinator.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import UNDEFINED_EPOCH, Offset, TopicPartition
 
 OPERATOR, OPERATOR_TIMEOUT_US = "an operator", 30_000_000
-"""The peer of an operator's requests, and the default timeout of Kafka's tools."""
+"""Name of the peer that sends an operator's requests, and the default timeout of Kafka's tools."""
 NO_CONNECTION: ConnectionId = -1
 RETRY_BACKOFF_US = 100_000
 """retry.backoff.ms of an admin client."""
 REQUEST_TIMEOUT_MS = 30_000
-"""request.timeout.ms of an admin client, which it sends as the transaction timeout."""
+"""request.timeout.ms of an admin client, which FenceProducers sends as the transaction timeout."""
 FENCE_RETRY = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 class OperatorRequests:
-    """The handler of an operator's requests to one broker.
+    """Handles an operator's requests to one broker.
 
-    An error that Kafka's tool finds itself, before it sends a request, has a message and ErrorCode.NONE.
+    A reply with a message and ErrorCode.NONE is an error that Kafka's tool would find before it sends a request.
     """
 
     def __init__(self, broker: BrokerParts) -> None:
@@ -71,7 +71,7 @@ class OperatorRequests:
         self._ask_coordinator(make_input, answer, now_us)
 
     def _reset_offsets(self, asked: ResetOffsets, answer: OnReply, now_us: int) -> None:
-        """Commit the new offsets without a member, which the coordinator refuses while the group has members.
+        """Commit the new offsets without a member id, which the coordinator refuses while the group has members.
 
         Source: ConsumerGroupCommand.prepareOffsetsToReset, .checkOffsetsRange; AlterConsumerGroupOffsetsHandler
         """
@@ -109,7 +109,7 @@ class OperatorRequests:
         """Return the new offset of each partition, limited to the bounds of its log.
 
         Raises:
-            KafkaError: NONE if the group has no offset to shift; or the coordinator's error.
+            KafkaError: code NONE and a message if the group has no offset to shift; or the coordinator's error.
         """
         committed = self._broker.groups.coordinator.offsets(asked.group_id, asked.bounds, stable=False)
         wanted: dict[TopicPartition, Offset] = {}
@@ -144,7 +144,9 @@ class OperatorRequests:
     # ------------------------------------------------------------------------------------------------- transactions
 
     def _abort_transaction(self, asked: AbortTransaction, answer: OnReply, now_us: int) -> None:
-        """Append an ABORT marker to one partition, without asking the transaction coordinator.
+        """Abort the open transaction at `asked.start_offset`, or the oldest one, by a marker in one partition.
+
+        The transaction coordinator is not asked.
 
         Source: TransactionsCommand.AbortTransactionCommand, AbortTransactionHandler
         """
@@ -175,7 +177,7 @@ class OperatorRequests:
         )
 
     def _fence_producer(self, transactional_id: str, answer: OnReply, now_us: int) -> None:
-        """Request a new producer epoch, which aborts the producer's open transaction; retry until that has ended.
+        """Request a new producer epoch, which aborts the producer's open transaction. Retry until the abort is done.
 
         Source: FenceProducersHandler
         """

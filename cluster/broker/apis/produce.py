@@ -116,7 +116,7 @@ class ProduceHandler:
     def _only_allowed(
         self, connection: ConnectionId, entries: Entries, ids: Mapping[str, UUID], refused: Refused
     ) -> Entries:
-        """Return the entries that the client may write, and add the other entries to `refused`."""
+        """Return the entries whose topics the client may write to, and add errors for the others to `refused`."""
         topics = dict.fromkeys(name.topic for name, _ in entries)
         denied = {name for name in paced(topics) if not self._access.allows_topic(connection, Operation.WRITE, name)}
         for name, _ in paced(entries):
@@ -126,7 +126,7 @@ class ProduceHandler:
         return [entry for entry in entries if entry[0].topic not in denied]
 
     def _is_another_topic(self, topic: Topic, name: TopicPartition) -> bool:
-        """Return True if the replica here is of an earlier topic with the same name. Source: getPartitionOrException"""
+        """Return True if this broker's replica `name` has another id than `topic`. Source: getPartitionOrException"""
         partition = self._replicas.partitions.get(name)
         return isinstance(topic, UUID) and partition is not None and partition.topic_id != topic
 
@@ -141,15 +141,15 @@ class ProduceHandler:
         results: ProduceResults,
         cause: int | None,
     ) -> None:
-        """Send the response, unless the client is gone or wants none.
+        """Send the response, unless the client has disconnected or `acks` is 0.
 
         Args:
-            size_bytes: size of the request, 0 without quotas.
+            size_bytes: size of the request, 0 if quotas are disabled.
             ids: ids of topics by name, for topics that the request names by id.
-            refused: results of partitions whose records were not appended.
+            refused: errors of partitions that were refused before the append.
         """
         if connection not in self._connections:
-            return  # The client is gone; appended records stay.
+            return  # The client has disconnected; the appended records remain.
         throttle_ms = self._quotas.produced(connection, header, size_bytes, acks) if self._quotas.is_enabled else 0
         if acks == 0:
             # The client waits for no response. After an error the connection is closed, so that the client looks for

@@ -1,8 +1,7 @@
-"""APIs that brokers offer although Highwater does not implement them; each is refused or answered with an empty result.
+"""Error responses of APIs that brokers offer, but do not implement or have disabled.
 
-They are offered because clients recognize a broker's release by its APIs. If Kafka would refuse too, because the
-feature is disabled (no authorizer, no SASL listener, share.version 0), the response is Kafka's; otherwise it is
-UNSUPPORTED_VERSION.
+They are offered because clients infer a broker's release from its APIs. If the feature is disabled (no authorizer, no
+SASL listener, share.version 0), the response is that of Kafka; otherwise it is UNSUPPORTED_VERSION.
 
 Differs from Kafka, which has delegation tokens.
 Source: KafkaApis.scala, AclApis.scala
@@ -21,7 +20,7 @@ from cluster.server.responder import Call, Handler
 from replica.errors import ErrorCode
 
 Refusal = Callable[[Entity], Values]
-"""Returns the fields of the response to a request."""
+"""Returns the fields of the response to a request that is refused."""
 ABSENT: Final = ErrorCode.UNSUPPORTED_VERSION
 NOT_HERE: Final = {"error_code": ABSENT, "error_message": "this is not implemented here"}
 NO_AUTHORIZER: Final = {"error_code": ErrorCode.SECURITY_DISABLED, "error_message": "No Authorizer is configured."}
@@ -32,7 +31,7 @@ NOTHING: Final = {"error_code": ErrorCode.NONE}
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A function that creates the handler of an API that is not implemented."""
+    """A callable that creates the handler of an API in a broker: one that refuses every request with `refusal`."""
 
     refusal: Refusal
 
@@ -48,12 +47,13 @@ def always(values: Mapping[str, object]) -> Refusal:
 
 
 def each(answers: str, asked: str, values: Mapping[str, object], **names: str) -> Refusal:
-    """Return a function that builds the response to a refused request.
+    """Return a function that builds the response to a refused request, with an entry for each entry of the request.
 
     Args:
-        answers: array of the response, with one entry for each entry of the array `asked` of the request.
-        values: fields that are the same in every entry of the response.
-        names: maps a field of the response's entry to the field of the request's entry that it copies; "" is the entry.
+        answers: name of the array in the response.
+        asked: name of the array in the request.
+        values: fields that all entries of the response have.
+        names: for each copied field of a response's entry, that of the request's entry; "" copies the entry itself.
     """
 
     def refuse(request: Entity) -> Values:
@@ -67,11 +67,13 @@ def _named(one: Entity, names: Mapping[str, str]) -> Values:
 
 
 def by_partition(answers: str, values: Mapping[str, object], topic: Mapping[str, str], number: str) -> Refusal:
-    """Return a function that refuses a request with one entry per topic and partition.
+    """Return a function that builds the response to a refused request, with an entry for each topic and partition.
 
     Args:
-        topic: fields to copy from the topics, like `names` of `each`.
-        number: field of a partition's number in request and response.
+        answers: name of the array of topics in the response.
+        values: fields that all partitions of the response have.
+        topic: fields to copy from the request's topics, as `names` of `each`.
+        number: name of the field with a partition's number, in request and response.
     """
 
     def refuse(request: Entity) -> Values:
@@ -128,4 +130,4 @@ WITHOUT_SHARES: Final[Mapping[int, Refused]] = {
     versions.ALTER_SHARE_GROUP_OFFSETS: Refused(always(NO_SHARES)),
     versions.DELETE_SHARE_GROUP_OFFSETS: Refused(always(NO_SHARES)),
 }
-"""The refusals of requests of share groups, used while share.version is 0."""
+"""Creators of the handlers that refuse the share group APIs while share.version is 0, by API key."""

@@ -1,4 +1,4 @@
-"""Authentication and authorization: SaslHandshake (17), SaslAuthenticate (36), ACLs (29 to 31), SCRAM credentials
+"""Authentication and authorization APIs: SaslHandshake (17), SaslAuthenticate (36), ACLs (29 to 31), SCRAM credentials
 (50, 51).
 """
 
@@ -20,7 +20,7 @@ OUT_OF_PLACE = "SaslAuthenticate request received after successful authenticatio
 
 
 class DescribeAclsHandler(ApiHandler):
-    """The handler that describes the ACLs in this broker's metadata."""
+    """DescribeAcls (29): return the ACLs in this broker's metadata that match the request's filter."""
 
     def __call__(self, call: Call) -> None:
         wanted = filter_of(call.decoded())
@@ -31,7 +31,7 @@ class DescribeAclsHandler(ApiHandler):
 
 
 def _where_it_is_on(handler: Serve, off: Refusal) -> Serve:
-    """Return a function that creates the handler of an ACL API; `off` is the response if there is no authorizer."""
+    """Return a function that creates an ACL API's handler, which answers `off` if there is no authorizer."""
     return lambda broker: (handler if broker.access.is_on else Refused(off))(broker)
 
 
@@ -40,7 +40,7 @@ class DescribeUserScramCredentials(ApiHandler):
 
     0  the only version
 
-    The users come from this broker's metadata, which has no credentials in the ZooKeeper era.
+    They are those in this broker's metadata, which has no credentials in the ZooKeeper era.
     """
 
     def __call__(self, call: Call) -> None:
@@ -54,7 +54,10 @@ def _not_here(request: Entity) -> Values:
 
 
 def _alter_credentials(broker: BrokerParts) -> Handler | None:
-    """Return the handler, which refuses in the ZooKeeper era, where BrokerCore._gate fixes the credentials."""
+    """Return the handler of AlterUserScramCredentials.
+
+    It refuses in the ZooKeeper era, where credentials cannot change (BrokerCore._gate).
+    """
     if broker.plane.zookeeper is not None:
         return Refused(_not_here)(broker)
     return broker.plane.for_controller(versions.ALTER_USER_SCRAM_CREDENTIALS)

@@ -1,7 +1,7 @@
-"""Streams groups (KIP-1071) for members and operators: StreamsGroupHeartbeat (88), StreamsGroupDescribe (89).
+"""Streams group APIs (KIP-1071) of members and operators: StreamsGroupHeartbeat (88), StreamsGroupDescribe (89).
 
-Simplified: a description includes uncommitted state of the coordinator. Brokers of 4.4 offer version 0 as well, without
-the topology descriptions of KIP-1331.
+Simplified: a description includes uncommitted state of the coordinator. Only version 0 is
+offered, even by brokers of 4.4; it lacks the topology descriptions of KIP-1331.
 Source: KafkaApis.scala, GroupCoordinatorService.java
 """
 
@@ -28,7 +28,7 @@ from controller.features import STREAMS_VERSION
 from replica.errors import ErrorCode
 
 KINDS: Final = {"active_tasks": ACTIVE, "standby_tasks": STANDBY, "warmup_tasks": WARMUP}
-"""The fields with tasks, by kind."""
+"""Kind of tasks by field of a request or response."""
 
 
 class StreamsGroupHeartbeatHandler(MemberHeartbeatHandler):
@@ -105,7 +105,7 @@ class StreamsGroupDescribeHandler(DescribesGroups):
         }
 
     def _topology(self, topology: Entity) -> Values:
-        """Return the response's fields of a topology, with the derived partitions if all topics exist."""
+        """Return the response's structure of a topology, with derived partition counts if the topology is valid."""
         topics = self._cache.image.topics
         configured = configure(topology, lambda name: len(topics[name].partitions) if name in topics else None)
         derived = configured.partitions if configured.status is None else {}

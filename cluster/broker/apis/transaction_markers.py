@@ -22,7 +22,7 @@ from replica.ids import ACKS_ALL, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
 
 TIMEOUT_US = 30_000_000
-"""The timeout of the appends of markers: request.timeout.ms of a broker, here always the default."""
+"""Timeout of appending a marker: a broker's request.timeout.ms, here always the default."""
 
 
 class Marker(NamedTuple):
@@ -47,7 +47,11 @@ def append_marker(
     written: Callable[[ProduceResults, int | None], None],
     now_us: int,
 ) -> None:
-    """Append a marker to some partitions, and call `written` once all their in-sync replicas have it."""
+    """Append a marker to partitions with acks=all, then call `written(results, cause)`.
+
+    Args:
+        peer: sender of the request.
+    """
     kind = ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT
     now_ms = broker.base.clock.at(now_us) // 1000
 
@@ -83,7 +87,7 @@ def append_marker(
 
 
 class WriteTxnMarkersHandler(ApiHandler):
-    """The handler that appends a request's markers and responds when all appends are done.
+    """Handler of WriteTxnMarkers. It appends a request's markers, and responds when all in-sync replicas have them.
 
     Simplified: these appends occupy no request handler while a slow disk writes.
     """

@@ -1,4 +1,4 @@
-"""A producer's requests about its transactions: InitProducerId (22), AddPartitionsToTxn (24), AddOffsetsToTxn (25),
+"""Transaction APIs of producers: InitProducerId (22), AddPartitionsToTxn (24), AddOffsetsToTxn (25),
 EndTxn (26).
 """
 
@@ -29,12 +29,12 @@ from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 
 FIRST_WITH_PRODUCER_FENCED = 2
-"""The first version of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn with PRODUCER_FENCED (KIP-588)."""
+"""First version with PRODUCER_FENCED of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn (KIP-588)."""
 FIRST_INIT_WITH_PRODUCER_FENCED = 4
 
 
 def error_in(version: int, error: ErrorCode, fenced_since: int = FIRST_WITH_PRODUCER_FENCED) -> ErrorCode:
-    """Return an error, or INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED for versions before `fenced_since`."""
+    """Return `error`, with PRODUCER_FENCED replaced by INVALID_PRODUCER_EPOCH in versions before `fenced_since`."""
     if error is ErrorCode.PRODUCER_FENCED and version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
@@ -101,14 +101,14 @@ def _known(request: Entity) -> ProducerIdAndEpoch:
 
 FIRST_OF_MANY = 4
 BY_CLIENT = 0
-"""The transaction.version of a producer that sends AddPartitionsToTxn itself."""
+"""transaction.version of a producer that sends AddPartitionsToTxn itself."""
 
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
 class _Asked(NamedTuple):
-    """One transaction of a request; `version` is the transaction.version that the request's version implies."""
+    """One transaction of a request; `version` is the transaction.version that the API version implies."""
 
     transactional_id: str
     producer_id: int

@@ -1,4 +1,4 @@
-"""Descriptions of producers and transactions for operators: DescribeProducers (61), DescribeTransactions (65),
+"""Describe and list producers and transactions: DescribeProducers (61), DescribeTransactions (65),
 ListTransactions (66).
 """
 
@@ -108,8 +108,8 @@ class ListTransactionsHandler(ApiHandler):
     Source: KafkaApis.handleListTransactionsRequest
 
     0  first version
-    1  a filter by the time for which they are open (KIP-994)
-    2  a filter by a pattern of their ids (KIP-1152)
+    1  a filter by how long they have been open (KIP-994)
+    2  a filter by a pattern for their transactional ids (KIP-1152)
     """
 
     def __call__(self, call: Call) -> None:

@@ -50,10 +50,11 @@ class LeaderAndIsrHandler(ApiHandler):
         self._configs.ensure([topic.topic for topic in topics], configured, call.now_us)
 
     def _become_leader_or_follower(self, topics: list[TopicState], controller_epoch: int, now_us: int) -> list[Values]:
-        """Apply the roles of partitions and return their errors, STALE_CONTROLLER_EPOCH for an old leader epoch.
+        """Make this broker's replicas leaders or followers, and return the response's entries of topics.
 
-        If the leader is not known to be alive, the replica is created if necessary but keeps its role and epoch, so
-        that a repeated request can take effect later. Source: makeFollowers
+        A partition's error is STALE_CONTROLLER_EPOCH if its leader epoch is not newer. If its leader is not known to be
+        alive, the replica is created if necessary but keeps its role and epoch, and a repeated request can take effect
+        later. Source: makeFollowers
         """
         assigned: list[AssignedPartition] = []
         answers: list[Values] = []
@@ -105,7 +106,7 @@ class StopReplicaHandler(ApiHandler):
 
 
 class UpdateMetadataHandler(ApiHandler):
-    """UpdateMetadata (6): apply the controller's metadata of brokers and partitions, from which clients are answered.
+    """UpdateMetadata (6): apply the controller's metadata of brokers and partitions, with which clients are answered.
 
          7  topic ids (KIP-516): the only version supported here
 
@@ -118,7 +119,7 @@ class UpdateMetadataHandler(ApiHandler):
         self._configs = zookeeper.configs
 
     def __call__(self, call: Call) -> None:
-        """Replace the live brokers, and apply the partitions that changed."""
+        """Replace the live brokers, and update the partitions in the request."""
         request = call.decoded()
         if self._epochs.refuses(call, request):
             return

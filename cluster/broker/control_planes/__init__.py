@@ -1,4 +1,4 @@
-"""A broker's side of the control plane, with KRaft and with ZooKeeper.
+"""A broker's communication with the controller, in KRaft and in the ZooKeeper era.
 
 May import: cluster, cluster.broker.metadata, cluster.broker.replicas, cluster.messages, cluster.messages.admin,
  cluster.protocol, cluster.server.

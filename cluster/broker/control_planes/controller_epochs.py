@@ -1,4 +1,4 @@
-"""The controller epochs that a ZooKeeper-era broker has seen, by which it refuses requests of former controllers.
+"""Fencing in a ZooKeeper-era broker: it remembers controller epochs, and refuses requests from former controllers.
 
 Source: KafkaApis.isBrokerEpochStale, ReplicaManager.becomeLeaderOrFollower
 """
@@ -17,13 +17,13 @@ from replica.trace.events import ControlRequestRefused
 
 
 class ControllerEpochs:
-    """The fencing of requests from former controllers.
+    """The controller epochs in the requests to one broker, of which only the latest are accepted.
 
     Args:
         broker_epoch: returns the epoch of this incarnation of the broker.
 
     Attributes:
-        highest: highest controller epoch in any request so far.
+        highest: highest controller epoch in a request so far.
     """
 
     def __init__(self, base: BrokerBase, *, responder: Responder, broker_epoch: Callable[[], BrokerEpoch]) -> None:
@@ -36,16 +36,17 @@ class ControllerEpochs:
         self._by_partition: dict[TopicPartition, int] = {}
 
     def of(self, name: TopicPartition) -> int:
-        """Return the controller epoch of a partition's last LeaderAndIsr request; its leader writes it with the ISR."""
+        """Return the epoch of the controller that last set a partition's leader, to be written with its ISR."""
         return self._by_partition.get(name, self.highest)
 
     def note(self, name: TopicPartition, controller_epoch: int) -> None:
         self._by_partition[name] = controller_epoch
 
     def refuses(self, call: Call, request: Entity) -> bool:
-        """Return True and answer with an error if a request is from a former controller or for an earlier incarnation.
+        """Refuse a request from a former controller, or one for an earlier incarnation of this broker.
 
-        The rule `control-fencing` decides which of the two epochs are checked.
+        Return True after answering with an error, False to accept the request. The rule `control-fencing` decides which
+        epochs are checked.
         """
         epoch, meant_for, now = int(request.controller_epoch), int(request.broker_epoch), self._broker_epoch()
         fencing = self._rules.control_fencing

@@ -1,6 +1,6 @@
-"""The ZooKeeper-era controller inside a broker: its registry operations, one at a time, and its requests to brokers.
+"""The ZooKeeper-era controller inside a broker: it executes one registry operation at a time, and commands brokers.
 
-Each live broker has a queue of requests, with a connection and at most one request in flight.
+For each live broker it has a queue of requests and a connection, with at most one request in flight.
 Source: ControllerEventManager, ControllerChannelManager, RequestSendThread
 """
 
@@ -25,13 +25,13 @@ from replica.ids import BrokerEpoch, BrokerId
 from replica.trace.events import Emit
 
 FIRST_REBALANCE_US = 5_000_000
-"""The time from an election to the first check of preferred leaders (KafkaController.onControllerFailover)."""
+"""Delay from an election to the first check of preferred leaders (KafkaController.onControllerFailover)."""
 REQUEST_TIMEOUT_US = 30_000_000
 """controller.socket.timeout.ms"""
 
 
 class _Sender:
-    """The requests to one incarnation of a broker, sent in order; a failed one is repeated until the broker is gone."""
+    """Sends requests to one incarnation of a broker in order. A failed request is retried until the broker is gone."""
 
     def __init__(self, outbox: Outbox, node: str, request: ControlRequest) -> None:
         self.broker_epoch: BrokerEpoch = request.broker.broker_epoch
@@ -62,13 +62,13 @@ class _Sender:
     def _answered(self, frame: bytearray | None, now_us: int) -> None:
         """Send the next request.
 
-        Simplified: the broker's response is ignored; Kafka logs an error and continues too.
+        Simplified: the response is ignored. Kafka logs an error, but continues too.
         """
         self._go_on(now_us)
 
 
 class ControllerRunner:
-    """The driver of one KafkaController: it passes events to the controller and performs the controller's actions."""
+    """Passes events to a KafkaController, and performs the actions that it returns."""
 
     def __init__(self, base: BrokerBase, *, client: RegistryClient, controller: KafkaController) -> None:
         self.controller = controller
@@ -158,7 +158,7 @@ class ControllerRunner:
         sender.send(request, now_us)
 
     def _close_gone(self) -> None:
-        """Drop the requests to removed brokers. Source: ControllerChannelManager.removeBroker"""
+        """Drop the requests to brokers that are no longer live. Source: ControllerChannelManager.removeBroker"""
         for broker_id, sender in list(self._senders.items()):
             live = self.controller.live.get(broker_id)
             if live is None or live.broker_epoch != sender.broker_epoch:

@@ -1,7 +1,7 @@
-"""Reports to the controller of the log directory of each replica, so that it knows the replicas of a failed directory.
+"""Reports of each replica's log directory, by which the controller knows the replicas in a failed directory.
 
-A broker with one directory reports nothing, with one exception: if its directory is new, it reports the replicas that
-were assigned to it before. source: AssignmentsManager.java (KIP-858)
+A broker with a single log directory sends reports only if that is new, and only of replicas that it had before.
+source: AssignmentsManager.java (KIP-858)
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ RETRY_US = 500_000
 
 
 class DirectoryAssignments:
-    """The reports of replicas whose directory differs between metadata and logs, with one request in flight.
+    """Reports the replicas whose directory the metadata does not have yet, with one request in flight.
 
-    Until a replica's directory is reported, the controller takes the replica as online.
+    The controller considers a replica online until its directory is reported.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class DirectoryAssignments:
         self._logs = logs
         self._broker_epoch = broker_epoch
         self.had_before: frozenset[TopicPartition] | None = None
-        """The replicas to report if the broker's only directory is new: those assigned before. None to report all."""
+        """The replicas to report if the only directory is new, those assigned before the start; None to report all."""
 
     def bring_up_to_date(self, now_us: int) -> None:
-        """Report each replica whose directory differs from the metadata."""
+        """Report each replica whose directory differs from that in the metadata, unless a report is in flight."""
         if self._channel.busy:
             return
         known = self._cache.image.directories
@@ -91,5 +91,5 @@ class DirectoryAssignments:
         )
 
     def _answered(self, now_us: int) -> None:
-        """Compare again after a pause, which repeats the assignments that the metadata still lacks."""
+        """Compare again after a pause, and report again what the metadata still lacks."""
         self._outbox.timers.at(now_us + RETRY_US, self.bring_up_to_date)

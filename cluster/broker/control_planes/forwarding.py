@@ -1,7 +1,7 @@
-"""Requests that a broker forwards to the active controller: requests of clients, in envelopes, and the broker's own.
+"""Requests that a broker forwards to the active controller: those of clients, in envelopes, and its own.
 
-They use one queue and one connection, with one request in flight, and are retried for a minute, also with a new
-controller. Source: ForwardingManager.scala, NodeToControllerChannelManagerImpl("forwarding")
+They share a queue and a connection, with one request in flight. Each is retried for a minute, also at a new controller.
+Source: ForwardingManager.scala, NodeToControllerChannelManagerImpl("forwarding")
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from cluster.server.responder import Call, Responder
 from replica.errors import ErrorCode
 
 RETRY_US = 60_000_000
-"""The retryTimeoutMs of the forwarding channel in BrokerServer."""
+"""Time for which requests are retried: retryTimeoutMs of the forwarding channel in BrokerServer."""
 OnForwarded = Callable[[bytes | ErrorCode], None]
-"""Called with the response, which does not begin with its size, or with an error."""
+"""Called with the enclosed response, without its size in front, or with an error."""
 
 
 OnAsked = Callable[[bytearray | None, int], None]
-"""Called with the controller's response, None if there is none in time, and now_us."""
+"""Called with (the controller's response, None if it did not come in time; now_us)."""
 
 
 class _Waiting(NamedTuple):
@@ -36,10 +36,10 @@ class _Waiting(NamedTuple):
 
 
 class Forwarding:
-    """The forwarding of one broker, which handles every API that the controller answers.
+    """Forwards requests of one broker to the controller. `forward` handles each API that the controller answers.
 
     Args:
-        channel: sends requests, and retries each for RETRY_US.
+        channel: sends requests to the controller, and retries each for RETRY_US.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Forwarding:
         self._queue: deque[_Waiting] = deque()
 
     def forward(self, call: Call) -> None:
-        """Forward a client's request to the controller.
+        """Forward a client's request to the controller, and its response to the client.
 
         Raises:
             PeerViolation: if the request is malformed.
@@ -82,7 +82,11 @@ class Forwarding:
         )
 
     def send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int) -> None:
-        """Send a request of the broker itself in an envelope; `frame` is the request without its size."""
+        """Send a request of the broker itself in an envelope.
+
+        Args:
+            frame: encoded request, without its size in front.
+        """
         self._send(frame, on_answer, now_us, NODE + self._node, self._node)
 
     def _send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int, principal: str, host: str) -> None:
@@ -95,7 +99,11 @@ class Forwarding:
         self.ask(ENVELOPE, encode, answered, now_us)
 
     def ask(self, api: int, encode: Callable[[int], bytes], on_answer: OnAsked, now_us: int) -> None:
-        """Send a request of the broker itself without an envelope; `encode` returns it for a correlation id."""
+        """Send a request of the broker itself without an envelope.
+
+        Args:
+            encode: returns the encoded request, given a correlation id.
+        """
         self._queue.append(_Waiting(api, encode, on_answer, now_us))
         self._go_on(now_us)
 
@@ -125,7 +133,7 @@ _SIZE_BYTES = 4
 
 
 class WantedTopic(NamedTuple):
-    """A topic to be created."""
+    """A topic to create."""
 
     name: str
     partitions: int
@@ -134,9 +142,9 @@ class WantedTopic(NamedTuple):
 
 
 class AutoTopics:
-    """The creation of topics through the controller, with one request per topic at a time.
+    """Creates topics through the controller, with at most one request in flight per topic.
 
-    Responses are ignored: a new topic appears in the metadata, and after a failure the client's next request retries.
+    Responses are ignored. If the creation failed, the next request of a client that needs the topic tries again.
     """
 
     def __init__(self, forwarding: Forwarding, node: str, request_timeout_ms: int) -> None:

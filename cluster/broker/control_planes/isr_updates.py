@@ -1,6 +1,6 @@
-"""A broker's ISR proposals to the controller, with one request in flight.
+"""A broker's ISR proposals to the controller (AlterPartition), with one request in flight.
 
-Proposals made meanwhile are sent in the next request. A refused request is repeated after 50 ms.
+Proposals made meanwhile are sent in the next request. If a whole request is refused, it is repeated after 50 ms.
 Source: DefaultAlterPartitionManager (KIP-497)
 """
 
@@ -21,14 +21,14 @@ from replica.inputs import IsrAccepted, IsrRefused, ProposeIsr
 VERSION = 3
 RETRY_US = 50_000
 FOR_EVER_US = 2**62
-"""The time for which the channel retries if the controller cannot be reached."""
+"""Time for which the channel retries a request: without end."""
 
 
 class IsrUpdates:
-    """The ISR proposals of one broker; the leader state ensures that a partition has at most one.
+    """Sends the ISR proposals of one broker. A partition's leader state makes at most one proposal at a time.
 
-    Differs from Kafka: a proposal made while an outdated one of the same partition is in flight is sent afterwards.
-    Kafka drops the new proposal (OPERATION_NOT_ATTEMPTED), and the follower's next fetch makes it again.
+    Differs from Kafka: while an outdated proposal of a partition is in flight, a new one waits and is sent afterwards.
+    Kafka drops the new one (OPERATION_NOT_ATTEMPTED), and makes it again on the follower's next fetch.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""ISR changes before KIP-497: a leader writes its partition's state to the registry, with the version that it knows.
+"""ISR changes before KIP-497: a leader writes its partition's state to the registry, if its version is current.
 
-If another write came first, the leader's write is skipped ("Cached zkVersion not equal to that in zookeeper") and later
-repeated with the same version, since only a LeaderAndIsr request of the controller brings a newer version.
+Otherwise the write is skipped ("Cached zkVersion not equal to that in zookeeper"). Later it is repeated with the same
+version, since the leader learns a newer version only from a LeaderAndIsr request.
 
 Source: Partition.scala (2.6) updateIsr, ReplicationUtils, ReplicaManager.maybePropagateIsrChanges
 """
@@ -25,14 +25,17 @@ from replica.trace.events import IsrRejected
 CHECK_US = 2_500_000
 QUIET_US = 5_000_000
 AT_LAST_US = 60_000_000
-"""New ISRs are reported to the controller after 5 s without a write, or after 60 s, which is checked every 2.5 s."""
+"""New ISRs are reported to the controller 5 s after the last ISR write, or 60 s after the last report.
+
+This is checked every 2.5 s.
+"""
 
 
 class IsrWrites:
-    """The ISR writes of one broker.
+    """Writes the ISR changes of one broker to the registry.
 
-    Simplified: Kafka's thread waits for the registry with the partition locked. Here the leader continues, and uses the
-    larger of the old and the proposed ISR meanwhile.
+    Simplified: Kafka's thread waits for the registry with the partition locked. Here the leader continues, meanwhile
+    with the larger of the old and the proposed ISR.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class IsrWrites:
             elif result.error is RegistryError.SESSION_EXPIRED:
                 self._client.execute(write, written)
             else:
-                # After a broken connection our own write may be there (ReplicationUtils.checkLeaderAndIsrZkData).
+                # After a broken connection, this write may have succeeded (ReplicationUtils.checkLeaderAndIsrZkData).
                 self._client.execute(GetData(path=path), compared)
 
         def compared(results: Sequence[Result], now_us: int) -> None:
@@ -104,7 +107,7 @@ class IsrWrites:
         partition.isr_answered(accepted, now_us)
 
     def _skip(self, partition: Partition, proposal: ProposeIsr, version: int, now_us: int) -> None:
-        """Report a skipped write, once per proposed ISR, since the leader repeats the write often."""
+        """Handle a skipped write. Record it in the trace once per proposed ISR, since the leader often repeats it."""
         name = partition.topic_partition
         known = self._skipped.get(name)
         self._skipped[name] = proposal
@@ -136,4 +139,4 @@ class IsrWrites:
 
 
 def _made(results: Sequence[Result], now_us: int) -> None:
-    """Ignore the result: the controller watches these notifications and deletes them."""
+    """Ignore the result of a notification. The controller watches and deletes notifications."""

@@ -1,5 +1,6 @@
-"""The control plane of KRaft in one broker: registration and heartbeats, the metadata log, and requests to the active
-controller, each over its own connection.
+"""A broker's communication with KRaft controllers: registration and heartbeats, metadata fetches, and other requests.
+
+They use separate connections.
 
 Source: BrokerServer.scala
 """
@@ -42,17 +43,17 @@ if TYPE_CHECKING:
 # source: MetadataLoader.java, BrokerMetadataPublisher.scala
 
 AT_ONCE_MAX = 100
-"""The largest number of changed partitions that are applied in one step."""
+"""Maximum number of changed partitions that are applied in one step."""
 SLICE = 8
-"""The number of partitions in a slice of a larger change."""
+"""Number of partitions in each slice of a larger change."""
 PAUSE_US = 1
-"""The pause between two slices, in which other due work runs."""
+"""Pause between two slices, in which other work runs."""
 
 Done = Callable[[int], None]
 
 
 class _Slice(NamedTuple):
-    """A slice of a change; `done` is None unless it is the last slice."""
+    """Part of a change of metadata. `configured` has topics with changed settings; only the last slice has `done`."""
 
     names: Sequence[TopicPartition]
     configured: Sequence[str]
@@ -60,7 +61,7 @@ class _Slice(NamedTuple):
 
 
 class MetadataPublisher:
-    """The queue of metadata changes, applied in slices, each once no append to its partitions is in progress."""
+    """Applies metadata changes in order and in slices, each when no append to its partitions is in progress."""
 
     def __init__(self, changes: ReplicaChanges, locks: PartitionLocks, timers: Timers[Action]) -> None:
         self.changes = changes
@@ -70,7 +71,7 @@ class MetadataPublisher:
         self._is_amid_change = False
 
     def publish(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int, done: Done) -> None:
-        """Apply changed partitions and topics with changed settings, and call `done` when all are applied."""
+        """Apply changed partitions and the changed settings of topics, then call `done(now_us)`."""
         size = SLICE if len(changed) > AT_ONCE_MAX else AT_ONCE_MAX
         starts = range(0, len(changed), size) if changed else (0,)
         for start in starts[:-1]:
@@ -100,11 +101,11 @@ class KRaftPlane:
     """The `ControlPlane` of KRaft.
 
     Args:
-        logs: the broker's logs; if they are in several directories, the controller learns each replica's directory.
+        logs: the broker's logs. With several log directories, the broker reports each replica's directory.
     """
 
     zookeeper = None
-    """None because KRaft controllers decide."""
+    """None because this is not the ZooKeeper era."""
 
     def __init__(
         self,
@@ -153,7 +154,7 @@ class KRaftPlane:
         )
         self._auto_topics = AutoTopics(self._forwarding, base.node, base.config.request_timeout_ms)
         self._assignments: DirectoryAssignments | None = None
-        """None if the broker has a single directory that is not new, and reports no directories."""
+        """None if the broker does not report directories, because it has only one and that is not new."""
         if has_several_directories or self._has_new_disk:
             from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
 
@@ -209,7 +210,7 @@ class KRaftPlane:
     # ------------------------------------------------------------------------------------------------------- metadata
 
     def _metadata_changed(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
-        """Apply changed metadata, or keep it until the controller has reported that the broker caught up.
+        """Apply changed metadata, or keep it until the broker has caught up with the metadata log for the first time.
 
         Kafka also installs its metadata publishers only then (BrokerServer.startup, initialCatchUpFuture).
         """
@@ -219,7 +220,7 @@ class KRaftPlane:
             self._publisher.publish(changed, configured, now_us, self._published)
 
     def _publish_first(self, now_us: int) -> None:
-        """Apply the roles of all partitions after catching up with the metadata log, then ask to be unfenced."""
+        """After catching up with the metadata log, apply the roles of all partitions and ask to be unfenced."""
         waiting, self._unpublished = self._unpublished, {}
         if self._assignments is not None and self._has_new_disk:
             self._assignments.had_before = frozenset(waiting)

@@ -1,4 +1,4 @@
-"""A broker's interface to its control plane: KRaft controllers, or the registry and controller of the ZooKeeper era."""
+"""A broker's interface to its control plane: KRaft controllers, or the ZooKeeper era's registry and controller."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperParts(NamedTuple):
-    """The state that requests of a ZooKeeper-era controller change.
+    """The parts of a ZooKeeper-era broker that handle its controller's requests.
 
-    `runner` runs the controller that this broker is or may become.
+    `runner` runs the broker's own controller, which may be or become the active one.
     """
 
     epochs: ControllerEpochs
@@ -31,7 +31,7 @@ class ZooKeeperParts(NamedTuple):
 
 
 class Lifecycle(Protocol):
-    """A broker's membership in its cluster."""
+    """A broker's membership in its cluster. `stopped` ends it; `serving` is True while requests are processed."""
 
     @property
     def broker_epoch(self) -> BrokerEpoch: ...
@@ -72,16 +72,16 @@ class ControlPlane(Protocol):
     def begin_controlled_shutdown(self, now_us: int) -> None: ...
 
     def create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
-        """Request the creation of topics; called again as long as they are missing."""
+        """Request the creation of topics. Clients' requests repeat this call until the topics exist."""
 
     def elect_leader(self, wanted: ElectLeader, answer: OnReply, now_us: int) -> None:
-        """Run an operator's election; a broker that is not the controller answers NOT_CONTROLLER."""
+        """Elect a leader for an operator. Answer NOT_CONTROLLER if this broker is not the active controller."""
 
     def for_controller(self, key: int) -> Handler | None:
-        """Return the handler of an API that the controller answers, None if brokers answer that API in this era."""
+        """Return the handler of an API that the controller answers, None if it does not answer that API."""
 
     def controller_id(self) -> BrokerId | None:
-        """Return the known controller, None if clients cannot reach controllers (KRaft)."""
+        """Return the id of the active controller, if known; None in KRaft, where clients cannot reach controllers."""
 
     def fetch_epoch(self) -> BrokerEpoch:
         """Return the broker epoch that this broker sends in its fetches as a follower (KIP-903), -1 in earlier eras."""

@@ -1,4 +1,4 @@
-"""Ids for idempotent producers, never used twice in a cluster. Source: RPCProducerIdManager (KIP-730)"""
+"""Producer ids, which are unique in the cluster. Source: RPCProducerIdManager (KIP-730)"""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerEpoch, BrokerId
 
 PREFETCH_THRESHOLD = 0.9
-"""The used fraction of a block of ids at which the next block is requested."""
+"""Fraction of a block that is used when the next block is requested."""
 IDS_PER_REGISTRATION = 1_000_000
 
 
 Give = Callable[[int | None], None]
-"""Called with an id, or with None if there is no id in time and the producer has to retry."""
+"""Called with a producer id, or with None if none came in time and the producer has to retry."""
 
 
 class ProducerIds(Protocol):
@@ -30,8 +30,8 @@ class ProducerIds(Protocol):
 class IdsOfRegistration:
     """Producer ids in the ZooKeeper era.
 
-    Simplified: Kafka's brokers take blocks of ids from the registry (/latest_producer_id_block). Here each registration
-    of a broker has its own block, numbered by the broker epoch, which also makes ids unique.
+    Simplified: Kafka's brokers allocate blocks of ids in the registry (/latest_producer_id_block). Here the block is
+    numbered by the broker epoch, which differs in each registration of a broker; so the ids are unique too.
     """
 
     def __init__(self, broker_epoch: Callable[[], BrokerEpoch]) -> None:
@@ -49,10 +49,10 @@ class _Block(NamedTuple):
 
 
 class IdsOfController:
-    """Producer ids in blocks from the controller, which are requested before the previous block is used up.
+    """Producer ids in KRaft: the controller allocates blocks, and the next one is requested before a block is used up.
 
-    Differs from Kafka from 3.6 on (KAFKA-14694): if there is no id, a producer waits for one, as in earlier releases,
-    instead of getting an error and retrying after retry.backoff.ms.
+    Differs from Kafka 3.6 and later (KAFKA-14694): if no id is left, a producer waits for the next block, as in earlier
+    releases. There it gets an error, and retries after retry.backoff.ms.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class IdsOfController:
         self._forwarding.ask(ALLOCATE_PRODUCER_IDS, encode, self._answered, now_us)
 
     def _answered(self, frame: bytearray | None, now_us: int) -> None:
-        """Take the block in a response. If there is none, producers continue to wait for the next request."""
+        """Serve waiting producers from the block in a response. Without a block, they wait for a later response."""
         self._is_asked = False
         self._next_block = None if frame is None else _block_in(frame)
         if self._next_block is not None:
@@ -127,7 +127,7 @@ class IdsOfController:
 
 
 def _block_in(frame: bytearray) -> _Block | None:
-    """Return the block in a response, None if the controller refuses because it knows another epoch of the broker."""
+    """Return the block in a response; None if it has an error, such as a stale broker epoch."""
     try:
         answer = cold.decode_response(ALLOCATE_PRODUCER_IDS, 0, frame)
     except PeerViolation:

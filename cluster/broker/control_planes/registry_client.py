@@ -1,6 +1,6 @@
-"""One broker's client of the registry (ZooKeeper): a session over a connection that is reopened when it breaks.
+"""A broker's client of the registry (ZooKeeper): a session whose connection is reopened after it breaks.
 
-Operations are answered in order. Like Kafka, the client resends those in flight when the connection broke.
+Operations are answered in order. Like Kafka, the client resends unanswered operations over a new connection.
 Source: ZooKeeper's ClientCnxn, kafka.zookeeper.ZooKeeperClient, KafkaZkClient.retryRequestsUntilConnected
 """
 
@@ -18,20 +18,20 @@ from controller.zookeeper.registry import NO_SESSION, GetChildren, GetData, Oper
 from controller.zookeeper.registry_messages import WATCH_XID, decode, encode, operation_fields, result_of
 
 OnResults = Callable[[Sequence[Result], int], None]
-"""Called with one result, or one per operation of a Multi, and now_us."""
+"""Called with (results, now_us). There is one result, or one per operation of a Multi."""
 
 RECONNECT_US = 100_000
-"""The pause before reconnecting. Simplified: ZooKeeper's client waits a random time of up to a second."""
+"""Pause before reconnecting. Simplified: ZooKeeper's client waits a random time of up to a second."""
 
 
 class SessionEvents(Protocol):
-    """The listener of a session's events."""
+    """Handles the events of a session with the registry."""
 
     def session_began(self, now_us: int) -> None:
-        """Handle a new session, which is the first or follows an expired one."""
+        """Handle the start of a session, at first or after an expired one."""
 
     def session_expired(self, now_us: int) -> None:
-        """Handle the expiry of the session and of its ephemeral nodes, before a new session is opened."""
+        """Handle the expiry of the session and its ephemeral nodes. Called before a new session is opened."""
 
     def watch_fired(self, kind: str, path: str, now_us: int) -> None: ...
 
@@ -44,7 +44,7 @@ class _Request:
 
 
 class RegistryClient:
-    """One broker's client of the registry.
+    """A broker's client of the registry, with one session at a time.
 
     Args:
         timeout_us: requested session timeout (zookeeper.session.timeout.ms).
@@ -81,7 +81,7 @@ class RegistryClient:
     def execute(self, operation: Operation, on_results: OnResults) -> None:
         """Execute an operation, and pass its results to `on_results`.
 
-        Without a connection it is sent later. If the session expires first, the result is SESSION_EXPIRED.
+        Without a connection, it is sent as soon as there is one. The result is SESSION_EXPIRED if the session expires.
         """
         request = _Request(operation, on_results)
         self._requests.append(request)
@@ -89,7 +89,7 @@ class RegistryClient:
             self._send(request)
 
     def close(self) -> None:
-        """Close the session, which deletes its ephemeral nodes immediately, unless there is no connection."""
+        """Close the session, if connected. The registry then deletes its ephemeral nodes immediately."""
         if self._is_ready:
             self._transmit({"op": "close"})
 

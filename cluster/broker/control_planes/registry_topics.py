@@ -1,4 +1,4 @@
-"""The creation of topics in the ZooKeeper era, in which brokers write them to the registry.
+"""Topic creation in the ZooKeeper era: brokers write new topics to the registry.
 
 Source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, KafkaApis.createInternalTopic
 """
@@ -26,7 +26,7 @@ from replica.errors import ErrorCode, KafkaError
 
 
 class RegistryTopics:
-    """The creation of topics in the registry, for clients' requests and for the broker itself."""
+    """Creates topics in the registry, for CreateTopics requests and for the broker itself."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class RegistryTopics:
         self._responder = responder
         self._created = 0
         self._under_way: dict[str, int] = {}
-        """Number of partitions by topic, for topics written by this broker that are not in its metadata yet."""
+        """Partition counts of the topics that this broker has written, but that are not in its metadata yet."""
 
     def create(self, wanted: WantedTopic, now_us: int) -> None:
-        """Assign replicas and write the topic, unless another broker has written it first.
+        """Assign replicas and write the topic, unless it already exists.
 
-        With too few brokers the topic is not created, and the client retries.
+        Errors are ignored: with too few brokers, for example, the topic is missing and the client asks again.
         """
         event = CreateTopic(
             now_us=now_us,
@@ -66,7 +66,7 @@ class RegistryTopics:
         return uuid5(self._identity.incarnation_id, f"topic {self._created}")
 
     def create_topics(self, call: Call) -> None:
-        """Handle a CreateTopics request."""
+        """Handle a CreateTopics request, or refuse it with NOT_CONTROLLER."""
         # Simplified: answered when the topic is written; Kafka waits until the metadata of this broker has the topic.
         request = call.decoded()
         if not self._controller.is_active:

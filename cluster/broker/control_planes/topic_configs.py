@@ -1,6 +1,6 @@
-"""A ZooKeeper-era broker's copy of the settings of topics that have replicas on it, kept up to date by watches.
+"""The settings of topics in a ZooKeeper-era broker, which reads them from the registry and watches them.
 
-Differs from Kafka: here each topic's node is watched; Kafka writes a notification to /config/changes for every change.
+Differs from Kafka: each topic's node is watched. In Kafka, every change adds a notification below /config/changes.
 Source: ConfigRepository of the ZooKeeper era, DynamicConfigManager
 """
 
@@ -20,7 +20,7 @@ from replica.config import TopicConfig
 
 
 class TopicConfigs:
-    """The settings of topics with replicas on this broker; `on_change` is called with a topic that has changed."""
+    """The settings of topics with replicas on this broker; `on_change(topic, now_us)` is called after a change."""
 
     def __init__(self, client: RegistryClient, cache: MetadataCache, on_change: Callable[[str, int], None]) -> None:
         self._known: dict[str, dict[str, str]] = {}
@@ -29,7 +29,7 @@ class TopicConfigs:
         self._on_change = on_change
 
     def ensure(self, topics: Sequence[str], then: Callable[[int], None], now_us: int) -> None:
-        """Call `then` once the settings of all topics are known; unknown settings are read one topic at a time."""
+        """Read the settings of topics where they are not known yet, one topic at a time, then call `then(now_us)`."""
         missing = next((topic for topic in topics if topic not in self._known), None)
         if missing is None:
             then(now_us)
@@ -42,9 +42,9 @@ class TopicConfigs:
         self._client.execute(GetData(path=znodes.config_path(missing), watch=True), read)
 
     def image_of(self, topic: str, topic_id: UUID) -> TopicImage:
-        """Return the topic in the metadata cache, with its settings.
+        """Return the topic's image in the metadata cache, after updating its settings.
 
-        A new topic is added to the cache; it has no partitions until an UpdateMetadata request brings them.
+        A new topic is added to the cache without partitions, which an UpdateMetadata request adds later.
         """
         image = self._cache.image
         config = self._known.get(topic, {})
@@ -59,15 +59,15 @@ class TopicConfigs:
         return known
 
     def watch_fired(self, path: str) -> None:
-        """Read a topic's settings again after its watch has fired, and set a new watch."""
+        """Read a topic's settings again, and watch them again. Ignore watches of other paths."""
         topic = path.rpartition("/")[2]
         if path == znodes.config_path(topic):
             self._client.execute(GetData(path=path, watch=True), partial(self._changed, topic))
 
     def _take(self, topic: str, results: Sequence[Result]) -> None:
-        """Store a topic's settings: Kafka's defaults if its node is missing.
+        """Store a topic's settings, none of its own if its node is missing.
 
-        After an expired session known settings are kept; the next read brings the current ones.
+        If the session has expired, known settings are kept until the next read.
         """
         (result,) = results
         if result.error is not RegistryError.SESSION_EXPIRED or topic not in self._known:

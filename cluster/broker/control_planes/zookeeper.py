@@ -1,5 +1,5 @@
-"""The control plane of the ZooKeeper era in one broker: its registry session, the requests of the controller, and the
-controller that this broker may itself become.
+"""A broker's control plane in the ZooKeeper era: its session with the registry, its handling of the controller's
+requests, and a controller of its own, which may become the active one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId
 
 
 class ActiveControllerChannel(Channel):
-    """A channel to the active controller, whose address is looked up for each attempt of a request."""
+    """A channel to the active controller. Its address is looked up for each attempt to send a request."""
 
     def __init__(self, outbox: Outbox, where: Callable[[], tuple[str, int]]) -> None:
         host, port = where()
@@ -100,14 +100,17 @@ class ZooKeeperPlane:
             self._topics.create(topic, now_us)
 
     def for_controller(self, key: int) -> Handler | None:
-        """Return the handler of CreateTopics. Simplified: the controller answers no other request of clients."""
+        """Return the handler of CreateTopics, None for other APIs.
+
+        Simplified: the controller answers no other requests of clients.
+        """
         return self._topics.create_topics if key == CREATE_TOPICS else None
 
     def controller_id(self) -> BrokerId | None:
         return self._controller.active_controller
 
     def fetch_epoch(self) -> BrokerEpoch:
-        """Return -1, because followers of this era send no broker epoch."""
+        """Return NO_BROKER_EPOCH, because followers of this era send no broker epoch."""
         return NO_BROKER_EPOCH
 
     def elect_leader(self, wanted: ElectLeader, answer: OnReply, now_us: int) -> None:
@@ -117,7 +120,10 @@ class ZooKeeperPlane:
         self._changes.apply([], [topic], now_us)
 
     def _where_the_controller_is(self) -> tuple[str, int]:
-        """Return the controller's address, or this broker's, which answers NOT_CONTROLLER, if it is unknown."""
+        """Return the active controller's (host, port).
+
+        If it is unknown, return those of this broker, which answers NOT_CONTROLLER.
+        """
         known = self._base.cache.image.brokers.get(self._controller.active_controller)
         own = self._base.identity
         return (own.host, own.port) if known is None else (known.host, known.port)

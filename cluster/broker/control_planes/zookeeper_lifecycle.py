@@ -26,11 +26,11 @@ TRY_AGAIN_US = 1_000_000
 class ZooKeeperLifecycle:
     """The registration of a broker in the registry.
 
-    Differs from Kafka: a broker that finds the node of its previous incarnation retries every second until that session
-    has expired; Kafka's process ends with NodeExists, and its supervisor restarts it.
+    Differs from Kafka: if the node of the broker's previous incarnation still exists, registration is retried every
+    second until that session has expired. Kafka's process exits with NodeExists, and a supervisor restarts it.
 
     Attributes:
-        broker_epoch: number of the transaction that created the broker's node, -1 before the registration.
+        broker_epoch: czxid of the broker's node, -1 before the registration.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ZooKeeperLifecycle:
         self._client.start(now_us)
 
     def stopped(self) -> None:
-        """Close the session, so that the registry removes the broker's node without waiting for the session timeout."""
+        """Close the session. The registry removes the broker's node immediately, not after the session timeout."""
         self.state = BrokerState.SHUTTING_DOWN
         self._client.close()
 
@@ -80,7 +80,7 @@ class ZooKeeperLifecycle:
             self._client.execute(GetData(path=self._path), self._found)
 
     def _found(self, results: Sequence[Result], now_us: int) -> None:
-        """Handle an existing node of this broker, which this session or an earlier one has created."""
+        """Use the existing node of this broker if this session created it; otherwise retry the registration later."""
         (result,) = results
         if result.error is None and result.owner == self._client.session:
             self._registered(result, now_us)
@@ -99,8 +99,8 @@ class ZooKeeperLifecycle:
     def propagate_directory_failure(self, directory_id: UUID, now_us: int) -> None:
         """Do nothing.
 
-        Simplified: a failed log directory is not announced in the registry (log_dir_event_notification), so the leaders
-        of its partitions do not change, as in KRaft before 3.7 (KIP-858).
+        Simplified: a failed log directory is not announced in the registry (log_dir_event_notification). Its partitions
+        keep their leaders, as in KRaft before 3.7 (KIP-858).
         """
 
     def begin_controlled_shutdown(self, now_us: int) -> None:
@@ -141,9 +141,9 @@ class ZooKeeperLifecycle:
         self._not_yet(now_us)
 
     def _not_yet(self, now_us: int) -> None:
-        """Retry after a pause, or stop after the last attempt.
+        """After a pause, ask the controller again, or stop if this was the last attempt.
 
-        The partitions that the broker still leads are then offline until the controller notices.
+        Partitions that the broker then still leads have no leader until the controller notices.
         """
         self._shutdown_attempts += 1
         is_last = self._shutdown_attempts >= self._config.controlled_shutdown_max_retries

@@ -1,6 +1,6 @@
-"""A broker's knowledge of the active controller, and a channel that always leads to that controller.
+"""A broker's view of which controller is active, and a channel that sends requests to that controller.
 
-Source: RaftControllerNodeProvider, NodeToControllerChannelManager (the raft client knows who leads the metadata log)
+Source: RaftControllerNodeProvider, NodeToControllerChannelManager (which ask the raft client for the leader)
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from replica.errors import ErrorCode
 from replica.ids import BrokerId
 
 NO_CONTROLLER_RETRY_US = 100_000
-"""The pause while no controller is known (NodeToControllerRequestThread.doWork)."""
+"""Pause between attempts while no controller is known (NodeToControllerRequestThread.doWork)."""
 MOVED_RETRY_US = 50_000
-"""The pause after NOT_CONTROLLER. Simplified: Kafka immediately asks the node that its raft client then names."""
+"""Pause after NOT_CONTROLLER. Simplified: Kafka immediately retries at the leader that its raft client knows."""
 _THROTTLE_TIME_BYTES = 4
 
 
 class ActiveController:
-    """The controller that a broker believes to be active, from the responses to its metadata fetches.
+    """The controller that a broker believes to be active, according to the responses to its metadata fetches.
 
-    A single controller is believed to be active from the start. Of several, none is until a response names one.
+    A quorum of one is known from the start; in a larger one, no controller is active until a response names it.
     """
 
     def __init__(self, voters: Mapping[BrokerId, tuple[str, int]]) -> None:
@@ -38,16 +38,21 @@ class ActiveController:
         return None if self.leader_id is None else self.voters.get(self.leader_id)
 
     def learn(self, leader_id: BrokerId | None, epoch: int) -> None:
-        """Apply the leader that a response with this controller epoch names, None if it names none."""
+        """Update the active controller from a response, unless a newer epoch is known.
+
+        Args:
+            leader_id: leader named in the response, None if it names none.
+            epoch: controller epoch in the response.
+        """
         if len(self.voters) > 1 and (epoch > self.epoch or (epoch == self.epoch and leader_id is not None)):
             self.epoch, self.leader_id = epoch, leader_id
 
 
 class ControllerChannel:
-    """A `Channel` to the active controller, which sends a request again if it reached another controller.
+    """A `Channel` to the active controller. A request that reached another controller is sent again.
 
     Args:
-        retry_us: how long a request is retried, over new connections and with new controllers; 0 to fail immediately.
+        retry_us: how long a request is retried, over new connections and at new controllers; 0 to fail immediately.
     """
 
     def __init__(self, outbox: Outbox, controller: ActiveController, *, retry_us: int) -> None:
@@ -97,7 +102,7 @@ class ControllerChannel:
         attempt(now_us)
 
     def _to_controller(self) -> Channel | None:
-        """Close a channel to a former controller, and return the channel to the current controller."""
+        """Return the channel to the known controller, None if there is none. Close one to a former controller."""
         address = self._controller.address
         if address is not None and address != self._address:
             if self._channel is not None:
@@ -110,8 +115,8 @@ class ControllerChannel:
 def _error_of(api: int, frame: bytearray) -> int:
     """Return the error code in a response.
 
-    Responses to a broker's own requests begin with a throttle time and the error, in all versions; an envelope has the
-    error after the enclosed response.
+    All versions of a broker's requests have it after the throttle time at the beginning, except that an envelope has it
+    after the enclosed response.
     """
     if api == ENVELOPE:
         return envelope_error(frame)

@@ -1,6 +1,6 @@
-"""A broker's copy of the metadata log, which it fetches from the active controller and applies record by record.
+"""A broker's copy of the cluster's metadata: it fetches the metadata log and applies it record by record.
 
-The metadata log is a log like those of topics, fetched with Fetch requests (KIP-500: brokers are observers of the log).
+As an observer of the log (KIP-500), it sends Fetch requests to the active controller, as for the log of a topic.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from controller.snapshot import Snapshot
 
     OnSnapshot = Callable[[Snapshot | None, int, int], None]
-    """(snapshot, or None without a response or if it does not exist any more; its size in bytes; now_us)"""
+    """Called with (the snapshot, None if the fetch failed; its size in bytes; now_us)."""
 
 # ----------------------------------------------------------------------------------------------------- snapshot fetcher
 #
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotFetcher:
-    """The fetch of one snapshot from a controller; `on_snapshot` gets it or None, its size in bytes, and now_us."""
+    """Fetches one snapshot from a controller, part by part, and passes it to `on_snapshot`."""
 
     def __init__(
         self,
@@ -98,23 +98,23 @@ class SnapshotFetcher:
 
 FETCH_VERSION = 12
 MAX_WAIT_MS = 1500
-"""The longest wait of a fetch. Simplified: 500 ms in KRaft; the longer wait makes idle clusters cheap to simulate."""
+"""Maximum wait of a fetch. Simplified: 500 ms in KRaft; a longer wait makes idle clusters cheap to simulate."""
 MAX_BYTES = 8 << 20
 RETRY_US = 20_000
 TIMEOUT_US = 2_000_000
-"""controller.quorum.fetch.timeout.ms: the time after which an observer without a response retries."""
+"""controller.quorum.fetch.timeout.ms: time after which an observer without a response fetches again."""
 
 
 class MetadataCache:
-    """The cluster's metadata as of the last metadata record that this broker has applied."""
+    """The cluster's metadata that this broker has applied so far."""
 
     def __init__(self, image: MetadataImage | None = None) -> None:
         self.image = image or MetadataImage()
 
     def is_eligible(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> bool:
-        """Return True if a replica may join an ISR: its broker is alive, not shutting down, and has this broker epoch.
+        """Return True if a broker's replicas may join an ISR (KIP-841, KIP-903).
 
-        Epoch -1 stands for fetches without one (KIP-841, KIP-903).
+        The broker must be unfenced, not shutting down, and have this epoch; -1, of fetches without an epoch, is enough.
         """
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.is_active and broker_epoch in (NO_BROKER_EPOCH, broker.broker_epoch)
@@ -131,13 +131,16 @@ class MetadataCache:
         return self.image.topic_names.get(topic) if isinstance(topic, UUID) else topic
 
     def missing_partition_error(self, topic_partition: TopicPartition) -> ErrorCode:
-        """Return the error for a partition without a replica here, which may exist on other brokers (4.2)."""
+        """Return the error for a partition that has no replica on this broker (4.2).
+
+        It is NOT_LEADER_OR_FOLLOWER if the metadata has the partition, else UNKNOWN_TOPIC_OR_PARTITION.
+        """
         known = self.image.partition(topic_partition.topic, topic_partition.partition) is not None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class MetadataFollower:
-    """The client that fetches metadata from the controller by long polls.
+    """Fetches the metadata log from the active controller by long polling, and applies it to the cache.
 
     Args:
         held: returns the partitions whose logs are on this broker's disks.
@@ -168,7 +171,7 @@ class MetadataFollower:
         self._events = events
 
     def fetch(self, now_us: int) -> None:
-        """Fetch from the leader, or from the other controllers in turn while the leader is unknown or silent."""
+        """Fetch from the active controller, or from all controllers in turn while it is unknown or does not respond."""
         # Simplified: Kafka chooses another controller at random.
         leader_id = self._controller.leader_id
         voters = list(self._voters)
@@ -221,7 +224,7 @@ class MetadataFollower:
             self.fetch(now_us)
 
     def _fetch_snapshot(self, partition: FetchedPartition, now_us: int) -> None:
-        """Fetch a snapshot, because the controller's log no longer has the next records."""
+        """Fetch the snapshot that a response names because the controller's log no longer has the next records."""
         assert partition.snapshot_id is not None
         end = OffsetAndEpoch(partition.snapshot_id.epoch, partition.snapshot_id.end_offset)
         source = self._names(self._target)
@@ -243,7 +246,7 @@ class MetadataFollower:
         ).fetch(now_us)
 
     def _load(self, snapshot: Snapshot, source: str, size_bytes: int, now_us: int) -> None:
-        """Replace the metadata by a snapshot, and apply what changed.
+        """Replace the metadata by a snapshot, and report the differences to the listeners.
 
         Source: BrokerMetadataPublisher, ReplicaManager.applyDelta of a delta that began with a snapshot
         """

@@ -1,7 +1,7 @@
-"""A broker's membership as the controller decides it: registration, heartbeats, fencing, controlled shutdown.
+"""A broker's membership in a KRaft cluster: registration, heartbeats, fencing, controlled shutdown.
 
-The next heartbeat is sent one interval after the last response; 10 ms after it while the broker has not caught up with
-the metadata log, and 50 ms after the first response of a controlled shutdown.
+The next heartbeat is sent one interval after the last response; but 10 ms after it until the broker has caught up with
+the metadata log, and 50 ms after the first response in a controlled shutdown.
 Source: BrokerLifecycleManager (3.9 and 4.1)
 """
 
@@ -38,7 +38,7 @@ STARTING_INTERVAL_US = 10_000
 SHUTDOWN_INTERVAL_US = 50_000
 FIRST_BACKOFF_US = 100_000
 BETWEEN_BROKERS = "INTERNAL"
-"""The name of a listener that only brokers use."""
+"""Name of the first listener if only brokers use it; see BrokerIdentity.all_endpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class BrokerIdentity:
 
     @property
     def all_endpoints(self) -> tuple[Endpoint, ...]:
-        """All endpoints, the first listener before `endpoints`.
+        """All advertised endpoints, beginning with the first listener.
 
-        The first is named by its protocol, unless one of `endpoints` has that name; then it is for brokers only.
+        The first listener is named after its protocol. If one of `endpoints` has that name, it is for brokers only.
         """
         is_between_brokers = any(one.name == self.protocol for one in self.endpoints)
         name, protocol = (BETWEEN_BROKERS, "PLAINTEXT") if is_between_brokers else (self.protocol, self.protocol)
@@ -75,12 +75,12 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerBase:
-    """The objects from which a broker's parts are built.
+    """The objects that the parts of a broker share.
 
     Attributes:
         config: configuration at the start.
         running: current configuration.
-        disks: each disk by the name of its log directory, the disk of the metadata log first.
+        disks: disks by name of the log directory; the first one has the metadata log.
     """
 
     identity: BrokerIdentity
@@ -104,7 +104,7 @@ class BrokerBase:
 
 
 class BrokerEvents(Protocol):
-    """The listener of events from a broker's control plane."""
+    """Handles events from a broker's control plane."""
 
     def quotas_changed(self) -> None:
         """Apply changed quotas of clients."""
@@ -116,19 +116,19 @@ class BrokerEvents(Protocol):
         """Begin to serve clients, because the controller has unfenced the broker for the first time."""
 
     def stop(self, now_us: int) -> None:
-        """Stop the broker, because the controller allows it or because it has to."""
+        """Stop the broker, because the controller allows its shutdown or because it cannot go on."""
 
 
 class HeartbeatTimes:
-    """The timeout of a heartbeat, and the delay of the next heartbeat after a failure, by the rule `heartbeats`.
+    """The timeout of a heartbeat, and the delay after a failed heartbeat, by the rule `heartbeats`.
 
         | `heartbeats` | timeout | delay after a failure |
         |---|---|---|
         | backoff | half the session timeout (KAFKA-14392) | 100 ms, doubled each time, up to the session timeout |
-        | interval | `broker.heartbeat.interval.ms` | the same: without a backoff (KAFKA-19294) |
+        | interval | `broker.heartbeat.interval.ms` | the same, without backoff (KAFKA-19294) |
 
     Args:
-        phase_us: phase of a running broker's heartbeats within their interval; None to count from its unfencing.
+        phase_us: time of a running broker's heartbeats, modulo their interval; None to count from its unfencing.
 
     Source: BrokerServer.startup (brokerLifecycleChannelManager), BrokerLifecycleManager.resendExponentialBackoff
     """
@@ -145,7 +145,7 @@ class HeartbeatTimes:
         return until_next_us(now_us, self._interval_us, self._phase_us)
 
     def after_failure_us(self, failures: int) -> int:
-        """Return the delay after a failure that was preceded by this number of failures since the last success."""
+        """Return the delay after a failed heartbeat; `failures` counts the earlier ones since the last success."""
         if not self._has_backoff:
             return self._interval_us
         # Simplified: Kafka adds 2 % of jitter to this backoff.
@@ -163,7 +163,7 @@ class BrokerState(Enum):
 
 
 class BrokerLifecycle:
-    """The registration and the heartbeats of a broker; a broker does not notice that the controller has fenced it.
+    """The registration and heartbeats of a broker. It does not notice if the controller fences it again.
 
     Args:
         log_dirs: ids of the online log directories; empty if the broker has a single directory that is not new.
@@ -191,19 +191,19 @@ class BrokerLifecycle:
         self._previous_broker_epoch = previous_broker_epoch
         self._log_dirs = log_dirs
         self._offline_dirs: dict[UUID, bool] = {}
-        """For each failed directory, True once the controller knows of the failure."""
+        """Failed log directories, with True once a heartbeat has reported the failure to the controller."""
         self._on_caught_up = on_caught_up
         self._timer: Timer | None = None
         self._failures = 0
         self._is_ready_to_unfence = False
         self._at_once = False
-        """True to send the next heartbeat without delay, because it was requested while another was in flight."""
+        """True to send another heartbeat right after the response to the one in flight."""
         self._answered_in_shutdown = False
         self._times = times
 
     @property
     def serving(self) -> bool:
-        """True once requests of clients and followers are processed; earlier requests wait in their connections."""
+        """True while requests of clients and followers are processed; requests that come earlier wait."""
         return self.state in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
 
     def start(self, now_us: int) -> None:
@@ -225,7 +225,7 @@ class BrokerLifecycle:
             self._events.stop(now_us)
 
     def ready_to_unfence(self, now_us: int) -> None:
-        """Report in an immediate heartbeat that every replica has its role. Source: SetReadyToUnfenceEvent"""
+        """Ask to be unfenced, in an immediate heartbeat. Source: SetReadyToUnfenceEvent"""
         self._is_ready_to_unfence = True
         self._communicate_at_once(now_us)
 
@@ -233,7 +233,7 @@ class BrokerLifecycle:
         self.state = BrokerState.SHUTTING_DOWN
 
     def propagate_directory_failure(self, directory_id: UUID, now_us: int) -> None:
-        """Report a failed directory in a heartbeat, and stop if no report succeeds within log.dir.failure.timeout.ms.
+        """Report a failed log directory in heartbeats. Stop if this does not succeed within log.dir.failure.timeout.ms.
 
         Source: OfflineDirEvent, OfflineDirBrokerFailureEvent
         """
@@ -316,9 +316,9 @@ class BrokerLifecycle:
         )
 
     def _answered(self, frame: bytearray | None, reported: Sequence[UUID], now_us: int) -> None:
-        """Handle the response to a heartbeat.
+        """Handle the response to a heartbeat that reported the failed directories `reported`.
 
-        With a stale epoch all retries fail: Kafka's broker does not register again either.
+        After STALE_BROKER_EPOCH all retries fail, since the broker does not register again, as in Kafka.
         """
         answer = None if frame is None else cold.decode_response(BROKER_HEARTBEAT, HEARTBEAT_VERSION, frame)
         if answer is None or answer.error_code != ErrorCode.NONE:

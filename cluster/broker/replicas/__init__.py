@@ -1,5 +1,5 @@
-"""The replicas of one broker: replica manager, partitions, fetchers, fetch sessions, waiting requests, quotas, deletion
-of records, failing disks.
+"""The replicas of one broker: replica manager, partitions, fetchers, fetch sessions, delayed requests, quotas, deletion
+of records, disk failures.
 
 May import: cluster, cluster.broker.metadata, cluster.messages, cluster.protocol, cluster.server.
 Open first: manager.py.

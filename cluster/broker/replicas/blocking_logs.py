@@ -1,12 +1,12 @@
-"""Appends and reads that keep a broker's request handler busy for as long as a slow disk needs.
+"""Appends and reads on slow disks, which block a request handler of the broker until the disk is done.
 
-An append ends when the disk has written it; a change of its partition's leadership waits until then (PartitionLocks).
-With a disk that takes no time, appends and reads end immediately.
+An append ends when the disk has written it; until then, its partition's leadership cannot change (PartitionLocks).
+If the disk takes no time, appends and reads end immediately.
 
-Inspecting large or compressed batches takes long. In live mode a worker thread does this without occupying a handler
-(differs from Kafka); meanwhile the connection accepts no other request.
+Inspecting large or compressed batches takes long. In live mode, a worker thread does it without occupying a handler
+(differs from Kafka); meanwhile no other request is read from the connection.
 
-Source: ReplicaManager.appendRecords and fetchMessages, which run in a handler's thread
+Source: ReplicaManager.appendRecords and fetchMessages, which run in the thread of a handler
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from replica.log.batches.validation import InsideLimits, Inspected, inspect, lim
 
 # ------------------------------------------------------------------------------------------------------ partition locks
 #
-# An append in progress delays a change of its partition's leadership, and a waiting change delays new appends.
+# An append in progress delays a leadership change of its partition, and a waiting change delays new appends.
 #
 # source: Partition.leaderIsrUpdateLock (appends hold it for reading, makeLeader and makeFollower for writing; a reader
 # does not overtake a waiting writer), AbstractFetcherThread.partitionMapLock.
@@ -38,7 +38,7 @@ Work = Callable[[int], None]
 
 
 class PartitionLocks:
-    """The locks of partitions: changes are made in order, each once no append to its partitions is in progress."""
+    """Locks of partitions. Leadership changes run in order, each when no append to its partitions is in progress."""
 
     __slots__ = ("_appending", "_behind", "_changes")
 
@@ -60,7 +60,7 @@ class PartitionLocks:
             self._make_changes(now_us)
 
     def change(self, names: Sequence[TopicPartition], work: Work, now_us: int) -> None:
-        """Do `work` as soon as no append to `names` is in progress."""
+        """Run `work`, a change of these partitions, after earlier changes and when no append to them is in progress."""
         self._changes.append((names, work))
         self._make_changes(now_us)
 
@@ -73,7 +73,7 @@ class PartitionLocks:
         return any(name in waiting for waiting, _ in self._changes for name in names)
 
     def after_changes(self, work: Work) -> None:
-        """Do `work` once no change is waiting."""
+        """Run `work` when no change is waiting any longer."""
         self._behind.append(work)
 
     def _make_changes(self, now_us: int) -> None:
@@ -90,10 +90,10 @@ Entries = Sequence[tuple[TopicPartition, memoryview | None]]
 
 
 class BlockingLogs:
-    """The appends and reads of request handlers, each of which blocks its handler while the disk is busy.
+    """Executes appends and reads, each of which blocks its request handler while the disk is busy.
 
-    Simplified: the appends of one request become visible together, when the last one is written. The whole read blocks
-    the handler; in Kafka only headers are read there, and the records in the network thread, by sendfile.
+    Simplified: all appends of a request become visible when the last one is written. A read blocks the handler until it
+    is complete; in Kafka the handler reads only headers, and the network thread sends the records with sendfile.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class BlockingLogs:
             begin_unless_barred(now_us)
 
     def _pass_at_once(self, entries: Entries) -> bool:
-        """Return True if no slow disk and no change of leadership delays the append, which is the usual case."""
+        """Return True if neither a slow disk nor a leadership change delays the append, the usual case."""
         partitions = self._replicas.partitions
         for name, _ in entries:
             partition = partitions.get(name)
@@ -162,14 +162,14 @@ class BlockingLogs:
         return self._locks.are_free
 
     def _to_inspect(self, name: TopicPartition, records: memoryview | None) -> tuple[memoryview, InsideLimits] | None:
-        """Return the batch to inspect and its limits, None if it is refused or the partition is unknown."""
+        """Return (batch, limits inside it) to inspect, None if this broker does not lead the partition."""
         partition = self._replicas.partitions.get(name)
         if partition is None or partition.leader is None or records is None:
             return None
         return records, limits_inside(partition.log.config)
 
     def _written_us(self, required_acks: int, entries: Entries, now_us: int) -> int:
-        """Return when the disk will have written the batches that are not refused."""
+        """Return the time when the disks will have written the batches, without those that are refused."""
         written_us = now_us
         for name, records in entries:
             partition = self._replicas.partitions.get(name)
@@ -203,7 +203,7 @@ class BlockingLogs:
             self._timers.at(read_us, self._handlers.block(fetch))
 
     def _read_us(self, params: FetchParams, wanted: list[tuple[TopicPartition, FetchPartition]], now_us: int) -> int:
-        """Return when the disk will have read the records; max.wait counts from then on (Partition.fetchRecords)."""
+        """Return the time when the disks will have read the records. max.wait begins then (Partition.fetchRecords)."""
         read_us = now_us
         for name, entry in wanted:
             partition = self._replicas.partitions.get(name)
@@ -218,9 +218,9 @@ class BlockingLogs:
     def _answer(
         self, respond: Callable[[FetchResults, int], None], asked_us: int, results: FetchResults, now_us: int
     ) -> None:
-        """Respond once the disk has read the records of a fetch that began at `asked_us`.
+        """Respond to a fetch that began at `asked_us`, when the disks have read its records.
 
-        Simplified: records that the fetch waited for do not block the handler that appended them.
+        Simplified: if the fetch had to wait for records, reading them blocks no handler.
         """
         if now_us == asked_us:  # The fetch did not wait, and its reading time has passed already.
             respond(results, now_us)

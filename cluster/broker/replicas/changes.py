@@ -1,4 +1,4 @@
-"""The effects of a metadata change on the replicas of one broker: it deletes, leads or follows them, in that order.
+"""Applies metadata changes to the replicas of one broker: deletes replicas, then leads or follows the others.
 
 Source: ReplicaManager.applyDelta, TopicDelta.localChanges, BrokerMetadataPublisher.scala
 """
@@ -30,7 +30,7 @@ class AssignedPartition(NamedTuple):
 
 
 class Roles(Protocol):
-    """A listener for partitions that this broker leads, follows or no longer hosts."""
+    """A listener for changes of the roles of this broker's replicas."""
 
     def led(self, name: TopicPartition, leader_epoch: LeaderEpoch, now_us: int) -> None: ...
 
@@ -40,10 +40,10 @@ class Roles(Protocol):
 
 
 class ReplicaChanges:
-    """The part of a broker that applies metadata changes to its replicas.
+    """Applies metadata changes to the replicas of one broker.
 
     Attributes:
-        in_controlled_shutdown: if True, replicas outside the ISR stop fetching.
+        in_controlled_shutdown: True to stop followers outside the ISR instead of letting them fetch.
         roles: notified after the replicas have taken their roles.
     """
 
@@ -69,7 +69,7 @@ class ReplicaChanges:
         self._roles = roles
 
     def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
-        """Apply changed partitions and topics with changed settings, in the order of the metadata log."""
+        """Apply the current metadata to changed partitions, and to topics with changed settings."""
         assigned: list[AssignedPartition] = []
         for name in changed:
             topic = self._cache.image.topics.get(name.topic)
@@ -85,7 +85,7 @@ class ReplicaChanges:
         self._roles.deleted(deleted, now_us)
 
     def assign(self, assigned: Sequence[AssignedPartition], now_us: int) -> None:
-        """Lead or follow each of these partitions whose state is new. Source: becomeLeaderOrFollower"""
+        """Lead or follow each of these partitions whose state has changed. Source: becomeLeaderOrFollower"""
         leaders: list[tuple[Partition, PartitionRegistration]] = []
         followers: list[tuple[Partition, PartitionRegistration]] = []
         for name, topic, registration in assigned:
@@ -108,12 +108,12 @@ class ReplicaChanges:
                 self._roles.not_led(name, registration.leader_epoch, now_us)
 
     def keep(self, name: TopicPartition, topic: TopicImage, now_us: int) -> None:
-        """Create a replica of this partition if there is none, without changing its role."""
+        """Create the replica of a partition if it does not exist; an existing one keeps its role."""
         if name not in self._replicas.offline:
             self._partition(name, topic, now_us)
 
     def stop(self, partitions: Sequence[tuple[TopicPartition, bool]], now_us: int) -> None:
-        """Stop following these partitions, and delete the logs of those with True. Source: stopReplicas"""
+        """Stop the replicas of partitions; True in a pair means that the log is deleted too. Source: stopReplicas"""
         for name, delete in partitions:
             partition = self._replicas.partitions.get(name)
             if delete:
@@ -128,9 +128,9 @@ class ReplicaChanges:
         self._roles.not_led(name, None, now_us)
 
     def _follow(self, followers: Sequence[tuple[Partition, PartitionRegistration]], now_us: int) -> None:
-        """Follow the leaders of these partitions.
+        """Follow the leaders of these partitions, or stop fetching in a controlled shutdown.
 
-        All partitions get their role first, so that waiting fetches get an error for each.
+        All partitions become followers first; so waiting fetches get an error for each.
         Source: applyLocalFollowersDelta, stopPartitions
         """
         starting, stopping = [], []
@@ -194,7 +194,7 @@ class ReplicaChanges:
                 partition.configured(topic.log_config, now_us)
 
     def _delete(self, name: TopicPartition, now_us: int) -> None:
-        """Delete a replica, or the stray log of a topic deleted while the broker was down. Source: stopPartitions"""
+        """Delete a replica, or a log whose topic was deleted while the broker was down. Source: stopPartitions"""
         self._fetchers.remove(name)
         self._replicas.remove(name)
         self._replicas.offline.pop(name, None)
@@ -215,9 +215,9 @@ class ReplicaChanges:
 
 
 def _is_news(partition: Partition, registration: PartitionRegistration) -> bool:
-    """Return True unless a newer state of the partition is known.
+    """Return True unless the partition's known state is newer than `registration`.
 
-    A state may arrive twice, since the AlterPartition response can precede the metadata record.
+    The AlterPartition response can arrive before the metadata record of the same state.
     """
     known = partition.registration
     return known is None or registration.partition_epoch >= known.partition_epoch

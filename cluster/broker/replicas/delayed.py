@@ -1,6 +1,6 @@
-"""Waiting requests: Produce requests wait for the high watermark, Fetch requests for bytes.
+"""Delayed requests: Produce requests that wait for the high watermark, Fetch requests that wait for bytes.
 
-No I/O happens here; the replica manager completes the requests.
+Here is only their state; ReplicaManager and Fetches complete them.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ FetchResults = list[tuple[TopicPartition, FetchPartitionResponse]]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ProduceParams:
-    """Batches to append for a client's request or for a coordinator, or transaction markers.
+    """Batches or transaction markers to append, for a client or a coordinator.
 
     Attributes:
         acks: -1 for all in-sync replicas, 0 or 1.
-        timeout_us: how long to wait for replicas.
-        inspected: contents of each batch, as far as already known.
-        respond: gets the results and the number of the causing event.
-        from_broker: True for a coordinator's batch or a marker, which the broker itself appends.
-        transactional_id: id of the producer, None without transactions; its coordinator may have to verify the
-            transaction first.
-        guard: guard of that verification, if it was made before.
+        timeout_us: maximum wait for replicas.
+        entries: (partition, batch or None) of each partition in the request.
+        inspected: result of inspecting each batch, if that was done before.
+        respond: called with the results and the sequence number of the event that caused the response.
+        from_broker: True for a coordinator's batch or a marker.
+        transactional_id: id of a transactional producer, whose transaction may have to be verified; else None.
+        guard: guard of that verification, if it was done before; see VerificationStates.
         transaction_version: transaction.version of the transaction that a marker ends.
     """
 
@@ -60,7 +60,7 @@ class ProduceParams:
 
 @dataclass(slots=True, eq=False)
 class DelayedProduce:
-    """A Produce with acks=all, which waits until all high watermarks pass `required_offsets` (DelayedProduce.scala)."""
+    """A Produce request with acks=all that waits for the high watermarks `required_offsets` (DelayedProduce.scala)."""
 
     required_offsets: dict[TopicPartition, Offset]
     results: ProduceResults
@@ -68,19 +68,20 @@ class DelayedProduce:
     timer: Timer | None = None
 
     def fail(self, name: TopicPartition, error: ErrorCode) -> None:
-        """Set a partition's error; records stay in the log, offsets in the response (ProducePartitionStatus)."""
+        """Set a partition's error. Its offset stays in the response (ProducePartitionStatus)."""
         self.results[name] = replace(self.results[name], error=error)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchParams:
-    """The client or follower that fetches, and the limits of its request (FetchParams.java).
+    """The sender and the limits of a Fetch request (FetchParams.java).
 
     Attributes:
-        resting: further partitions of its session, which are unchanged and skipped (resting.py).
+        leader_only: True if only the leader may respond.
+        resting: the session's partitions that this fetch skips because nothing changed (resting.py).
         read_committed: True to read up to the last stable offset, with the list of aborted transactions
             (isolation.level).
-        rack: rack of a consumer that may be sent to another replica (KIP-392); empty for all others.
+        rack: rack of a consumer that may be redirected to another replica (KIP-392); else empty.
     """
 
     replica_id: BrokerId
@@ -99,10 +100,10 @@ class FetchParams:
 
 @dataclass(slots=True, eq=False)
 class DelayedFetch:
-    """A fetch that waits for more bytes, for a change that makes waiting pointless, or for max.wait.
+    """A fetch that waits for min.bytes, at most for max.wait.
 
     Attributes:
-        segment_bases: for each partition, base offset of the segment that had its fetch offset when the wait began.
+        segment_bases: base offset, by partition, of the segment with the fetch offset when the wait began.
         listener: called for partitions of the session that are no longer skipped (resting.py).
     """
 
@@ -117,11 +118,11 @@ class DelayedFetch:
     def available_bytes(
         self, partition: Partition, entry: FetchPartition, segment_base: Offset, is_throttled: bool
     ) -> int | None:
-        """Return a partition's available bytes, None if the fetch has to be answered at once, whatever its min.bytes.
+        """Return the number of available bytes, or None to answer the fetch immediately, whatever its min.bytes.
 
         Args:
-            segment_base: base offset of the segment that had the fetch offset when the wait began.
-            is_throttled: True if available bytes do not count (KIP-73).
+            segment_base: see `segment_bases`.
+            is_throttled: True if the partition is throttled and its bytes do not count (KIP-73).
 
         Raises:
             KafkaError: if the partition cannot be fetched, which ends the wait.
@@ -151,7 +152,7 @@ class DelayedFetch:
 
 # -------------------------------------------------------------------------------------------------- high watermark push
 #
-# The rule `hw-push`: whether a fetch is answered just to send a new high watermark.
+# The rule `hw-push` decides if a fetch is answered only to send a new high watermark.
 #
 # `immediate` existed only in Kafka 2.4, for consumers that read from followers (KIP-392): a fetch is answered as soon
 # as the high watermark is above the one last sent to the follower. This raised the rate of fetches by half or more,
@@ -162,15 +163,15 @@ class DelayedFetch:
 
 
 def pushes_high_watermark(rules: Rules) -> bool:
-    """Return True if the rule `hw-push` has a fetch answered just to send a new high watermark."""
+    """Return True if fetches are answered only to send a new high watermark, by the rule `hw-push`."""
     return rules.hw_push == "immediate"
 
 
 class HighWatermarkPush:
-    """The last high watermark sent to each follower of one partition, as its leader recorded it.
+    """The last high watermark that a leader recorded as sent to each follower of one partition.
 
     Only the high watermark at the first read of a fetch is recorded. If the fetch waits and is answered with a newer
-    one, the next fetch is answered immediately with nothing new. These were Kafka's additional fetches.
+    one, the next fetch is answered immediately, without anything new. This caused the additional fetches in Kafka.
     """
 
     __slots__ = ("_sent",)
@@ -179,11 +180,11 @@ class HighWatermarkPush:
         self._sent: dict[BrokerId, Offset] = {}
 
     def begin(self) -> None:
-        """Remove all entries, because this broker becomes the leader."""
+        """Remove all entries, when this broker becomes the leader."""
         self._sent.clear()
 
     def is_news(self, follower: BrokerId, high_watermark: Offset) -> bool:
-        """Return True if the high watermark is above the last one sent, so that the follower gets a response."""
+        """Return True if the high watermark is above the last one recorded for this follower."""
         return high_watermark > self._sent.get(follower, 0)
 
     def sent(self, follower: BrokerId, high_watermark: Offset) -> None:

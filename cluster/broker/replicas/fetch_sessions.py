@@ -1,4 +1,4 @@
-"""Fetch sessions: a fetcher names its partitions once, and afterwards both sides send only changes (KIP-227).
+"""Fetch sessions: a client names its partitions once; later requests and responses have only changes (KIP-227).
 
 The pair (session_id, session_epoch) states the kind of a request: (any, 0) is full and asks for a new session; (any,
 -1) is full and asks for no session; (x, n) is incremental, the nth request of session x. A full fetch closes the
@@ -33,19 +33,22 @@ from replica.frozen import dataclass
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset, TopicPartition
 
 MIN_EVICTION_US: Final = 120_000_000
-"""How long a session is not evicted after its creation or use (MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
-IN_SESSIONS_MAX: Final = 100_000
-"""The largest number of partitions in all sessions together, which take some 60 MB.
+"""Time since its creation or last use after which a session may be evicted.
 
-A fetcher without a session names all its partitions each time. Differs from Kafka, which limits only the number of
-sessions.
+Source: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS
+"""
+IN_SESSIONS_MAX: Final = 100_000
+"""Maximum number of partitions in all sessions together, which take some 60 MB.
+
+A client for which there is no room names all its partitions in each request. Differs from Kafka, which limits only the
+number of sessions.
 """
 
 Key = tuple[Topic, int]
-"""A partition as requests name it: by its topic's name, or from version 13 on by its id."""
+"""(topic, partition number), with the topic's name or, from version 13 on, its id, as in the request."""
 
 Names = Callable[[Topic], str | None]
-"""Returns a topic's name, None while its id is unknown."""
+"""Returns the name of a topic, given its name or id; None while the id is unknown."""
 
 _TURN = attrgetter("turn")
 
@@ -55,7 +58,7 @@ class RequestedPartition:
     """One partition of a fetch, named by this request or by an earlier request of its session.
 
     Attributes:
-        topic: name or id of the topic, whichever the request has.
+        topic: name or id of the topic, as in the request.
         name: None while the topic id is unknown.
     """
 
@@ -70,7 +73,7 @@ def _asked(topic: Topic, topic_name: str | None, entry: FetchPartition) -> Reque
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The contents of a response; `partitions` are in the order of the results, without unchanged ones."""
+    """The contents of a response. `partitions` has the results to send; in a session, only changed ones."""
 
     error: ErrorCode
     session_id: int
@@ -78,33 +81,33 @@ class Answered:
 
 
 class FetchContext(Protocol):
-    """One fetch request, interpreted by its session.
+    """A fetch request in the context of its session, if any: the partitions that it requests, and its response.
 
-    Some of its partitions may be resting: unchanged, and therefore skipped (resting.py).
+    It skips resting partitions: those of the session that are unchanged (resting.py).
     """
 
     @property
     def resting(self) -> RestingPartitions | None:
-        """The partitions of the session that `asked` omits; None if none can rest."""
+        """The resting partitions of the session, which `asked` omits; None if partitions cannot rest."""
 
     @property
     def may_rest(self) -> bool:
-        """True if unchanged partitions may rest from now on."""
+        """True if unchanged partitions may begin to rest."""
 
     def asked(self) -> list[RequestedPartition]: ...
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
-        """Return the response; `results` has every partition of `asked`."""
+        """Return the contents of the response. `results` has every partition of `asked`."""
 
     def throttled(self) -> Answered:
-        """Return an empty response, because a quota is exceeded. Source: FetchContext.getThrottledResponse"""
+        """Return the empty response to a throttled client. Source: FetchContext.getThrottledResponse"""
 
 
 # ------------------------------------------------------------------------------------------------------------ sessions
 
 
 class CachedPartition:
-    """The request for a partition of a session, and the values last sent; `turn` gives the order in the session."""
+    """A partition of a session: the request for it, the values last sent, and its `turn` in the session's order."""
 
     __slots__ = ("asked", "high_watermark", "log_start_offset", "turn")
 
@@ -115,7 +118,7 @@ class CachedPartition:
         self.log_start_offset: Offset = UNKNOWN_OFFSET
 
     def is_news(self, result: FetchPartitionResponse, found_bytes: int) -> bool:
-        """Remember the values of a result, and return True if they have to be sent to the fetcher.
+        """Remember the values of a result, and return True if the response must have it.
 
         Args:
             found_bytes: size of the records in the result.
@@ -131,14 +134,14 @@ class CachedPartition:
             or failed
             or result.diverging_epoch is not None
         )
-        # An impossible offset has the partition sent again when its error is over.
+        # UNKNOWN_OFFSET equals no high watermark; so the partition is sent again after its error.
         self.high_watermark = UNKNOWN_OFFSET if failed else result.high_watermark
         self.log_start_offset = result.log_start_offset
         return news
 
 
 class FetchSession:
-    """The partitions of one fetcher; the one that has been without records for longest has the lowest turn.
+    """A session: the partitions that one client fetches. The longer a partition had no records, the lower its turn.
 
     Attributes:
         awake: partitions that are not resting (resting.py).
@@ -184,7 +187,7 @@ class FetchSession:
         self.evictable_by_all = self.evictable_by_privileged = False
 
     def update(self, request: FetchRequest, names: Names) -> None:
-        """Add, change and remove partitions as an incremental request says, in this order."""
+        """Add or change the partitions that an incremental request names, then remove those that it forgets."""
         for topic, entries in request.topics:
             for entry in paced(entries):
                 key = topic, entry.partition
@@ -202,11 +205,11 @@ class FetchSession:
                 self.awake.pop((topic, number), None)
 
     def in_turn(self) -> list[CachedPartition]:
-        """Return the partitions that are not resting, in order of their turns."""
+        """Return the partitions that are not resting, by increasing turn."""
         return sorted(self.awake.values(), key=_TURN)
 
     def had_records(self, cached: CachedPartition) -> None:
-        """Move a partition behind the others, so that each of them gets records within max.bytes."""
+        """Move a partition to the end of the order, because max.bytes should serve the others first next time."""
         cached.turn = next(self._turns)
 
     def used(self, now_us: int) -> None:
@@ -219,7 +222,7 @@ class FetchSession:
 
     @property
     def worth(self) -> tuple[bool, int, int]:
-        """The key of the order of eviction; sessions with the lowest key are evicted first. Source: EvictableKey"""
+        """Sort key for eviction; the session with the lowest key is evicted first. Source: EvictableKey"""
         return (self.privileged, self.size, self.session_id)
 
 
@@ -229,8 +232,8 @@ class FetchSessionCache:
     Simplified: there is one shard; Kafka divides the slots among eight (KAFKA-9401).
 
     Args:
-        draw: returns a random number from 1 to 2**31 - 1, so that ids cannot be guessed.
-        rests_above: size of a session above which unchanged partitions rest (resting.py).
+        draw: returns a random number from 1 to 2**31 - 1; session ids must not be guessable.
+        rests_above: number of partitions in a session above which unchanged ones rest (resting.py).
     """
 
     def __init__(self, slots: int, draw: Callable[[], int], rests_above: int = MANY) -> None:
@@ -264,7 +267,7 @@ class FetchSessionCache:
     def create(
         self, *, privileged: bool, uses_topic_ids: bool, partitions: dict[Key, CachedPartition], now_us: int
     ) -> int:
-        """Create a session and return its id, NO_SESSION if the cache is full. Source: maybeCreateSession"""
+        """Create a session and return its id, or NO_SESSION if there is no room. Source: maybeCreateSession"""
         if self.partitions + len(partitions) > IN_SESSIONS_MAX:
             return NO_SESSION
         if len(self._sessions) >= self._slots and not self._evict((privileged, len(partitions), 0), now_us):
@@ -280,10 +283,10 @@ class FetchSessionCache:
         return session_id
 
     def _evict(self, worth: tuple[bool, int, int], now_us: int) -> bool:
-        """Evict a stale session, or that with the lowest worth if the new session's `worth` is not lower.
+        """Make room for a session of this `worth`: evict a stale session, or else the one that is worth least.
 
-        Return True if a session was evicted. Followers' sessions are privileged: a consumer's session makes room for
-        them immediately. Source: tryEvict
+        Return False if no session may be evicted. A follower's session is privileged: it may evict a consumer's session
+        of any age. Source: tryEvict
         """
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
@@ -307,12 +310,12 @@ class FetchSessionCache:
 
 
 def _entries(request: FetchRequest) -> dict[Key, FetchPartition]:
-    """Return the entries by partition; for a repeated partition the last one counts (FetchRequest.fetchData)."""
+    """Return the request's entries by partition, the last one of a repeated partition (FetchRequest.fetchData)."""
     return {(topic, entry.partition): entry for topic, partitions in paced(request.topics) for entry in partitions}
 
 
 class SessionlessFetch:
-    """A fetch outside of sessions, which names all its partitions and gets results for all of them."""
+    """A fetch without a session. It names all partitions, and the response has all of them."""
 
     __slots__ = ("_entries", "_names")
     resting = None
@@ -334,7 +337,7 @@ class SessionlessFetch:
 
 
 class FullFetch(SessionlessFetch):
-    """The first fetch of a session, which is created with the response if the cache has room for it."""
+    """A full fetch that asks for a session. The session is created with the response, if the cache has room."""
 
     __slots__ = ("_cache", "_privileged", "_uses_topic_ids")
 
@@ -364,7 +367,7 @@ class FullFetch(SessionlessFetch):
 
 
 class IncrementalFetch:
-    """A fetch of all partitions of its session; the response has only those that changed."""
+    """A fetch in a session: of all its partitions, although the request and the response have only changed ones."""
 
     __slots__ = ("_epoch", "_names", "_session", "may_rest", "resting")
 
@@ -407,7 +410,7 @@ class IncrementalFetch:
 
 
 class RefusedFetch:
-    """A fetch whose session is unknown, or whose epoch is not the next one of its session."""
+    """A fetch that gets an error, because its session is unknown or its session epoch is wrong, for example."""
 
     __slots__ = ("_error",)
     resting = None
@@ -427,7 +430,7 @@ class RefusedFetch:
 
 
 class FetchSessions:
-    """The sessions of one broker, which give each request its context. Source: FetchManager.newContext"""
+    """The fetch sessions of one broker. `context` finds the context of a request. Source: FetchManager.newContext"""
 
     def __init__(self, cache: FetchSessionCache, names: Names) -> None:
         self.cache = cache

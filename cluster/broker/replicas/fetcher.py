@@ -1,7 +1,7 @@
-"""One fetcher of a broker, which fetches partitions from one broker over one connection, with one request in flight.
+"""A replica fetcher: it fetches partitions from one leader over one connection, with one request in flight.
 
-The state of each partition decides about its requests and responses (followed_partition.py); in a fetch session, both
-carry only changes (cluster/protocol/fetch_session_handler.py).
+The state of each partition decides what is requested and how a response is handled (followed_partition.py). In a fetch
+session, requests and responses have only changes (cluster/protocol/fetch_session_handler.py).
 
 Source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 """
@@ -44,9 +44,10 @@ _TURN = attrgetter("turn")
 
 
 class ReplicaFetcher:
-    """The partitions fetched from one source broker, in the order of the next request.
+    """Fetches partitions from one source broker.
 
-    A partition that got records moves behind the others, so that each gets its share of full responses.
+    `partitions` has them in the order of the next request. A partition that got records moves to the end; so all get
+    their share of full responses.
     """
 
     def __init__(self, context: FetcherContext, source: BrokerRegistration) -> None:
@@ -62,7 +63,7 @@ class ReplicaFetcher:
         self._high_watermarks_moved: dict[TopicPartition, Partition] = {}
         self._turns = count()
         self._stirred: dict[TopicPartition, None] = {}
-        """Partitions whose entry in the next request must be rebuilt; the entries of all others are unchanged."""
+        """Partitions whose entry must be built again for the next request; the other entries are unchanged."""
         self._asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]] = {}
         """Fetch offset and leader epoch of each partition in the last fetch."""
 
@@ -92,10 +93,10 @@ class ReplicaFetcher:
         if self._timer is not None:
             self._timer.cancel()
 
-    # ------------------------------------------------------------------------------------------------------- asking
+    # ----------------------------------------------------------------------------------------------------- requests
 
     def _go_on(self, now_us: int) -> None:
-        """Send the next request if none is in flight: questions about the leader's log first, else a fetch.
+        """Send the next request if none is in flight: ListOffsets or OffsetForLeaderEpoch first, if any, else Fetch.
 
         Source: AbstractFetcherThread.doWork
         """
@@ -121,7 +122,7 @@ class ReplicaFetcher:
             self._wait(now_us, is_throttled=bool(may_fetch))
 
     def _wait(self, now_us: int, *, is_throttled: bool) -> None:
-        """Wait until the first delay of a partition is over, or for a backoff if the throttle delays the fetch."""
+        """Wait for the end of the first delay of a partition, at most for replica.fetch.backoff.ms if throttled."""
         waiting = [self.partitions[name].state for name in self._stirred if name in self.partitions]
         ends = [state.delayed_until_us for state in waiting if state.delayed_until_us is not None]
         delays = [until_us for until_us in ends if until_us > now_us]
@@ -133,7 +134,7 @@ class ReplicaFetcher:
             self._timer = self._all.base.outbox.timers.at(min(delays), self._go_on)
 
     def _fetch(self, ready: list[FollowedPartition], now_us: int) -> bool:
-        """Send a fetch, which also removes partitions from the session; return False if there is nothing to send."""
+        """Send a Fetch request with the changes of the session. Return False if there is nothing to fetch."""
         config = self._all.config
         wanted = {followed.name: self._wanted(followed, config.replica_fetch_max_bytes) for followed in ready}
         fetch = self._session.build(wanted, self._stirred)
@@ -184,7 +185,7 @@ class ReplicaFetcher:
             forgotten=fetch.forgotten,
         )
 
-    # ----------------------------------------------------------------------------------------------------- answering
+    # ----------------------------------------------------------------------------------------------- Fetch responses
 
     def _answered(self, frame: bytearray | None, now_us: int) -> None:
         entries = None
@@ -220,9 +221,9 @@ class ReplicaFetcher:
         self._all.base.outbox.timers.at(written_us, write)
 
     def _written_us(self, entries: Entries, now_us: int) -> int:
-        """Return when the fetcher will have processed a response and the disk will have written its records.
+        """Return the time when a response will have been processed and its records written to disk.
 
-        The fetcher's only thread does nothing else until then. Simplified: the records become visible together.
+        The fetcher does nothing else until then. Simplified: all records become visible at that time.
         """
         written_us = now_us
         for name, entry in entries.items():
@@ -249,7 +250,7 @@ class ReplicaFetcher:
         self._questions.append((followed, question))
 
     def stirred(self, name: TopicPartition) -> None:
-        """Have the partition's entry rebuilt for the next request."""
+        """Note that the partition's entry must be built again for the next request."""
         self._stirred[name] = None
 
     def appended(self, followed: FollowedPartition) -> None:
@@ -257,10 +258,10 @@ class ReplicaFetcher:
         followed.turn = next(self._turns)
 
     def high_watermark_moved(self, followed: FollowedPartition) -> None:
-        """Remember that a high watermark moved; waiting requests are woken after the whole response."""
+        """Note that a high watermark moved; waiting requests are checked after the whole response is processed."""
         self._high_watermarks_moved[followed.name] = followed.partition
 
-    # ------------------------------------------------------------------------ where do the epochs of our records end
+    # ------------------------------------------------------------------------------------------ OffsetForLeaderEpoch
 
     def _ask_epoch_ends(self, comparing: list[FollowedPartition], now_us: int) -> None:
         from cluster.messages.epoch_questions import OFFSET_FOR_LEADER_EPOCH_VERSION, epoch_ends_request
@@ -292,7 +293,7 @@ class ReplicaFetcher:
                     followed.step(epoch_end, now_us)
         self._go_on(now_us)
 
-    # --------------------------------------------------------------------------------- where does your log begin, end
+    # ---------------------------------------------------------------------------------------------------- ListOffsets
 
     def _ask(self, followed: FollowedPartition, question: AskLeaderOffsets, now_us: int) -> None:
         entity = cold.request(

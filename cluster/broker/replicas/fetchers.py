@@ -1,4 +1,4 @@
-"""The fetchers of a broker: num.replica.fetchers for each source broker.
+"""The replica fetchers of a broker: num.replica.fetchers for each broker from which it fetches.
 
 Source: AbstractFetcherManager.scala, ReplicaFetcherManager.scala
 """
@@ -29,11 +29,11 @@ FIRST_FETCH_WITH_BROKER_EPOCH = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherContext:
-    """State that the fetchers of a broker share.
+    """What the fetchers of a broker share.
 
     Attributes:
-        era_fetch_version: newest version of Fetch that brokers of the era offer.
-        replicated_us: see CpuTimes.
+        era_fetch_version: highest version of Fetch that brokers of the simulated release offer.
+        replicated_us: CPU time of replicating, see CpuTimes.
     """
 
     base: BrokerBase
@@ -52,14 +52,14 @@ class FetcherContext:
 
     @property
     def stated_broker_epoch(self) -> BrokerEpoch:
-        """The broker epoch in fetches, -1 unless the rule `isr-eligibility` has leaders check it (KIP-903)."""
+        """The broker epoch in fetches, -1 if leaders do not check it (KIP-903, rule `isr-eligibility`)."""
         return self.broker_epoch() if self.base.rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
 
     @property
     def fetch_version(self) -> int:
-        """The version of Fetch requests: the era's, or a later one if a newer rule needs it.
+        """The version of Fetch requests: that of the release, or a later one if a newer rule needs it.
 
-        Simplified: at least 4, the oldest supported here; followers' other requests have current versions.
+        Simplified: at least 4, the oldest supported here. Other requests of followers have current versions.
         Source: MetadataVersion.fetchRequestVersion
         """
         needed = {
@@ -73,16 +73,15 @@ class FetcherContext:
 
     @property
     def uses_fetch_sessions(self) -> bool:
-        """True for eras with fetch sessions (KIP-227 came with 1.1, between two of the eras).
+        """True for releases with fetch sessions (KIP-227, since 1.1).
 
-        Simplified: sessions change no outcome, so no rule of their own enables them; the rule `truncation` shows the
-        era.
+        Simplified: they have no rule of their own, as they change no outcome; the rule `truncation` shows the release.
         """
         return self.base.rules.truncation not in ("high-watermark", "leader-epoch")
 
 
 class ReplicaFetchers:
-    """The fetchers of one broker; each partition is added when its leader is known, and removed when that changes."""
+    """The replica fetchers of one broker. Each followed partition is assigned to one of those for its leader."""
 
     def __init__(self, context: FetcherContext) -> None:
         self._context = context
@@ -90,7 +89,7 @@ class ReplicaFetchers:
         self._fetchers: dict[tuple[BrokerId, int], ReplicaFetcher] = {}
 
     def add(self, partition: Partition, registration: PartitionRegistration, now_us: int) -> None:
-        """Fetch `partition` from its new leader, if the metadata has that broker's address."""
+        """Begin to fetch a partition from its leader, if that is registered."""
         source = self._context.base.cache.image.brokers.get(registration.leader)
         if source is None:
             return
@@ -101,22 +100,21 @@ class ReplicaFetchers:
         fetcher.add(partition, registration, now_us)
 
     def follow_on(self, name: TopicPartition, registration: PartitionRegistration, now_us: int) -> None:
-        """Continue to fetch `name` from the same leader, perhaps in a new epoch."""
+        """Continue to fetch a partition from the same leader, perhaps in a new leader epoch."""
         for (source, _), fetcher in self._fetchers.items():
             if source == registration.leader:
                 fetcher.follow_on(name, registration, now_us)
 
     def remove(self, name: TopicPartition) -> None:
-        """Stop fetching `name`, without closing its fetcher.
+        """Stop fetching a partition, without closing its fetcher, even if that was the last one.
 
-        The same metadata change may add the partition to this fetcher again; a request in flight is then answered
-        first.
+        The same metadata change may add the partition again, while a request of the fetcher is in flight.
         """
         for fetcher in self._fetchers.values():
             fetcher.remove(name)
 
     def resize(self, per_source: int, now_us: int) -> None:
-        """Move each partition to its new fetcher if num.replica.fetchers has changed.
+        """Distribute the partitions over `per_source` fetchers for each source broker, if that number has changed.
 
         Source: AbstractFetcherManager.resizeThreadPool
         """
@@ -139,7 +137,7 @@ class ReplicaFetchers:
                 del self._fetchers[key]
 
     def sources(self, among: Sequence[TopicPartition] | None = None) -> Iterator[tuple[TopicPartition, BrokerId]]:
-        """Yield followed partitions with the broker they are fetched from, limited to `among` unless that is None."""
+        """Yield (followed partition, broker that it is fetched from), of the partitions `among` unless that is None."""
         for (source, _), fetcher in self._fetchers.items():
             for name in fetcher.partitions if among is None else among:
                 if name in fetcher.partitions:
@@ -147,7 +145,10 @@ class ReplicaFetchers:
 
 
 def fetcher_number(name: TopicPartition, fetchers_per_source: int) -> int:
-    """Return which of the fetchers of one source fetches a partition. Source: AbstractFetcherManager.getFetcherId"""
+    """Return the index of the fetcher of a partition, below `fetchers_per_source`.
+
+    Source: AbstractFetcherManager.getFetcherId
+    """
     if fetchers_per_source == 1:
         return 0
     java_hash = 0

@@ -1,4 +1,4 @@
-"""The fetches of one broker, which are answered immediately or wait for bytes.
+"""The Fetch requests to one broker: they are answered immediately, or wait for min.bytes.
 
 Source: ReplicaManager.fetchMessages, DelayedFetch.scala
 """
@@ -40,7 +40,7 @@ class Replicas(Protocol):
 
 
 class Fetches:
-    """The fetches of one broker. Source: ReplicaManager.fetchMessages, DelayedFetch
+    """Executes Fetch requests on the partitions of one broker. Source: ReplicaManager.fetchMessages, DelayedFetch
 
     Attributes:
         on_wake: called with (partition, now_us) when a partition may have more records for consumers.
@@ -59,7 +59,7 @@ class Fetches:
         self._pushes = pushes_high_watermark(base.rules)
         self._waiting: Purgatory[DelayedFetch] = Purgatory()
         self._of_consumer: dict[ConnectionId, DelayedFetch] = {}
-        """Consumers' waiting fetches, at most one per connection."""
+        """Waiting fetches of consumers, at most one per connection."""
 
     def fetch_records(
         self,
@@ -109,12 +109,12 @@ class Fetches:
     ) -> tuple[FetchResults, int, bool]:
         """Read partitions in request order within the byte limit, but at least one whole batch (KIP-74).
 
-        The first read of a follower's fetch acknowledges earlier records and changes the leader's state; later reads do
-        not.
+        Args:
+            first_time: True to update the leader's state too: a follower's fetch acknowledges earlier records.
 
         Returns:
-            The results, the bytes of their records, and True if the fetch must not wait, because a result is an error,
-            a divergence or another replica to read from.
+            (results, size of their records in bytes, True if the fetch must not wait because a result is an error, a
+            divergence or a preferred replica)
         """
         budget = params.max_bytes
         total = 0
@@ -141,7 +141,10 @@ class Fetches:
         return results, total, is_final
 
     def _is_throttled(self, partition: Partition, params: FetchParams, now_us: int) -> bool:
-        """Return True if a follower outside the ISR gets no records, as a quota is exceeded (shouldLeaderThrottle)."""
+        """Return True if a follower outside the ISR gets no records because the quota is exceeded.
+
+        Source: shouldLeaderThrottle
+        """
         leader = partition.leader
         if not params.from_follower or (leader is not None and params.replica_id in leader.in_sync_replicas):
             return False
@@ -151,7 +154,7 @@ class Fetches:
     def _answer(
         self, params: FetchParams, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int
     ) -> None:
-        """Respond, and count the bytes of throttled replicas against the quota. Source: KafkaApis.handleFetchRequest"""
+        """Respond, and charge the records of throttled replicas to the quota. Source: KafkaApis.handleFetchRequest"""
         if params.from_follower and (quota := self._quotas.leader).throttled:
             # Simplified: records are counted; Kafka counts the partitions' headers in the response as well.
             sizes = [size_of(result.slice) for name, result in results if quota.is_throttled(name)]
@@ -178,10 +181,10 @@ class Fetches:
         )
 
     def wake(self, topic_partition: TopicPartition, now_us: int, *, followers: bool) -> None:
-        """Answer the waiting fetches of a partition that are ready.
+        """Answer the waiting fetches of a partition that are complete.
 
         Args:
-            followers: True for followers' fetches too; a new high watermark alone does not wake them (KAFKA-9731).
+            followers: True to check fetches of followers too; not after a new high watermark alone (KAFKA-9731).
         """
         for delayed in self._waiting.operations(topic_partition):
             if (followers or not delayed.params.from_follower) and not delayed.done and self._is_ready(delayed, now_us):
@@ -211,7 +214,7 @@ class Fetches:
     def consumer_gone(self, connection: ConnectionId) -> None:
         """End the waiting fetch of a closed connection.
 
-        Differs from Kafka: there the fetch waits until its timeout. Here clients that come and go could fill the memory
+        Differs from Kafka: there it waits until its timeout. Here, clients that connect often could fill the memory
         with such fetches.
         """
         delayed = self._of_consumer.get(connection)
@@ -219,7 +222,7 @@ class Fetches:
             self._end_wait(delayed)
 
     def _wants_too(self, delayed: DelayedFetch, asked: RequestedPartition) -> None:
-        """Add a partition that is no longer resting to a waiting fetch of its session."""
+        """Add a partition that no longer rests to a waiting fetch of its session."""
         partition = None if asked.name is None else self._replicas.partitions.get(asked.name)
         if asked.name is not None and partition is not None:
             delayed.wanted.append((asked.name, asked.entry))
@@ -227,14 +230,14 @@ class Fetches:
             self._waiting.watch_too(delayed, asked.name)
 
     def fetched_again(self, resting: RestingPartitions, replica_id: BrokerId, now_us: int) -> None:
-        """Handle the next fetch of a session, which skips these partitions."""
+        """Handle a fetch of a session that skips its resting partitions."""
         resting.fetched(self._clock.at(now_us), self._registration(replica_id))
 
     def rest(self, params: FetchParams, unchanged: Sequence[tuple[RequestedPartition, Offset]]) -> None:
-        """Let unchanged partitions of an answered fetch rest, so that later fetches skip them, if `may_rest` allows it.
+        """Let unchanged partitions of an answered fetch rest, if `may_rest` allows it. Later fetches skip them.
 
         Args:
-            unchanged: partitions, each with the high watermark in the response, which the follower now knows.
+            unchanged: (partition, high watermark in its result) of each.
         """
         for asked, known in unchanged:
             partition = None if asked.name is None else self._replicas.partitions.get(asked.name)
@@ -246,9 +249,9 @@ class Fetches:
     def _end_wait(self, delayed: DelayedFetch) -> None:
         delayed.done = True
         if delayed.listener is not None and delayed.params.resting is not None:
-            with suppress(ValueError):  # A later fetch of the session may have replaced it.
+            with suppress(ValueError):  # A later fetch of the session may have replaced the listener.
                 delayed.params.resting.listeners.remove(delayed.listener)
-        delayed.listener = None  # It refers to the fetch; such a cycle would delay the release of the memory.
+        delayed.listener = None  # It refers to the fetch; this cycle would delay the release of memory.
         self._waiting.remove(delayed)
         self._of_consumer.pop(delayed.params.connection, None)
         if delayed.timer is not None:

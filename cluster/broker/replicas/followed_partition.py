@@ -1,4 +1,4 @@
-"""One partition that a broker follows: it performs the decisions of the follower state on the log.
+"""A partition that a broker follows: the follower state makes decisions, which are applied to the log here.
 
 Source: ReplicaFetcherThread.processPartitionData, truncate; AbstractFetcherThread.PartitionFetchState
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Fetcher(Protocol):
-    """The fetcher of a followed partition, to which the partition reports."""
+    """The fetcher of a followed partition, as the partition uses it."""
 
     def wants_offset(self, followed: FollowedPartition, question: AskLeaderOffsets) -> None: ...
 
@@ -53,12 +53,13 @@ class Fetcher(Protocol):
 
 
 class FollowedPartition:
-    """One followed partition.
+    """A partition that this broker follows.
 
     Attributes:
-        lag_records: distance to the leader's high watermark after the last response, None before the first.
-        is_throttled: True if the last request omitted it because of a throttle.
-        turn: its position among the partitions of its fetcher.
+        lag_records: leader's high watermark minus log end offset, at least 0, after the last response with records;
+            None before the first response.
+        is_throttled: True if the last request omitted the partition because of the replication throttle.
+        turn: sort key in the order of the fetcher's partitions.
     """
 
     def __init__(self, partition: Partition, source: BrokerId, context: FetcherContext, fetcher: Fetcher) -> None:
@@ -67,7 +68,7 @@ class FollowedPartition:
         self.is_throttled = False
         self.turn = 0
         self._stuck_at: Offset | None = None
-        """The offset of a reported batch that is larger than a fetch, None if there is none."""
+        """Offset of a batch that is larger than a fetch and has been reported; None if there is none."""
         self.name: TopicPartition = partition.topic_partition
         self._source = source
         self._all = context
@@ -81,7 +82,7 @@ class FollowedPartition:
         )
 
     def follow(self, registration: PartitionRegistration, now_us: int) -> None:
-        """Follow the leader in the epoch of `registration`, which may be new."""
+        """Follow the leader in the leader epoch of `registration`."""
         partition, log = self.partition, self.partition.log
         assigned = FollowerAssigned(
             now_us=now_us,
@@ -94,14 +95,14 @@ class FollowedPartition:
         )
         self.step(assigned, now_us)
 
-    # ------------------------------------------------------------------------------------------------- what is heard
+    # ----------------------------------------------------------------------------------------------------- responses
 
     def broke(self, now_us: int) -> None:
-        """Handle a request without a response."""
+        """Handle a request that got no response."""
         self.step(FetchBroke(now_us=now_us), now_us)
 
     def answered(self, asked: tuple[Offset, LeaderEpoch], entry: FetchedPartition, now_us: int) -> None:
-        """Handle a response; `asked` are the fetch offset and the leader epoch of the request."""
+        """Handle the entry of a Fetch response; `asked` is (fetch offset, leader epoch) in the request."""
         self.state.begins_at(self.partition.log.log_start_offset)
         answered = FetchAnswered(
             now_us=now_us,
@@ -118,9 +119,9 @@ class FollowedPartition:
             self.lag_records = max(0, entry.high_watermark - self.partition.log.log_end_offset)
 
     def throttle(self, quota: ReplicationQuota, is_exceeded: bool, now_us: int) -> bool:
-        """Return True if the next request omits this partition, because it lags and the quota is exceeded (KIP-73).
+        """Return True to omit this partition from the next request, because it lags and the quota is exceeded (KIP-73).
 
-        A caught-up replica is never throttled, so that a throttle does not remove it from the ISR.
+        A replica that has caught up is never throttled; it would leave the ISR.
         Source: shouldFollowerThrottle
         """
         is_in_sync = self.lag_records is not None and self.lag_records <= 0
@@ -130,10 +131,14 @@ class FollowedPartition:
         self.is_throttled = is_throttled
         return is_throttled
 
-    # ---------------------------------------------------------------------------------------------- what is done then
+    # -------------------------------------------------------------------------------------------------------- actions
 
     def step(self, given: FollowerInput, now_us: int, records: memoryview | None = None) -> None:
-        """Give the follower state an input, and perform the resulting actions; `records` are those of a response."""
+        """Pass an input to the follower state, and perform the actions that it decides.
+
+        Args:
+            records: records in the response, if the input is a response.
+        """
         self._fetcher.stirred(self.name)
         for action in self.state.step(given):
             match action:
@@ -200,7 +205,7 @@ class FollowedPartition:
         )
 
     def _truncate(self, action: TruncateTo | TruncateFullyAndStartAt, now_us: int) -> None:
-        """Truncate the log, which may lower the high watermark; that wakes no waiting request."""
+        """Truncate the log, and lower the high watermark if necessary, without waking waiting requests."""
         log = self.partition.log
         previous_end = log.log_end_offset
         try:
@@ -223,7 +228,7 @@ class FollowedPartition:
     def _state_failure(
         self, error: ErrorCode, cause: FetchFailureCause, *, limit: int | None = None, message: str | None = None
     ) -> None:
-        """Report a failed fetch.
+        """Record a failed fetch in the trace.
 
         Source: handlePartitionsWithErrors, ReplicaFetcherThread.warnIfMessageOversized (0.10.0)
         """
@@ -269,10 +274,10 @@ def log_truncated(
     action: TruncateTo | TruncateFullyAndStartAt,
     log_end_offset: Offset,
 ) -> LogTruncated:
-    """Return the event of a truncation that was performed.
+    """Return the trace event of a truncation that was performed.
 
     Args:
-        place: broker, topic and partition.
+        place: (broker, topic, partition).
         state: follower state before the truncation.
     """
     event = partial(

@@ -1,6 +1,6 @@
-"""The logs of a broker apart from appends: failing disks, recovery, the removal of deleted logs, and the log cleaner.
+"""Background tasks on the logs of a broker: disk failures, recovery, removal of deleted logs, log cleaner.
 
-When a disk fails, its log directory goes offline and the controller is notified, or the broker halts.
+After a disk failure, the log directory goes offline and the controller is notified, or the broker halts.
 Source: LogDirFailureChannel, ReplicaManager.handleLogDirFailure, BrokerLifecycleManager.propagateDirectoryFailure;
 KIP-112, KIP-858
 """
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from replica.log.cleaner.cleanable import LogToClean
 
 HIGH_WATERMARK_KEPT_SINCE = KafkaRelease(4, 4)
-"""The first release whose cleaner keeps an emptied batch that ends at the high watermark, not at the round's end."""
+"""First release whose cleaner keeps an emptied batch at the high watermark, not at the end of the cleaned range."""
 
 
 class LogDirFailures:
-    """The handler of disk failures, which is called after the request in which they occurred.
+    """Handles disk failures, after the request in which they occurred.
 
     Args:
-        metadata_log_dir: metadata.log.dir, the first of log.dirs, without which a KRaft broker cannot continue.
-        propagate: reports the failure to the controller.
+        metadata_log_dir: log directory without which a KRaft broker halts; None in the ZooKeeper era.
+        propagate: reports a failed directory to the controller: (directory id, now_us).
     """
 
     def __init__(
@@ -125,23 +125,23 @@ def state_recoveries(logs: BrokerLogs, node: str, recorder: Recorder) -> None:
 # partitions takes seconds. Here other work runs between two steps. source: LogManager.deleteLogs
 
 AT_ONCE = 8
-"""Directories removed in one step, which takes about 5 ms."""
+"""Maximum number of directories removed in one step, which takes about 5 ms."""
 PAUSE_US = 1
-"""The pause before the next step, in which other due work runs."""
+"""Pause between two steps, in which other work runs."""
 
 
 class LogDeletions:
-    """The task that removes the files of deleted replicas.
+    """Removes the files of deleted replicas some time after the deletion.
 
     Args:
-        delay_us: returns the delay after the deletion, needed because responses may still be reading from the files.
+        delay_us: returns that time. Responses may still be reading from the files.
     """
 
     def __init__(self, timers: Timers[Action], delay_us: Callable[[], int]) -> None:
         self._timers = timers
         self._delay_us = delay_us
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        """(due time, function that removes the files), in the order of deletion."""
+        """(due time, function that removes the files) of each deleted replica, in order of deletion."""
 
     def add(self, remove: Callable[[], None], now_us: int) -> None:
         due_us = now_us + self._delay_us()
@@ -150,7 +150,7 @@ class LogDeletions:
             self._timers.at(due_us, self._remove_due)
 
     def _remove_due(self, now_us: int) -> None:
-        """Remove due files; after a failure the next files are still removed, as in Kafka."""
+        """Remove the files that are due. After a failure the remaining files are still removed later, as in Kafka."""
         try:
             for _ in range(AT_ONCE):
                 _, remove = self._waiting.popleft()
@@ -176,7 +176,7 @@ class LogCleaner:
     """The log cleaner of one broker.
 
     Args:
-        remove_later: called with segments whose files have to be removed after the log's file.delete.delay.ms.
+        remove_later: called with (partition, segments whose files to remove after file.delete.delay.ms, now_us).
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class LogCleaner:
                 yield partition
 
     def _candidates(self, now_us: int) -> Iterator[LogToClean]:
-        """Yield the logs that may be cleaned. Source: LogCleanerManager.grabFilthiestCompactedLog"""
+        """Yield the compacted logs, except uncleanable ones. Source: LogCleanerManager.grabFilthiestCompactedLog"""
         from replica.log.cleaner.cleanable import log_to_clean
 
         now_ms = self._clock.at(now_us) // 1000

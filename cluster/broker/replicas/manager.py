@@ -1,4 +1,4 @@
-"""All partitions of one broker: appends, waiting Produce requests, and background tasks.
+"""The replica manager of a broker: appends, delayed Produce requests, and background tasks.
 
 Source: ReplicaManager.scala, DelayedProduce.scala
 """
@@ -31,7 +31,7 @@ from replica.rules import NEXT_COORDINATOR_SINCE
 from replica.trace.events import ProduceRefused
 
 LOG_TASKS_BEGIN_US = 30_000_000
-"""The delay of the first log tasks after the start: LogManager.InitialTaskDelayMs."""
+"""Delay from the start to the first log tasks: LogManager.InitialTaskDelayMs."""
 
 
 def _always(period_us: int) -> Callable[[], int]:
@@ -46,9 +46,9 @@ NOT_LED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITIO
 
 
 def _refusal(name: TopicPartition, error: KafkaError, partition: Partition | None) -> ProducePartitionResponse:
-    """Return the response for a refused batch, with the invalid records if known (KIP-467).
+    """Return the response's entry of a refused batch, with the invalid records if known (KIP-467).
 
-    It has the log's start unless the partition is not led here. Source: ReplicaManager.appendRecordsToLeader
+    It has the log start offset if this broker leads the partition. Source: ReplicaManager.appendRecordsToLeader
     """
     start = UNKNOWN_OFFSET if partition is None or error.code in NOT_LED else partition.log.log_start_offset
     record_errors = cast("Sequence[tuple[int, str]]", error.details.get("record_errors", ()))
@@ -62,14 +62,12 @@ def _refusal(name: TopicPartition, error: KafkaError, partition: Partition | Non
 
 
 class ReplicaManager:
-    """The partitions of one broker, in the order in which they were added.
-
-    The manager checks the ISR and writes checkpoints.
+    """Manages the partitions of one broker: appends to them, checks ISRs, and writes checkpoints.
 
     Attributes:
         offline: partitions whose log directory has failed.
-        on_low_watermark: called for partitions whose followers have deleted records.
-        on_transaction_ended: called with (partition, producer id, committed) when a marker is on every in-sync replica.
+        on_low_watermark: called with a partition when a follower's log start offset has moved.
+        on_transaction_ended: called with (partition, producer id, committed) when all in-sync replicas have a marker.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class ReplicaManager:
         propose_isr: ProposeIsrTo,
         phase_us: int = 0,
     ) -> None:
-        """Create the manager; `phase_us` shifts the periodic checks within their periods."""
+        """Create the manager; `phase_us` shifts the times of the periodic tasks."""
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, None] = {}
         self.on_low_watermark: Callable[[TopicPartition], None] = _ignore
@@ -120,9 +118,9 @@ class ReplicaManager:
         self._repeat(expiration_check_us, self._expire_producers, now_us)
 
     def start_high_watermark_checkpoints(self, now_us: int) -> None:
-        """Write a checkpoint of high watermarks immediately, and one per interval, unless this has begun already.
+        """Checkpoint high watermarks now and periodically, unless this was started before.
 
-        Called when the broker learns of partitions. Source: ReplicaManager.startHighWatermarkCheckPointThread
+        Called when the broker gets partitions. Source: ReplicaManager.startHighWatermarkCheckPointThread
         """
         if self._checkpoints_high_watermarks:
             return
@@ -137,8 +135,7 @@ class ReplicaManager:
         """Run a task once per period, for the first time within one period.
 
         Args:
-            delay_us: delay of the first run after the start of the process; a task without a delay does not run at the
-                start, when it has nothing to do.
+            delay_us: shifts the runs, together with `phase_us`, modulo the period.
         """
 
         def run(due_us: int) -> None:
@@ -151,7 +148,7 @@ class ReplicaManager:
     # ---------------------------------------------------------------------------------------------- partition hooks
 
     def high_watermark_moved(self, partition: Partition, now_us: int) -> None:
-        """Complete Produce requests that wait for the high watermark, and wake consumers' fetches."""
+        """Complete the Produce requests and the consumers' fetches that waited for this high watermark."""
         self.complete_produces(partition.topic_partition)
         self.fetches.wake(partition.topic_partition, now_us, followers=self._rules.hw_push == "immediate")
 
@@ -165,7 +162,7 @@ class ReplicaManager:
         self.on_low_watermark(partition.topic_partition)
 
     def take_offline(self, name: TopicPartition) -> None:
-        """Take a partition of a failed log directory offline; its requests wait until their timeout, as in Kafka."""
+        """Take a partition of a failed log directory offline. Its waiting requests end by timeout, as in Kafka."""
         self.remove(name)
         self.offline[name] = None
 
@@ -178,7 +175,7 @@ class ReplicaManager:
         """Return the replica of a partition. Source: ReplicaManager.getPartitionOrException
 
         Raises:
-            KafkaError: if this broker has no replica of it.
+            KafkaError: if this broker has no replica of the partition.
         """
         partition = self.partitions.get(name)
         if partition is None:
@@ -186,11 +183,11 @@ class ReplicaManager:
         return partition
 
     def missing_partition_error(self, name: TopicPartition) -> ErrorCode:
-        """Return why this broker has no partition `name`. Source: ReplicaManager.getPartitionOrError"""
+        """Return the error of a partition that this broker does not host. Source: ReplicaManager.getPartitionOrError"""
         return ErrorCode.KAFKA_STORAGE_ERROR if name in self.offline else self._cache.missing_partition_error(name)
 
     def complete_all(self, name: TopicPartition, now_us: int) -> None:
-        """Complete all waiting requests of a partition that is no longer led here, or was deleted.
+        """Complete all waiting requests of a partition that this broker no longer leads or hosts.
 
         Source: completeDelayedOperationsWhenNotPartitionLeader
         """
@@ -200,9 +197,9 @@ class ReplicaManager:
     # ------------------------------------------------------------------------------------------------------ produce
 
     def append_records(self, produce: ProduceParams, now_us: int) -> None:
-        """Append each batch and respond; with acks=all once every in-sync replica has the batches or time is over.
+        """Append each batch and respond. With acks=all, wait for the in-sync replicas or the timeout first.
 
-        From 4.0 on, records of the group and share coordinators are appended whatever the size of the ISR.
+        From 4.0 on, records of the group and share coordinators are appended even with fewer than min.insync.replicas.
 
         Source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend, appendRecords;
         CoordinatorPartitionWriter.append (acks=1), CoordinatorRuntime.HighWatermarkListener
@@ -216,10 +213,10 @@ class ReplicaManager:
             checks.begin(produce.transactional_id, produce.entries, self._led, produce.api_version, append, now_us)
 
     def _led(self, name: TopicPartition) -> Partition:
-        """Return a partition that this broker leads.
+        """Return the partition `name`, which this broker must lead.
 
         Raises:
-            KafkaError: if this broker does not lead it.
+            KafkaError: if it does not.
 
         Source: ReplicaManager.maybeStartTransactionVerificationForPartition
         """
@@ -240,8 +237,8 @@ class ReplicaManager:
         """Append batches after the verification of their transactions.
 
         Args:
-            guards: see VerificationStates.
-            errors: error of each partition, from the coordinator or an earlier check; NONE or missing without an error.
+            guards: guard of each verified partition, see VerificationStates.
+            errors: errors from the coordinator or an earlier check; NONE or missing if there is none.
         """
         required_acks, from_broker = produce.acks, produce.from_broker
         default_guard = NOT_ASKED_FOR if from_broker else self.transaction_checks.guard
@@ -296,7 +293,7 @@ class ReplicaManager:
     def _admit(
         self, name: TopicPartition, records: memoryview | None, required_acks: int, api_version: int
     ) -> tuple[Partition, memoryview]:
-        """Return the partition and its batch after the checks that precede the append, in Kafka's order.
+        """Make the checks before an append in Kafka's order, and return (partition, batch).
 
         Raises:
             KafkaError: if the batch is refused.
@@ -319,7 +316,7 @@ class ReplicaManager:
         produce: ProduceParams,
         now_us: int,
     ) -> None:
-        """Wait for the replicas, also for a duplicate, since the original batch may not be committed yet."""
+        """Wait for the replicas, then respond. A duplicate waits too, since the original may not be committed yet."""
         required = {name: produced.last_offset + 1 for name, produced in appended.items()}
         delayed = DelayedProduce(required, results, produce.respond)
         if not self._try_complete(delayed):
@@ -337,7 +334,7 @@ class ReplicaManager:
                 self._produces.remove(delayed)
 
     def _try_complete(self, delayed: DelayedProduce) -> bool:
-        """Answer a waiting Produce request if all its partitions are done. Source: DelayedProduce.tryComplete"""
+        """Answer a Produce request if no partition has to wait, and return True. Source: DelayedProduce.tryComplete"""
         for name, required_offset in list(delayed.required_offsets.items()):
             partition = self.partitions.get(name)
             status: ErrorCode | None
@@ -360,7 +357,10 @@ class ReplicaManager:
         return True
 
     def _expire(self, delayed: DelayedProduce) -> None:
-        """Answer REQUEST_TIMED_OUT. The records stay in the log, and may commit later (DelayedProduce.onExpiration)."""
+        """Answer REQUEST_TIMED_OUT. The records stay in the log and may be committed later.
+
+        Source: DelayedProduce.onExpiration
+        """
         self._produces.remove(delayed)
         for name in delayed.required_offsets:
             delayed.fail(name, ErrorCode.REQUEST_TIMED_OUT)
@@ -378,7 +378,7 @@ class ReplicaManager:
             partition.check_lag(now_us)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """Return the high watermarks of all logs, from the checkpoint for a log unknown to the metadata."""
+        """Return the high watermarks of all logs; that of the checkpoint for a log without a partition."""
         loaded = {name: self._logs.high_watermark_checkpoint(name) for name in self._logs.logs}
         return loaded | {name: partition.high_watermark for name, partition in self.partitions.items()}
 
@@ -386,13 +386,13 @@ class ReplicaManager:
         self._logs.checkpoint_high_watermarks(self.high_watermarks())
 
     def _expire_records(self, now_us: int) -> None:
-        """Apply retention to all logs but compacted ones, which the cleaner handles. Source: LogManager.cleanupLogs"""
+        """Apply retention to all logs except compacted ones (see LogCleaner). Source: LogManager.cleanupLogs"""
         for partition in self.partitions.values():
             if not partition.log.config.is_compacted:
                 self._remove_later(partition, partition.expire_records(now_us), now_us)
 
     def _remove_later(self, partition: Partition, segments: Sequence[Segment], now_us: int) -> None:
-        """Remove segment files after their delay. Source: LocalLog.deleteSegmentFiles"""
+        """Remove the files of segments after file.delete.delay.ms. Source: LocalLog.deleteSegmentFiles"""
         for segment in segments:
             due_us = now_us + partition.log.config.file_delete_delay_ms * 1000
             self._outbox.timers.at(due_us, _remover(segment))
@@ -410,8 +410,8 @@ def _remover(segment: Segment) -> Callable[[int], None]:
 
 
 def _ignore(name: TopicPartition) -> None:
-    """Do nothing, because no request waits for deleted records."""
+    """Do nothing: the default of `on_low_watermark`, without DeleteRecords requests."""
 
 
 def _ignore_end(name: TopicPartition, producer_id: int, committed: bool) -> None:
-    """Do nothing, because no offsets wait for the end of a transaction."""
+    """Do nothing: the default of `on_transaction_ended`, without a group coordinator."""

@@ -1,7 +1,7 @@
-"""One replica on one broker: its log, and its leader or follower state.
+"""A partition's replica on one broker: its log, and its leader state while the broker leads.
 
-The states decide (replica.leader, replica.follower). This module performs their actions on the log, records them in the
-trace, and reports them to the replica manager.
+The leader and follower states make the decisions (replica.leader, replica.follower). This module performs those of the
+leader on the log, records changes in the trace, and reports them to the replica manager.
 
 Source: Partition.scala
 """
@@ -80,11 +80,11 @@ if TYPE_CHECKING:
     from replica.log.cleaner.cleaner import Cleaned
 
 KEEP_UNCOMMITTED: Offset = -1
-"""The offset that stands for the high watermark: DeleteRecordsRequest.HIGH_WATERMARK."""
+"""Offset in DeleteRecords that stands for the high watermark: DeleteRecordsRequest.HIGH_WATERMARK."""
 
 
 class Hooks(Protocol):
-    """The replica manager of a partition, to which the partition reports."""
+    """The replica manager, as a partition reports to it."""
 
     def high_watermark_moved(self, partition: Partition, now_us: int) -> None: ...
 
@@ -97,7 +97,7 @@ class Hooks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProducedBatch:
-    """The offsets of an appended batch; `cause` is the number of the append's event, None for a duplicate."""
+    """The result of an append; `cause` is the sequence number of its trace event, None for a duplicate batch."""
 
     base_offset: Offset
     last_offset: Offset
@@ -109,9 +109,9 @@ class ProducedBatch:
 class Partition:
     """One replica of a partition.
 
-    `leader` is set while this broker leads; `registration` is the controller's latest state of the partition. Logs and
-    the leader's state use wall-clock time, as Partition.scala uses `time.milliseconds`; hooks, which set timers, use
-    the broker's monotonic time.
+    `leader` is set while this broker leads; `registration` is the partition's latest state from the controller. The log
+    and the leader's state use wall-clock time, as Partition.scala uses `time.milliseconds`. Arguments `now_us` and the
+    hooks, which set timers, use the broker's monotonic time.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Partition:
         self._high_watermark = high_watermark
         self._followed: tuple[BrokerId, LeaderEpoch] | None = None
         self._rests: dict[BrokerId | RestingPartitions, Rest] = {}
-        """The rests of this partition (resting.py), by its follower or by the session of its consumer."""
+        """The fetchers for which this partition rests (resting.py), by follower or by a consumer's session."""
 
     @property
     def high_watermark(self) -> Offset:
@@ -152,22 +152,22 @@ class Partition:
 
     @property
     def consumer_limit(self) -> Offset:
-        """The end offset for consumers: the high watermark, or the log end with the rule `consumer-limit: log-end`."""
+        """The offset below which consumers read: the high watermark, or the log end by the rule `consumer-limit`."""
         return self.log.log_end_offset if self._rules.consumer_limit == "log-end" else self.high_watermark
 
     @property
     def last_stable_offset(self) -> Offset:
-        """The end offset for consumers with isolation.level=read_committed."""
+        """The offset below which consumers with isolation.level=read_committed read."""
         return self.log.last_stable_offset(self.high_watermark)
 
     def upper_offset(self, params: FetchParams) -> Offset:
-        """Return the end offset of a fetch, which is exclusive. Source: FetchParams.isolation, FetchIsolation.of"""
+        """Return the offset below which a fetch may read. Source: FetchParams.isolation, FetchIsolation.of"""
         if params.from_follower:
             return self.log.log_end_offset
         return self.log.last_stable_offset(self.consumer_limit) if params.read_committed else self.consumer_limit
 
     def learn_high_watermark(self, high_watermark: Offset) -> None:
-        """Set a follower's high watermark, which the leader has sent."""
+        """Set the high watermark of a follower, as decided from the leader's response."""
         self._high_watermark = high_watermark
 
     @property
@@ -181,7 +181,10 @@ class Partition:
     # --------------------------------------------------------------------------------------------------------- roles
 
     def make_leader(self, registration: PartitionRegistration, now_us: int) -> None:
-        """Become the leader; waiting requests are checked again only if the high watermark moves. Source: makeLeader"""
+        """Become the leader, or apply a new state to it. Waiting requests are checked only if the high watermark moves.
+
+        Source: makeLeader
+        """
         self.end_rests()
         previous, self.registration = self.registration, registration
         self._followed = (self._broker_id, registration.leader_epoch)
@@ -237,7 +240,7 @@ class Partition:
         self._perform(leader.step(assigned), now_us)
 
     def make_follower(self, registration: PartitionRegistration) -> bool:
-        """Become a follower, and return True if a fetcher has to start and compare the log with the leader's.
+        """Become a follower. Return True if fetching has to begin anew, with a comparison of the logs.
 
         Source: makeFollower
         """
@@ -264,9 +267,9 @@ class Partition:
         return begins
 
     def following_began(self, now_us: int) -> None:
-        """End the requests that waited for this broker as leader or for an older leader epoch.
+        """Complete the requests that waited for this broker as the leader, or for an older leader epoch.
 
-        Called after the fetcher has started.
+        Called after the change of the fetcher.
         """
         self._hooks.leadership_ended(self, now_us)
 
@@ -297,8 +300,7 @@ class Partition:
             from_client, guard, transaction_version: see Log.append_as_leader.
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS (before anything is written), or an error of the
-                log.
+            KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (before the append), or an error of the log.
         """
         leader = self._leading()
         leader.may_produce(required_acks)
@@ -403,7 +405,7 @@ class Partition:
     # ---------------------------------------------------------------------------------------------- what was appended
 
     def state_appended(self, info: AppendInfo, role: str) -> int | None:
-        """Emit an event for each batch, and return the number of the last event, None for a duplicate."""
+        """Emit an event for each batch. Return the last one's sequence number, None for a duplicate without events."""
         seq: int | None = None
         for header in info.batches:
             last_offset = header.last_offset
@@ -425,7 +427,7 @@ class Partition:
         return seq
 
     def state_keys(self, header: BatchHeader, records: Sequence[Record]) -> None:
-        """Emit the keys of a batch in a compacted topic; they show which records compaction may remove."""
+        """Emit the keys of a batch in a compacted topic; they show what compaction may remove."""
         if self.topic_partition.topic not in INTERNAL_TOPICS:
             self._recorder.aside(keys_appended(self.place, header, records))
 
@@ -472,10 +474,17 @@ class Partition:
         first_time: bool,
         now_us: int,
     ) -> FetchPartitionResponse:
-        """Read one partition of a fetch. Source: Partition.fetchRecords
+        """Read the records of one partition in a fetch. Source: Partition.fetchRecords
 
-        As in Kafka, check the epoch, check for divergence, read (noting the high watermark), and only then count the
-        fetch as an acknowledgement.
+        As in Kafka: check the epoch and the divergence, read, and only then count the fetch as an acknowledgement. The
+        result has the high watermark from before.
+
+        Args:
+            at_least_one: True to return a batch even if it is larger than `max_bytes`.
+            first_time: True to count the fetch of a follower as an acknowledgement.
+
+        Raises:
+            KafkaError: as check_fetch, or an error of the log.
         """
         leader = self.check_fetch(params, entry)
         log, high_watermark = self.log, self._high_watermark if leader is None else leader.high_watermark
@@ -515,7 +524,7 @@ class Partition:
         )
 
     def _preferred_read_replica(self, params: FetchParams, entry: FetchPartition) -> BrokerId:
-        """Return the replica that a consumer should read from, NO_BROKER for the replica of this broker."""
+        """Return the replica in the consumer's rack to read from, NO_BROKER for this broker's replica (KIP-392)."""
         from replica.read_replica import preferred_read_replica
 
         if self.leader is None:
@@ -529,15 +538,15 @@ class Partition:
         return preferred_read_replica(self.leader, in_rack, entry.fetch_offset, self._rules)
 
     def high_watermark_is_news(self, params: FetchParams) -> bool:
-        """Return True if a follower's fetch is answered just to send the high watermark (`hw-push`)."""
+        """Return True to answer a follower's fetch only to send the high watermark (rule `hw-push`)."""
         push = self._push
         return push is not None and params.from_follower and push.is_news(params.replica_id, self.high_watermark)
 
     def check_fetch(self, params: FetchParams, entry: FetchPartition) -> LeaderState | None:
-        """Return the leader's state, None if this broker follows.
+        """Check that this fetch may read the partition. Return the leader's state, None if this broker follows.
 
         Raises:
-            KafkaError: if the partition cannot be fetched.
+            KafkaError: if it may not.
 
         Source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow
         """
@@ -613,7 +622,7 @@ class Partition:
         self._rests[rest.fetcher] = rest
 
     def rested(self, rest: Rest, fetched_us: int) -> None:
-        """End a rest (resting.py); the fetch at the wall-clock time `fetched_us` counts as one of this partition."""
+        """End a rest (resting.py). The session's fetch at wall-clock time `fetched_us` counts for this partition."""
         fetcher = rest.fetcher
         if self._rests.get(fetcher) is not rest:
             return
@@ -625,16 +634,16 @@ class Partition:
             replica.fetched_the_same(fetched_us)
 
     def end_rests(self) -> None:
-        """Have all fetchers check this partition again, before something changes in it."""
+        """End all rests of this partition, before a change of it. Fetches then check it again (resting.py)."""
         for rest in list(self._rests.values()):
             rest.end()
 
     # ------------------------------------------------------------------------------------------------------ deletion
 
     def delete_records(self, offset: Offset, peer: str) -> Offset:
-        """Raise the start of the leader's log to `offset`, or with -1 to the high watermark, and return the new start.
+        """Raise the leader's log start offset to `offset`, -1 for the high watermark, and return that offset.
 
-        Followers learn of the new start with their next fetch. Source: Partition.deleteRecordsOnLeader
+        Followers get the new log start offset with their next fetch. Source: Partition.deleteRecordsOnLeader
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE.
@@ -650,7 +659,7 @@ class Partition:
         return wanted
 
     def start_log_at(self, offset: Offset, role: str, peer: str) -> None:
-        """Delete the records below `offset`, if there are any. Source: UnifiedLog.maybeIncrementLogStartOffset"""
+        """Raise the log start offset to `offset`, if that is higher. Source: UnifiedLog.maybeIncrementLogStartOffset"""
         if offset > self.log.log_start_offset:
             self.end_rests()
             self.log.set_log_start_offset(offset)
@@ -663,7 +672,7 @@ class Partition:
                 self._transactions.high_watermark_moved(self.leader_epoch, self.high_watermark)
 
     def expire_records(self, now_us: int) -> list[Segment]:
-        """Remove the segments that retention no longer keeps, and return those whose files are to be deleted later.
+        """Apply retention to the log, and return the removed segments, whose files must be deleted later.
 
         Source: LogManager.cleanupLogs
         """
@@ -692,7 +701,7 @@ class Partition:
     # ------------------------------------------------------------------------------------------------------- offsets
 
     def check_leading(self, current_leader_epoch: LeaderEpoch) -> None:
-        """Check that this broker leads, in the given epoch unless that is -1.
+        """Check that this broker leads, in this leader epoch unless it is -1.
 
         Raises:
             KafkaError: if it does not.
@@ -701,10 +710,10 @@ class Partition:
         self._leading()
 
     def check_epoch(self, current_leader_epoch: LeaderEpoch) -> None:
-        """Check that this broker leads or follows in the given epoch, unless that is -1.
+        """Check that this leader epoch is the current one, unless it is -1.
 
         Raises:
-            KafkaError: if it does not.
+            KafkaError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if it is not.
         """
         registration = self.registration
         if registration is None or registration.leader_epoch != current_leader_epoch:
@@ -713,7 +722,7 @@ class Partition:
     def check_high_watermark_caught_up(self) -> None:
         """Check that the high watermark has reached the start of this leader's epoch (`list-offsets-guard`, KIP-207).
 
-        Until then it may be behind the one that the previous leader showed, and clients would see the end move back.
+        Until then it may be lower than that of the previous leader, and clients would see the end offset decrease.
         Source: Partition.fetchOffsetForTimestamp
 
         Raises:
@@ -740,7 +749,7 @@ KEY_CHARACTERS_MAX = 40
 
 
 def keys_appended(place: tuple[str, str, int], header: BatchHeader, records: Sequence[Record]) -> KeysAppended:
-    """Return the event with a batch's keys; `place` is broker, topic and partition."""
+    """Return the event with the keys of a batch; `place` is (broker, topic, partition)."""
     return KeysAppended(
         *place,
         leader_epoch=header.leader_epoch,
@@ -752,7 +761,7 @@ def keys_appended(place: tuple[str, str, int], header: BatchHeader, records: Seq
 
 
 def _key_text(key: bytes | None) -> str:
-    """Return a key as text for the trace, or its digest if it is not short, printable text."""
+    """Return a key as text for the trace, or its digest if it is long or not printable."""
     content = key or b""
     text = content.decode("utf-8", "replace")
     if len(text) <= KEY_CHARACTERS_MAX and text.isprintable() and "\N{REPLACEMENT CHARACTER}" not in text:

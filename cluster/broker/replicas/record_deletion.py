@@ -1,4 +1,4 @@
-"""DeleteRecords: the leader raises the start of its log, and responds once its live followers have done so too.
+"""DeleteRecords: the leader raises its log start offset, and responds when its live followers have done so too.
 
 Source: ReplicaManager.deleteRecords, DelayedDeleteRecords.scala, Partition.deleteRecordsOnLeader, .lowWatermarkIfLeader
 """
@@ -20,11 +20,11 @@ from replica.ids import UNKNOWN_OFFSET, Offset, TopicPartition
 from replica.purgatory import Purgatory
 
 MAX_TIMEOUT_US = 2**31 * 1000
-"""The longest timeout of a request."""
+"""Maximum timeout of a request."""
 
 
 class Deleted(NamedTuple):
-    """The result for one partition; `low_watermark` is the lowest log start of the live replicas."""
+    """The result of one partition; `low_watermark` is the lowest log start offset of the live replicas."""
 
     error: ErrorCode
     low_watermark: Offset = UNKNOWN_OFFSET
@@ -54,7 +54,11 @@ class RecordDeletion:
     def delete(
         self, offsets: Mapping[TopicPartition, Offset], peer: str, timeout_us: int, respond: Respond, now_us: int
     ) -> None:
-        """Delete the records of each partition below its offset, or below the high watermark if the offset is -1."""
+        """Delete the records below an offset of each partition, -1 for the high watermark, then call `respond`.
+
+        Args:
+            peer: name of the client.
+        """
         delayed = _Delayed({}, {}, respond)
         for name, offset in paced(offsets.items()):
             try:
@@ -68,7 +72,7 @@ class RecordDeletion:
         delayed.timer = self._outbox.timers.at(due_us, lambda now_us: self._expire(delayed))
 
     def _delete(self, name: TopicPartition, offset: Offset, peer: str) -> Offset:
-        """Raise the start of the leader's log and return it.
+        """Raise the leader's log start offset and return it.
 
         Raises:
             KafkaError: if the records cannot be deleted.

@@ -1,7 +1,7 @@
-"""Replication throttles (KIP-73): the bytes of throttled replicas that a broker may send, or fetch, per second.
+"""Replication throttles (KIP-73): quotas on the bytes of throttled replicas that a broker sends or fetches per second.
 
-A throttled replica that lags is omitted while the rate of the last seconds is above the quota. A replica in sync is
-never omitted, so that a throttle cannot remove it from the ISR.
+A throttled replica that lags gets no records while the rate of the last seconds is above the quota. A replica in sync
+is not affected; otherwise it would leave the ISR.
 Source: ReplicationQuotaManager, SimpleRate
 """
 
@@ -16,11 +16,11 @@ from replica.ids import BrokerId, Offset, TopicPartition
 
 
 class ReplicationQuota:
-    """The quota and the measured rate of one broker, either for bytes sent to followers or for bytes fetched.
+    """The quota and the measured rate of one broker, either as a leader (sending) or as a follower (fetching).
 
     Attributes:
-        bound: bytes per second.
-        throttled: partitions with a throttled replica on this broker, by topic; None for all partitions.
+        bound: maximum rate in bytes per second.
+        throttled: numbers of the throttled partitions by topic; None for all partitions of the topic.
     """
 
     __slots__ = ("_rate", "bound", "throttled")
@@ -48,7 +48,7 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas:
-    """The quotas of one broker as a leader and as a follower, from the metadata; a new quota keeps measured rates."""
+    """The quotas of one broker as a leader and as a follower, according to its metadata."""
 
     __slots__ = ("_broker_id", "_cache", "_follower", "_leader", "_offset")
 
@@ -87,7 +87,10 @@ class ReplicationQuotas:
         )
 
     def _marked(self, texts: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
-        """Return the throttled partitions on this broker from `*.replication.throttled.replicas` of each topic.
+        """Return the partitions throttled on this broker by topic, None for all of a topic.
+
+        Args:
+            texts: `*.replication.throttled.replicas` by topic.
 
         Source: TopicConfigHandler.parseThrottledPartitions
         """

@@ -1,10 +1,10 @@
-"""Resting partitions: unchanged partitions of a fetch session, which fetches skip until something happens to them.
+"""Resting partitions: unchanged partitions of a fetch session, which fetches skip until they change.
 
-Kafka checks every partition of the session with every fetch, and so does this broker in small sessions (`rests_above`
-of BrokerCore). In a larger session, a partition rests if its consumer has read everything, or if its follower has
-everything, knows the high watermark, and is in sync or may not join the ISR yet. It rests until something happens to it
-or to the follower's registration. Then the session's latest fetch counts as the follower's latest fetch of the
-partition, as in Kafka. While a partition rests, its follower's fetches of it do not appear in the trace.
+In Kafka, every fetch checks every partition of its session. This broker does so too in small sessions (`rests_above` of
+BrokerCore). In a larger session, a partition rests if the consumer has read all records; or if the follower has all
+records, knows the high watermark, and is in sync or cannot join the ISR yet. It rests until it or the follower's
+registration changes. Then the session's latest fetch counts as the latest fetch of the partition, as in Kafka. While a
+partition rests, the trace does not have the follower's fetches of it.
 
 Source: IncrementalFetchContext.foreachPartition, Partition.updateFollowerFetchState
 """
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from controller.image import BrokerRegistration
 
 MANY = 8
-"""The session size above which partitions rest in simulated mode, where a trace of few partitions shows every fetch."""
+"""Partitions rest in sessions with more of them than this in simulated mode; small traces show every fetch."""
 
 FEW = 1
-"""The session size above which partitions rest in live mode, where checking a partition delays the next record."""
+"""The same limit in live mode, where checks of partitions would delay the next record."""
 
 
 def may_rest(partition: Partition, params: FetchParams, entry: FetchPartition, known: Offset, rules: Rules) -> bool:
-    """Return True if repeating an unchanged fetch would change only the time of the latest fetch.
+    """Return True if the same fetch again would change nothing but the time of the latest fetch.
 
     Args:
-        known: high watermark of the response, read before this fetch may have moved it.
+        known: high watermark in the response, which the fetch itself may have moved since.
     """
     leader, end = partition.leader, partition.log.log_end_offset
     if leader is None or params.rack:  # With a rack, the preferred replica may change when a broker does.
@@ -54,14 +54,14 @@ def may_rest(partition: Partition, params: FetchParams, entry: FetchPartition, k
 
 
 class RestingPartitions:
-    """The resting partitions of one session, by topic and number as its requests name them.
+    """The resting partitions of one session.
 
     Args:
-        awake: all other partitions of the session.
+        awake: the session's partitions that do not rest.
 
     Attributes:
         fetched_us: wall-clock time of the session's latest fetch.
-        listeners: called for each partition that is no longer resting.
+        listeners: called with each partition that ends its rest.
     """
 
     __slots__ = ("_awake", "_follower", "_rests", "fetched_us", "listeners")
@@ -85,9 +85,13 @@ class RestingPartitions:
         partition.rest(rest)
 
     def fetched(self, now_us: int, follower: BrokerRegistration | None) -> None:
-        """Handle a fetch of a session, which skips these partitions.
+        """Handle a fetch of the session that skips these partitions.
 
-        If the follower's registration changed, none of them rests any longer, because ISR membership depends on it.
+        If the follower's registration changed, end all rests, because ISR membership depends on it.
+
+        Args:
+            now_us: wall-clock time.
+            follower: registration of the follower that fetches, None for a consumer.
         """
         if self._follower is not follower and self._follower != follower:
             self.end_all()
@@ -109,7 +113,7 @@ class RestingPartitions:
 
 
 class Rest:
-    """One partition that rests for one fetcher; `replica_id` is negative for a consumer."""
+    """The rest of one partition in one session; `replica_id` is negative for a consumer."""
 
     __slots__ = ("_of", "_partition", "_replica_id", "cached")
 
@@ -131,6 +135,6 @@ class Rest:
         return self._of if self._replica_id < 0 else self._replica_id
 
     def end(self) -> None:
-        """Stop skipping the partition, because something happens to it or its fetcher changes its request."""
+        """Let fetches check the partition again, because it or the request for it changes."""
         self._partition.rested(self, self._of.fetched_us)
         self._of.ended(self)

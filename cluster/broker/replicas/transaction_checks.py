@@ -1,8 +1,8 @@
-"""A leader's check with the coordinator, before a transaction's first batch, that the partition is in it (KIP-890).
+"""Transaction verification: before a transaction's first batch, leaders ask the coordinator if the partition is in it.
 
-Since 3.6 this refuses a batch that arrives after its transaction's end. Before, such a batch began a transaction that
-nothing ended (KAFKA-14402). With transaction.version 2 the request also adds the partition. Since 4.1 a producer epoch
-older than the log's is refused without a request (KAFKA-18042).
+Since 3.6 (KIP-890), a batch that arrives after its transaction ended is refused. Before, it began a transaction that
+hung (KAFKA-14402). With transaction.version 2, the request also adds the partition to the transaction. Since 4.1, a
+producer epoch older than that in the log is refused without a request (KAFKA-18042).
 
 Source: ReplicaManager.handleProduceAppend, maybeSendPartitionsToTransactionCoordinator; for offsets in a transaction
 GroupCoordinator.handleTxnCommitOffsets, CoordinatorPartitionWriter.maybeStartTransactionVerification
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from cluster.broker.replicas.partition import Partition
 
 FIRST_VERSION_THAT_ADDS, FIRST_VERSION_THAT_ABORTS = 12, 11
-"""Versions of Produce: the first in which the leader adds partitions, and the first with TRANSACTION_ABORTABLE."""
+"""First versions of Produce in which the leader adds partitions, and with TRANSACTION_ABORTABLE."""
 FIRST_COMMIT_THAT_ADDS, FIRST_COMMIT_THAT_ABORTS = 5, 4
-"""Versions of TxnOffsetCommit, with the same meanings as those of Produce above."""
+"""The same versions of TxnOffsetCommit."""
 UNAVAILABLE = (
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -45,16 +45,15 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionQuestion:
-    """A question to a coordinator: whether partitions are in a transaction, or a request to add them.
+    """A request to the transaction coordinator: to check that partitions are in a transaction, or to add them.
 
     Attributes:
         adds: True to add the partitions to the transaction.
         aborts: True if the client supports TRANSACTION_ABORTABLE.
-        answered: called with the error of each partition.
-        again: repeats the question with new guards, since a marker may have removed the current ones; None to never
-            repeat.
-        backoff_us: delay before a repetition.
-        until_us: time after which it is not repeated.
+        answered: called with (error of each partition, now_us).
+        again: asks again with new guards, since a marker may have removed the current ones; None not to retry.
+        backoff_us: delay before a retry.
+        until_us: time after which there is no retry.
     """
 
     transactional_id: str
@@ -74,10 +73,10 @@ AskCoordinator = Callable[[TransactionQuestion, int], None]
 
 
 class TransactionChecks:
-    """The verification of transactions for a broker's partitions.
+    """Verifies transactions for the partitions that a broker leads.
 
     Attributes:
-        ask: sends a question; set once the broker can find coordinators.
+        ask: sends a question to the coordinator; None until it is set.
         guard: guard of a client's batch that was not verified.
     """
 
@@ -89,7 +88,7 @@ class TransactionChecks:
 
     @property
     def _verifies(self) -> bool:
-        """True if the rules have verification and transaction.partition.verification.enable is set."""
+        """True if the release verifies transactions, and transaction.partition.verification.enable is true."""
         return self._knows_questions and self._config.current.transaction_partition_verification_enable
 
     @property
@@ -105,11 +104,11 @@ class TransactionChecks:
         go_on: Callable[[Mapping[TopicPartition, int], Errors, int], None],
         now_us: int,
     ) -> None:
-        """Ask the coordinator if necessary, then call `go_on`.
+        """Verify the transaction of a Produce request's batches at the coordinator if necessary, then call `go_on`.
 
         Args:
-            led: returns a partition; raises KafkaError if this broker does not lead it.
-            go_on: called with (guard of each partition, error of each partition, now_us).
+            led: returns a partition, or raises KafkaError if this broker does not lead it.
+            go_on: called with (guards by partition, errors by partition, now_us).
         """
         if self._verifies or (self._adds and api_version >= FIRST_VERSION_THAT_ADDS):
             config = self._config.current
@@ -183,7 +182,7 @@ class TransactionChecks:
         go_on: Callable[[int, ErrorCode, int], None],
         now_us: int,
     ) -> None:
-        """Ask the coordinator if necessary, then call `go_on` with (guard, error, now_us) to write offsets."""
+        """Verify the transaction of an offset commit if necessary, then call `go_on(guard, error, now_us)`."""
         adds = self._adds and api_version >= FIRST_COMMIT_THAT_ADDS
         if not adds and not self._verifies:
             go_on(NOT_ASKED_FOR, ErrorCode.NONE, now_us)
@@ -213,7 +212,9 @@ class TransactionChecks:
     def _begin(
         self, partition: Partition, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, adds: bool
     ) -> int | None:
-        """Call Partition.begin_verification, after a check of the epoch from 4.1 on.
+        """Return the guard of a verification that begins, None if none is necessary.
+
+        From 4.1 on, check the producer epoch first.
 
         Raises:
             KafkaError: INVALID_PRODUCER_EPOCH.
@@ -224,7 +225,7 @@ class TransactionChecks:
 
 
 def _as_produce_errors(errors: Errors, adds: bool) -> Errors:
-    """Return errors of the coordinator as a producer understands them. Source: ReplicaManager.handleProduceAppend"""
+    """Translate errors of the coordinator to those of Produce. Source: ReplicaManager.handleProduceAppend"""
     unavailable = UNAVAILABLE if adds else (*UNAVAILABLE, ErrorCode.CONCURRENT_TRANSACTIONS)
     return {name: ErrorCode.NOT_ENOUGH_REPLICAS if error in unavailable else error for name, error in errors.items()}
 
@@ -237,7 +238,7 @@ def _as_produce_errors(errors: Errors, adds: bool) -> Errors:
 
 
 class TransactionsInSight:
-    """The trace events about one partition's transactions, emitted by its leader."""
+    """Emits trace events about the transactions in one partition, at its leader."""
 
     __slots__ = ("_log", "_place", "_recorder", "_stands_at")
 
@@ -246,13 +247,13 @@ class TransactionsInSight:
         self._place = place
         self._recorder = recorder
         self._stands_at: Offset | None = None
-        """The last stable offset of the last report, None if it equalled the high watermark."""
+        """The last stable offset last reported, None if it equalled the high watermark."""
 
     def leadership_began(self) -> None:
         self._stands_at = None
 
     def appended(self, batch: Bytes, info: AppendInfo) -> None:
-        """Report a batch that is a transaction marker."""
+        """Report the batch if it is a transaction marker."""
         header = info.batches[0]
         if not header.attributes & CONTROL:
             return
@@ -274,7 +275,7 @@ class TransactionsInSight:
             )
 
     def high_watermark_moved(self, leader_epoch: LeaderEpoch, high_watermark: Offset) -> None:
-        """Report the last stable offset after the high watermark or the log's start has moved."""
+        """Report the last stable offset if it has changed, after the high watermark or log start offset moved."""
         stable = self._log.last_stable_offset(high_watermark)
         before = self._stands_at
         if stable == before or (before is None and stable == high_watermark):

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) for members and operators: ShareGroupHeartbeat (76), ShareGroupDescribe (77),
+"""Share group APIs (KIP-932) of members and operators: ShareGroupHeartbeat (76), ShareGroupDescribe (77),
 DescribeShareGroupOffsets (90), AlterShareGroupOffsets (91), DeleteShareGroupOffsets (92).
 
 Simplified: the lag of a group is always unknown (-1), and a description includes uncommitted state of the coordinator.
@@ -29,7 +29,7 @@ from replica.errors import ErrorCode
 
 
 def where_shares_are_on(handlers: Mapping[int, Callable[[BrokerParts], Handler]]) -> dict[int, Serve]:
-    """Return a function for each API that creates its handler, which refuses requests while share.version is 0."""
+    """Return functions that create the handlers of APIs, by key; they refuse requests while share.version is 0."""
 
     def serve_of(key: int, make: Callable[[BrokerParts], Handler]) -> Serve:
         return lambda broker: where_it_is_on(broker, make(broker), WITHOUT_SHARES[key](broker), SHARE_VERSION)
@@ -38,7 +38,7 @@ def where_shares_are_on(handlers: Mapping[int, Callable[[BrokerParts], Handler]]
 
 
 def by_topic(topics: Mapping[object, list[Values]]) -> list[Values]:
-    """Return the response's entries of topics, from the entries of their partitions by topic id."""
+    """Return the response's entries of topics; `topics` has the entries of their partitions by topic id."""
     return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
 
 

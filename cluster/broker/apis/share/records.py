@@ -1,4 +1,4 @@
-"""Records for members of share groups (KIP-932): ShareFetch (78), ShareAcknowledge (79).
+"""Delivery and acknowledgement of a share group's records (KIP-932): ShareFetch (78), ShareAcknowledge (79).
 
 Source: KafkaApis.handleShareFetchRequest, handleShareAcknowledgeRequest
 """
@@ -27,9 +27,9 @@ from replica.ids import TopicPartition
 
 FIRST_WITH_RENEWALS = 2
 RECORD_LIMIT = 1
-"""The value of ShareAcquireMode that limits the number of records strictly (KIP-1206)."""
+"""Value of ShareAcquireMode that makes max_records a strict limit (KIP-1206)."""
 Settled = dict[ShareKey, tuple[ErrorCode, str | None]]
-"""The results of acknowledgements: error code and error message by partition."""
+"""Results of acknowledgements: (error code, error message) by partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class _InHand:
 
 
 class _OfShares(ApiHandler):
-    """The base of the handlers of ShareFetch and ShareAcknowledge."""
+    """Base class of the handlers of ShareFetch and ShareAcknowledge."""
 
     def __init__(self, broker: BrokerParts) -> None:
         super().__init__(broker)
@@ -80,7 +80,7 @@ class _OfShares(ApiHandler):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
 
     def _may_read(self, given: _InHand, topic: str | None) -> bool:
-        """Return True if the client may read the topic, or if the topic is unknown."""
+        """Return True if the client may read the topic, or if `topic` is None, because its id is unknown."""
         access = self._broker.access
         return not access.is_on or topic is None or access.allows_topic(given.call.connection, Operation.READ, topic)
 
@@ -88,7 +88,7 @@ class _OfShares(ApiHandler):
         self._answer(given.call, error_code=error.code, error_message=error.message or None)
 
     def _settle(self, given: _InHand, done: Callable[[Settled, int], None], now_us: int) -> None:
-        """Apply the acknowledgements in a request, and call `done` once with the results of all of them."""
+        """Apply a request's acknowledgements, then call `done(results of all of them, now_us)`."""
         asked = given.acknowledgements
         settled: Settled = {}
         renews = given.call.header.api_version >= FIRST_WITH_RENEWALS and given.request.is_renew_ack
@@ -167,7 +167,13 @@ class ShareFetchHandler(_OfShares):
         self._fetch(given, wanted, fetched, call.now_us)
 
     def _wanted(self, given: _InHand) -> list[SessionPartition]:
-        """Begin, continue or end the member's session, and return its partitions (SharePartitionManager.newContext)."""
+        """Begin or continue the member's share session. Return the partitions to fetch, none for the final request.
+
+        Raises:
+            KafkaError: if the session or its epoch is invalid, or if a first request has acknowledgements.
+
+        Source: SharePartitionManager.newContext
+        """
         sessions, request = self._shares.sessions, given.request
         if given.epoch == INITIAL_EPOCH:
             if given.acknowledgements:
@@ -283,7 +289,7 @@ class ShareAcknowledgeHandler(_OfShares):
 
 
 def _wrong(batches: Sequence[Acknowledgement], *, renews: bool) -> str:
-    """Return the error message for acknowledgements, empty if valid. Source: validateAcknowledgementBatches"""
+    """Return what is wrong with acknowledgements, empty if valid. Source: validateAcknowledgementBatches"""
     previous = -1
     for one in batches:
         if one.first > one.last or one.first <= previous or not one.types:

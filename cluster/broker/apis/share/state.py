@@ -1,8 +1,8 @@
-"""The share coordinator's APIs, for brokers: InitializeShareGroupState (83), ReadShareGroupState (84),
+"""The APIs through which brokers use the share coordinator: InitializeShareGroupState (83), ReadShareGroupState (84),
 WriteShareGroupState (85), DeleteShareGroupState (86), ReadShareGroupStateSummary (87).
 
 0  first version
-1  (85, 87) the number of records from the start offset on whose delivery is complete (KIP-1226)
+1  (85, 87) the number of records at or above the start offset whose delivery is complete (KIP-1226)
 
 Source: ShareCoordinatorService.java
 """
@@ -31,13 +31,13 @@ from cluster.share.state import NO_COUNT, ShareKey, ShareState, batches_from, ba
 from replica.errors import ErrorCode
 
 MakeInput = Callable[[int, RequestId, ShareKey, Entity], ShareRequest]
-"""Returns the input for one partition of a request: (now_us, request, key, partition)."""
+"""Returns the coordinator's input for one partition of a request: (now_us, request id, key, partition's entry)."""
 Show = Callable[[ShareState], Values]
-"""Returns the response's fields of a state."""
+"""Returns the response's fields of a share partition's state."""
 
 
 class _StateHandler(ApiHandler):
-    """The handler of one of these APIs, which responds when all partitions of the request are done."""
+    """Handler of one of these APIs. It responds when the coordinator has answered for every partition."""
 
     def __init__(self, broker: BrokerParts, make_input: MakeInput, show: Show) -> None:
         super().__init__(broker)
