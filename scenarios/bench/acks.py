@@ -1,9 +1,9 @@
-"""A model of published Kafka benchmarks that checks whether acks and replication cost the same share of throughput.
+"""Simulates published Kafka benchmarks, to check that acks and replication cost the same share of throughput.
 
-The clusters of the benchmarks run in virtual time, in which messages, network cards and the brokers' threads take time.
-The only throughput taken from each benchmark is that of its producer alone; all others are results of the model. One
-latency and one thread time are used for all benchmarks. They are derived from the end-to-end latency of the first
-benchmark, so none is fitted to a throughput.
+The clusters run in virtual time, in which messages, network cards and the brokers' threads take time. The speed of a
+benchmark's producers is set to the throughput of its first case; all other throughputs are results of the simulation.
+All benchmarks have the same network latency and the same thread time. The thread time is derived from a published
+end-to-end latency, so it is not fitted to a throughput.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from scenarios.process.pool import in_order
 from scenarios.run.runner import run_scenario
 
 RECORD_BYTES = 100 + 22
-"""The bytes of every record in these benchmarks: 100 of the value and 22 of overhead (published)."""
+"""Bytes of each record in these benchmarks: a value of 100 and the published overhead of 22."""
 BATCH_HEADER_BYTES = 61
 
 LATENCY_US = 250
-"""The one-way latency between machines: half of the 500 us round trip in Jeff Dean's "numbers everyone should know"."""
+"""One-way latency between machines: half of the 500 us round trip in Jeff Dean's "numbers everyone should know"."""
 END_TO_END_US, END_TO_END_RANGE_US = 2_500, (2_000, 2_999)
-"""The latency from producer to consumer.
+"""Latency from producer to consumer, and its possible range.
 
-LinkedIn published a median of 2 ms; TestEndToEndLatency cuts off fractions.
+LinkedIn published a median of 2 ms, and TestEndToEndLatency cuts off fractions of milliseconds.
 """
 POLL_US = 500
-"""The mean wait for a record in TestEndToEndLatency's consumer, which is half of its fetch.wait.max.ms=1."""
+"""Mean wait for a record in TestEndToEndLatency's consumer: half of its fetch.wait.max.ms=1."""
 PASSAGES, THREADS = 5, 5
-"""The numbers of messages and of thread times in the end-to-end latency.
+"""Numbers of one-way messages and of thread times in the end-to-end latency.
 
-A record is sent to the leader and on to a follower, and the follower's next fetch commits it. The consumer's fetch is
-then sent and answered. One thread each of producer, leader, follower, leader and consumer works on the record.
+The messages are Produce to the leader, the record to a follower, the follower's next fetch, and the consumer's fetch
+and its response. The threads are those of producer, leader, follower, leader again, and consumer.
 """
 
 START_MS = 1_000
@@ -76,10 +76,12 @@ class Case:
     """One case of a benchmark: a cluster and its producers.
 
     Attributes:
-        replicas: replicas of each of the six partitions.
+        replicas: replication factor of the six partitions.
+        batch_bytes: size of a full batch.
         published_records_per_s: published throughput, None if there is none.
+        in_flight: max.in.flight.requests.per.connection.
         warm_up_ms: time until the rate is steady.
-        measured_ms: time of the measurement, enough for hundreds of batches.
+        measured_ms: duration of the measurement, enough for hundreds of batches.
     """
 
     name: str
@@ -99,9 +101,10 @@ class Benchmark:
     """A published benchmark.
 
     Attributes:
-        cases: the clusters. The throughput of the first case sets the speed of the model's producers.
-        ratios: pairs of names: a case, and the case with which it is compared.
+        setup: description of the machines.
         card_bytes_per_second: network speed of a broker and of a producer's machine, without packet headers.
+        cases: the cases. The published throughput of the first case sets the speed of the simulated producers.
+        ratios: pairs (name of a case, name of the case with which it is compared).
     """
 
     name: str
@@ -119,7 +122,7 @@ class Benchmark:
 
 
 GIGABIT_ETHERNET = 125_000_000 * 1448 // 1538
-"""The share of TCP data in a Gigabit link: 1448 of 1538 bytes per packet on the wire."""
+"""Bytes of TCP data per second on a Gigabit link, on which 1448 of the 1538 bytes of a packet are data."""
 
 LINKEDIN = Benchmark(
     name="linkedin-2014",
@@ -129,7 +132,7 @@ LINKEDIN = Benchmark(
     cases=(
         Case("none", "1 replica, acks=1", 1, 1, 8_196, 821_557),
         Case("async", "3 replicas, acks=1", 3, 1, 8_196, 786_980),
-        # The article says that batches were not made larger for this case, but its published commands make them larger.
+        # According to the article this case has the same batch size, but its published commands set a larger one.
         Case("sync", "3 replicas, acks=all (article)", 3, "all", 8_196, 421_823),
         Case(
             "sync-64000", "3 replicas, acks=all (commands)", 3, "all", 64_000, 421_823, warm_up_ms=200, measured_ms=300
@@ -147,7 +150,7 @@ EC2 = Benchmark(
     card_bytes_per_second=(445_000_000 // 8, 800_000_000 // 8),
     cases=(
         Case("none", "1 replica, acks=1", 1, 1, 8_196, 747_418),
-        # The followers fall behind in this case, and only then take a share of the network cards.
+        # The followers fall behind in this case, and only then take a share of the network cards' capacity.
         Case("async", "3 replicas, acks=1", 3, 1, 8_196, 427_051, warm_up_ms=300),
         Case("sync", "3 replicas, acks=all", 3, "all", 64_000, 205_476, warm_up_ms=200, measured_ms=300),
     ),
@@ -159,15 +162,15 @@ BENCHMARKS = (LINKEDIN, EC2)
 IN_FLIGHT = tuple(
     Case(f"in-flight-{count}", f"{count} in flight", 3, "all", 8_196, in_flight=count) for count in (1, 2)
 )
-"""Cases from Kafka's wiki: a second request in flight increases throughput much, a third and more do not.
+"""Cases from an article in Kafka's wiki: a second request in flight increases throughput, further requests do not.
 
-The figures of "An analysis of the impact of max.in.flight.requests.per.connection and acks on Producer performance" are
-pictures, so there are no numbers to compare with.
+The article ("An analysis of the impact of max.in.flight.requests.per.connection and acks on Producer performance") has
+only charts, so there are no numbers for a comparison.
 """
 
 
 def thread_us(latency_us: int, end_to_end_us: int) -> int:
-    """Return a thread's time for one request, derived from the published latency. Raises ValueError if negative."""
+    """Return a thread's time for one request, derived from an end-to-end latency. Raises ValueError if negative."""
     left_us = end_to_end_us - POLL_US - PASSAGES * latency_us
     if left_us < 0:
         raise ValueError(f"{PASSAGES} passages of {latency_us} us take longer than {end_to_end_us - POLL_US} us")
@@ -175,7 +178,7 @@ def thread_us(latency_us: int, end_to_end_us: int) -> int:
 
 
 class _Acks(Listener):
-    """Trace listener that counts the batches acked within the measured time."""
+    """Listener that counts the batches that are acked within the measured time."""
 
     def __init__(self, case: Case) -> None:
         self._begin_us = (START_MS + case.warm_up_ms) * 1_000
@@ -203,13 +206,14 @@ def records_per_s(run: AcksRun) -> int:
 
 
 def measure_acks(latency_us: int, progress: Callable[[float], None]) -> dict[str, Any]:
-    """Return the records per second of all cases, and their ratios beside the published ratios.
+    """Simulate all cases. Return their throughputs, and their ratios beside the published ratios.
 
     Args:
-        latency_us: time of every message between two machines.
+        latency_us: one-way latency between two machines.
+        progress: called with the share of finished cases, 0 to 1.
 
     Raises:
-        ValueError: the latency leaves no time for anything else.
+        ValueError: the latency leaves no time for the threads.
     """
     sync = LINKEDIN.cases[2]
     runs = [AcksRun(one, case, latency_us, END_TO_END_US) for one in BENCHMARKS for case in one.cases]
@@ -275,10 +279,10 @@ def _records_of_a_batch(case: Case) -> int:
 def scenario_of(
     benchmark: Benchmark, case: Case, latency_us: int = LATENCY_US, end_to_end_us: int = END_TO_END_US
 ) -> str:
-    """Return the text of a scenario with six partitions, two led by each broker.
+    """Return the YAML of a case's scenario, with six partitions, of which each broker leads two.
 
-    One record stands for a full batch of the benchmark, because no time depends on the number of records, and a
-    producer that is faster than its brokers always sends full batches.
+    One record stands for a full batch, because no simulated time depends on the number of records, and a producer that
+    is faster than its brokers always sends full batches.
     """
     brokers = ("b1", "b2", "b3")
     assigned = {

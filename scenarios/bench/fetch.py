@@ -1,7 +1,7 @@
-"""Measures Highwater's fetch path over an AF_UNIX socket pair, beside plain ways to copy a file to a socket.
+"""Measures Highwater's fetch path over an AF_UNIX socket pair, and compares it with plain copies of a file to a socket.
 
-This process sends and a forked child receives. All rows send the same segment file. Rounds alternate between rows, so
-that other load on the machine slows all of them alike.
+This process sends and a forked child receives. All ways send the same segment file. Their rounds alternate, so other
+load on the machine slows all of them alike.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class _Round:
 
     Attributes:
         cpu_s, switches: CPU time and context switches of sender and receiver together.
-        sent_through_python: bytes that were copied into Python.
+        sendfile_calls: number of calls of sendfile.
+        sent_through_python: number of bytes that passed through Python's memory.
     """
 
     seconds: float = 0.0
@@ -68,11 +69,14 @@ class _Way:
 def measure_fetch_path(size_bytes: int, repeat: int, progress: Callable[[float], None]) -> dict[str, Any]:
     """Measure all ways to send a log.
 
+    Args:
+        size_bytes: approximate size of the log.
+        repeat: number of rounds.
+
     Returns:
-        rows: medians of each way.
-        ratio: throughput of the fetch path relative to a plain sendfile loop, when the receiver discards the data.
-        ratio_kept: the same ratio when the receiver writes the data to a file. Only the fetch path also checks every
-            CRC.
+        `rows`: medians of each way. `ratio`: throughput of the fetch path relative to a plain sendfile loop, if the
+        receiver discards the data. `ratio_kept`: the same if the receiver writes the data to a file, where only the
+        fetch path also checks CRCs.
     """
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         log = _filled_log(Path(scratch) / "leader", size_bytes)
@@ -91,7 +95,7 @@ def measure_fetch_path(size_bytes: int, repeat: int, progress: Callable[[float],
                 progress((turn * len(ways) + number) / (repeat * len(ways)))
                 follower = Path(scratch) / "follower"
                 way.rounds.append(_measure(way, log, total, follower))
-                # Delete the log before the kernel writes its pages back to a real disk.
+                # Delete the copy before the kernel writes its pages to the disk.
                 shutil.rmtree(follower, ignore_errors=True)
         log.close()
     rows = [_row(way, total) for way in ways]
@@ -105,7 +109,7 @@ def measure_fetch_path(size_bytes: int, repeat: int, progress: Callable[[float],
 
 
 def _filled_log(directory: Path, size_bytes: int) -> Log:
-    """Return a log of 64 KiB batches in one segment."""
+    """Create a log of about `size_bytes` with batches of 64 KiB in one segment."""
     log, _ = Log.open(directory / str(NAME), NAME, TopicConfig(), Disk(directory, sync=False), clean=True)
     value = b"x" * (BATCH_BYTES - 200)
     while log.log_end_offset * BATCH_BYTES < size_bytes:
@@ -202,7 +206,7 @@ def _send_splice(sock: socket.socket, log: Log, total: int, found: _Round) -> No
 
 
 def _send_fetches(sock: socket.socket, log: Log, total: int, found: _Round) -> None:
-    """Do a leader's work for each fetch: decode the request, find the slice of the log, send a header and the slice."""
+    """Send a log as a leader does: for each fetch, decode the request, find the slice, and send header and slice."""
     offset, correlation_id = 0, 0
     while offset < log.log_end_offset:
         correlation_id += 1

@@ -1,4 +1,4 @@
-"""Measures memory and processor time of this process and its descendants. It needs /proc, so it works only on Linux."""
+"""Measures memory and CPU time of this process and its descendants. Works only on Linux, since it reads /proc."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _PROC = Path("/proc")
 
 
 class Usage(NamedTuple):
-    """The resources that processes have used. All fields are None on systems without /proc.
+    """The resources that this process and its descendants have used. All fields are None without /proc.
 
     Attributes:
-        jvm_peak_mb: largest resident memory of the JVM in any sample, in MB.
+        jvm_peak_mb: largest resident memory of a JVM in any sample, in MB.
         python_peak_mb: largest resident memory of all Python processes together in any sample, in MB.
-        cpu_s: processor time of all processes, without that of the sampling thread.
+        cpu_s: CPU time of all processes, without that of the sampling thread.
     """
 
     jvm_peak_mb: int | None
@@ -34,7 +34,7 @@ class _Process(NamedTuple):
 
 
 class ProcessWatch:
-    """A thread that samples this process and its descendants every INTERVAL_S; it may miss shorter peaks."""
+    """A thread that samples this process and its descendants every INTERVAL_S, so it may miss short peaks."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -73,7 +73,7 @@ class ProcessWatch:
         for pid, process in family(os.getpid()).items():
             self._ticks[pid] = process.cpu_ticks
             if process.name == "java":
-                # A child that the JVM has just forked shares its memory, so take the largest process and not the sum.
+                # A child that the JVM has just forked shares its memory, so take the maximum and not the sum.
                 jvm_bytes = max(jvm_bytes, process.rss_bytes)
             elif process.name.startswith("python") or pid == os.getpid():
                 python_bytes += process.rss_bytes
@@ -82,7 +82,7 @@ class ProcessWatch:
 
 
 def family(root: int) -> dict[int, _Process]:
-    """Return a process and all its descendants, by process id; empty without /proc."""
+    """Return a process and all its descendants by process id, {} without /proc."""
     if not _PROC.is_dir():
         return {}
     everyone = {int(path.name): found for path in _PROC.glob("[0-9]*") if (found := _process(path)) is not None}
@@ -95,7 +95,7 @@ def family(root: int) -> dict[int, _Process]:
 
 
 def _process(path: Path) -> _Process | None:
-    """Return the process of a folder in /proc, or None if it has ended. See proc_pid_stat(5)."""
+    """Read a process from its folder in /proc. Return None if the process has ended. See proc_pid_stat(5)."""
     try:
         before, _, after = (path / "stat").read_text().rpartition(")")
     except OSError:

@@ -1,4 +1,4 @@
-"""Measures Spark reports of a short run: the first report of a new session, and later ones of the same session."""
+"""Measures Spark reports of a short run: the first report of a new Spark session, and later reports of the session."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ REPORTS = 3
 
 
 def measure_short_report(progress: Callable[[float, str], None]) -> dict[str, Any]:
-    """Write REPORTS reports of one run in one session, and return their costs. The first starts the session.
+    """Write REPORTS reports of one run in one Spark session, which the first report starts. Return their costs.
 
     Raises:
-        JavaMissing, SparkFailed, OSError: if a report cannot be written.
+        JavaMissing, SparkFailed, OSError: a report cannot be written.
     """
     from spark_reports.report.build import write_report
     from spark_reports.session import spark_session

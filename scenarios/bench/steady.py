@@ -1,4 +1,4 @@
-"""Measures a small cluster under a steady load with all invariants checked, and the duration of whole commands."""
+"""Measures the simulation of a small cluster under steady load with all invariants, and the time of whole commands."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ _PRODUCER = "  p1: {{kind: producer, topic: t, rate: {rate}/s, start: 1s, config
 
 
 def steady(seconds: int, rate: int, *, partitions: int = 1, brokers: int = 3) -> Scenario:
-    """Return a scenario with RF 3, a producer with acks=all that sends `rate` records a second, and a consumer.
+    """Return a scenario with RF 3, a producer with acks=all, and a consumer.
 
-    A rate of 0 means that there is no producer.
+    Args:
+        seconds: duration of the run.
+        rate: records per second, 0 for no producer.
     """
     text = _TEXT.format(
         seconds=seconds,
@@ -52,7 +54,7 @@ def steady(seconds: int, rate: int, *, partitions: int = 1, brokers: int = 3) ->
 
 
 def measure_steady(seconds: int, rate: int, repeat: int) -> dict[str, Any]:
-    """Return the medians of `repeat` runs. `events` counts rows of the trace; `items` counts deliveries and timers."""
+    """Return the median speed of `repeat` runs. `events` are rows of the trace, `items` are deliveries and timers."""
     scenario, walls_s = steady(seconds, rate), []
     for _ in range(repeat):
         began = time.perf_counter()
@@ -72,7 +74,7 @@ def measure_steady(seconds: int, rate: int, repeat: int) -> dict[str, Any]:
 
 
 def process_s(arguments: Sequence[str]) -> float:
-    """Return the seconds that `highwater` takes with these arguments in a process of its own in an empty folder."""
+    """Run `highwater` with these arguments in a new process in an empty folder. Return the seconds that it took."""
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         began = time.perf_counter()
         subprocess.run(

@@ -1,8 +1,7 @@
-"""Measures live brokers under a librdkafka client: throughput, latency and CPU.
+"""Measures the throughput, latency and CPU time of live brokers with a librdkafka client.
 
-The cluster is a separate `highwater serve` process that records no client requests. The load is one librdkafka client
-in this process. Both share the machine, so each record costs CPU time at both ends. The CPU time of the brokers'
-processes is measured separately.
+The cluster is a separate `highwater serve` process that records no client requests. The client is in this process. Both
+share the machine, so each record costs CPU time on both sides. The brokers' CPU time is measured separately.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ LONE_RECORDS = 100
 BATCH = 1000
 REQUESTS = 1500
 REQUEST_BYTES = 16_384 - 200
-"""Size in bytes of a record whose batch librdkafka sends as one request of 16 KiB."""
+"""Size in bytes of a record that librdkafka sends as one request of 16 KiB."""
 
 
 # -------------------------------------------------------------------------------------------------------- measuring
 
 
 def measure_acks_all() -> dict[str, Any]:
-    """Return the measurements of acks=all with the smallest records, of the cluster's start, and of single requests.
+    """Measure acks=all with the smallest records, the start of the cluster, and single requests.
 
     Raises ClusterFailed.
     """
@@ -74,7 +73,7 @@ def load_of(cluster: MeasuredCluster, size_bytes: int, wanted_acks: Sequence[str
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The cost of handling a number of records."""
+    """The time and the CPU time that a number of records took."""
 
     records: int
     wall_s: float
@@ -83,12 +82,14 @@ class Taken:
 
 
 class RecordLatency(NamedTuple):
-    """Latencies of single records from `produce` to the answer; None if records are not answered.
+    """Latencies of single records from `produce` to the ack. All fields are None if they were not measured.
 
     Attributes:
-        p50_ms, p99_ms: latencies at a steady rate. If the brokers handle fewer records a second than offered, most of
-            this time is spent in a growing queue.
-        lone_p50_ms: median of records that are sent one by one, each after the answer to the previous one.
+        p50_ms, p99_ms: percentiles at a steady rate. If `served_per_s` is less than `offered_per_s`, most of this time
+            is spent in a growing queue.
+        offered_per_s: rate at which records were sent.
+        served_per_s: rate at which records were acked.
+        lone_p50_ms: median of records that are sent one by one, each after the ack of the previous record.
     """
 
     p50_ms: float | None = None
@@ -102,7 +103,7 @@ def _timed(cluster: MeasuredCluster, work: Callable[[], int], settle: Callable[[
     """Measure `work`, which returns its number of records.
 
     Args:
-        settle: waits for the brokers' remaining work. The result includes its CPU time but not its duration.
+        settle: waits for the brokers' remaining work, whose CPU time counts and whose duration does not.
     """
     cpu_s, own_s, began = cluster.cpu_s(), time.process_time(), time.perf_counter()
     records = work()
@@ -164,10 +165,10 @@ def _producer(cluster: MeasuredCluster, topic: str, acks: str, settings: dict[st
 
 
 def _produce(producer: Any, topic: str, count: int, size_bytes: int) -> int:
-    """Produce records and return their number when all are acked; with acks=0, when all are sent."""
+    """Produce records, wait until all are acked (with acks=0, sent), and return their number. Raises ClusterFailed."""
     value = b"x" * size_bytes
     for sent in range(0, count, BATCH):
-        # The client writes its result for a record into the record's dictionary, so each record needs its own.
+        # The client writes the result of a record into the record's dictionary, so each record needs its own one.
         producer.produce_batch(topic, [{"value": value} for _ in range(min(BATCH, count - sent))])
     left = producer.flush(PATIENCE_S)
     if left:
@@ -180,7 +181,7 @@ def _latency(cluster: MeasuredCluster, topic: str, acks: str, size_bytes: int) -
     trickle = _LatencyOf(producer, topic, b"x" * size_bytes)
     began = time.perf_counter()
     for number in range(PACED_RECORDS):
-        # `poll` returns at the first answer, so the rate is controlled by the clock.
+        # `poll` returns early if an answer comes, so repeat it until the record's time has come.
         while (early_s := began + number * PACE_S - time.perf_counter()) > 0:
             producer.poll(early_s)
         trickle.send()
@@ -221,7 +222,7 @@ class _LatencyOf:
 
 
 def _committed(cluster: MeasuredCluster, topic: str) -> int:
-    """Return the number of records below the high watermarks, which consumers can read."""
+    """Return the sum of the topic's high watermarks: the number of records that consumers can read."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "bench", "log_level": 0})
@@ -232,9 +233,9 @@ def _committed(cluster: MeasuredCluster, topic: str) -> int:
 
 
 def _replicated(cluster: MeasuredCluster, topic: str, wanted: int) -> None:
-    """Wait until every in-sync replica has all records.
+    """Wait until every in-sync replica has all records. Raises ClusterFailed.
 
-    Do not wait for the mock, which does not replicate and loses records that are sent with acks=0 at this rate.
+    A cluster without `pid` (librdkafka's mock) does not replicate and may lose records with acks=0, so do not wait.
     """
     until = time.monotonic() + PATIENCE_S
     while cluster.pid is not None and (committed := _committed(cluster, topic)) < wanted:
@@ -244,10 +245,7 @@ def _replicated(cluster: MeasuredCluster, topic: str, wanted: int) -> None:
 
 
 def _reader(cluster: MeasuredCluster, topic: str, partitions: int, settings: dict[str, Any]) -> tuple[Any, int]:
-    """Return a consumer assigned to all partitions, and the number of records in them.
-
-    The mock keeps only the latest.
-    """
+    """Return a consumer that is assigned to all partitions, and the number of records in their logs."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(

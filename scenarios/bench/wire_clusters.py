@@ -1,4 +1,4 @@
-"""The cluster that `bench` measures under load: a live one in a separate process."""
+"""Starts the live cluster that `highwater bench` measures, in a separate process."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ BROKERS, PARTITIONS = 3, 3
 SIZES = (100, 1024)
 """Sizes of records in bytes. Each size has its own topic."""
 FIRST_PORT, LAST_PORT = 20_000, 32_000
-"""A range of ports below those that the kernel assigns to clients."""
+"""Range of ports for brokers, below those that the kernel assigns to clients."""
 PATIENCE_S = 40
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class ClusterFailed(Exception):
-    """The cluster to be measured did not start. The text is its output."""
+    """Raised if the measured cluster does not start, or does not process all records. The message has the details."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCluster:
-    """A cluster to measure.
+    """A running cluster to measure.
 
     Attributes:
-        pid: the brokers' process, measured together with its descendants; None if its CPU time cannot be measured.
-        start_s: seconds from the start until ready, of the whole process and of the brokers in it.
+        pid: process id of the brokers' process, whose descendants count, too; None if it cannot be measured.
+        start_s: seconds until readiness from the start of the process, and from the start of the brokers in it.
     """
 
     name: str
@@ -58,7 +58,8 @@ def highwater(
     """Run a Highwater cluster for the duration of the block. Raises ClusterFailed.
 
     Args:
-        at_end: called with the folder of the run's record when the cluster has stopped.
+        in_processes: True for a process per broker.
+        at_end: called with the folder of the kept run after the cluster has stopped.
     """
     port = ports_in_a_row(BROKERS, range(FIRST_PORT + os.getpid() % 9000, LAST_PORT, BROKERS))
     if port is None:

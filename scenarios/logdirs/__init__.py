@@ -1,6 +1,6 @@
-"""Reads the log directories of stopped brokers, or copies of them, and never writes to them.
+"""Reads the log directories of stopped brokers, or copies of them, without writing to them.
 
-The result says what each replica has, where replicas diverge, and what a follower would truncate on its return.
+The result shows the content of each replica, where replicas diverge, and what a returning follower would truncate.
 
 May import: scenarios.observe.
 Open first: reading.py.

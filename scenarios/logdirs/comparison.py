@@ -1,7 +1,7 @@
-"""Compares two replicas of a partition: their batches by offsets, leader epoch and CRC.
+"""Compares two replicas of a partition by their batches' offsets, leader epochs and CRCs.
 
-A leader's batches are in its followers' logs byte for byte, so equal batches have equal CRCs. Batches that the log
-cleaner has rewritten are left out, because each broker compacts its own log.
+Followers copy a leader's batches byte for byte, so equal batches have equal CRCs. Batches that the log cleaner has
+rewritten are left out, because each broker compacts its own log.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from scenarios.logdirs.replica_log import StoredReplica
 from scenarios.logdirs.segment_scan import StoredBatch, scan
 
 DIFFERENCES_MAX = 1000
-"""Largest number of differences that are kept per pair of replicas; further ones are only counted."""
+"""Largest number of differences that are kept per pair of replicas. Further differences are only counted."""
 BATCHES_SHOWN_MAX = 8
-"""Largest number of batches that are kept for each side of a difference, to show its first records."""
+"""Largest number of batches that are kept for each side of a difference, to show the side's first records."""
 
 
 @dataclass(slots=True)
 class Side:
-    """What one replica has in a range of offsets in which two logs differ.
+    """The batches of one replica in a range of offsets in which two logs differ.
 
     Attributes:
         records: number of records in the batches.
         epochs: lowest and highest leader epoch, None if there are no batches.
-        batches: the first of the batches.
+        batches: the first BATCHES_SHOWN_MAX batches.
     """
 
     records: int = 0
     epochs: tuple[LeaderEpoch, LeaderEpoch] | None = None
     batches: list[StoredBatch] = field(default_factory=list)
     counted: Offset = -1
-    """Base offset of the last batch that was counted. A batch that is split into pieces is added several times."""
+    """Base offset of the last counted batch. It prevents that a batch counts twice if it is added in two pieces."""
 
     def add(self, batch: StoredBatch) -> None:
         epoch = batch.header.leader_epoch
@@ -73,9 +73,9 @@ class LogComparison:
     """The result of comparing two logs.
 
     Attributes:
-        compared_from: offset of the first comparison: the latest of both log starts, the offsets below which the log
-            cleaner has compacted, and the ends of old message formats.
-        differences: the first differences, in order.
+        compared_from: first compared offset. Both logs have started, are not compacted, and have no old message
+            formats from there on.
+        differences: the first DIFFERENCES_MAX differences, in order.
         count: number of all differences.
     """
 
@@ -85,12 +85,12 @@ class LogComparison:
 
     @property
     def parts_at(self) -> LogDifference | None:
-        """The first difference before the shorter log ends; None if that log is a prefix of the other log."""
+        """The first offsets at which both logs have batches and these differ, None if there are none."""
         return next((one for one in self.differences if one.kind == "different"), None)
 
 
 def compare(leader: StoredReplica, replica: StoredReplica) -> LogComparison:
-    """Compare two replicas. Raises LogDirectoryUnreadable."""
+    """Compare the logs of two replicas of a partition. Raises LogDirectoryUnreadable."""
     start = max(
         leader.log_start_offset,
         replica.log_start_offset,
@@ -106,7 +106,7 @@ def compare(leader: StoredReplica, replica: StoredReplica) -> LogComparison:
 
 
 def _batches(log: StoredReplica, start: Offset) -> Iterator[StoredBatch]:
-    """Yield in order the batches with offsets from `start` on, and damaged ones too if their offsets are readable."""
+    """Yield the batches with offsets from `start` on, in order, including damaged batches with readable offsets."""
     files = log.files.segments
     reached = start
     for index, file in enumerate(files):
@@ -118,7 +118,7 @@ def _batches(log: StoredReplica, start: Offset) -> Iterator[StoredBatch]:
                     reached = batch.header.last_offset + 1
                     yield batch
         except FileNotFoundError:
-            continue  # A running broker has deleted the file, which the first reading has noted.
+            continue  # A running broker has deleted the file. `read_replica` has already noted this.
 
 
 _Piece = tuple[Offset, Offset, StoredBatch | None, StoredBatch | None]
@@ -160,7 +160,7 @@ def _same(one: StoredBatch, two: StoredBatch) -> bool:
 
 
 class _Differences:
-    """The list of differences. Adjacent pieces are one difference if the same sides have batches in them."""
+    """Collects differences, and merges adjacent ranges if the same sides have batches in them."""
 
     def __init__(self) -> None:
         self.kept: list[LogDifference] = []
@@ -187,17 +187,17 @@ def _kind(difference: LogDifference) -> tuple[bool, bool]:
 
 # -------------------------------------------------------------------------------------------------------------- samples
 #
-# The first records of a difference for a screen: shortened, and without control characters.
+# The first records of a difference as short printable texts.
 
 RECORDS_MAX = 3
 TEXT_MAX = 40
 BATCH_BYTES_MAX = 4 << 20
 INSIDE_BYTES_MAX = 16 << 20
-"""Limit for the decompressed records of a batch, since they are held in memory."""
+"""Largest decompressed size of a batch that is read, since its records are held in memory."""
 
 
 class Sample(NamedTuple):
-    """A record to be shown. `key` and `value` are None if the record has none."""
+    """A record as printable text. `key` and `value` are None if the record has none."""
 
     offset: Offset
     key: str | None
@@ -205,7 +205,7 @@ class Sample(NamedTuple):
 
 
 def samples(difference: LogDifference, side: Side) -> list[Sample]:
-    """Return the first few records that one side has in a difference."""
+    """Return the first RECORDS_MAX records of one side of a difference."""
     found: list[Sample] = []
     for batch in side.batches:
         found += [sample for sample in _records(batch) if difference.start <= sample.offset < difference.end]
@@ -215,7 +215,7 @@ def samples(difference: LogDifference, side: Side) -> list[Sample]:
 
 
 def _records(batch: StoredBatch) -> list[Sample]:
-    """Return the records of a batch, or [] if it cannot be parsed. Its records are counted anyway."""
+    """Return the records of a batch, or [] if they cannot be read or the batch is too large."""
     if batch.header.size_bytes > BATCH_BYTES_MAX or batch.header.is_control:
         return []
     try:
@@ -232,7 +232,7 @@ def _records(batch: StoredBatch) -> list[Sample]:
 
 
 def _text(content: bytes | None) -> str | None:
-    """Return a shortened text. Bytes that are not UTF-8 are written as \\xff."""
+    """Return a key or value as short printable text. Bytes that are not UTF-8 become escapes such as \\xff."""
     if content is None:
         return None
     text = spelt_out(content[: 4 * TEXT_MAX].decode(errors="backslashreplace"))

@@ -1,6 +1,6 @@
-"""Reads the files in one broker's log directory: its owner, its checkpoints, and the files of its partitions.
+"""Reads the files in a broker's log directory except the segments: owner, checkpoints, and the files of partitions.
 
-The sizes of all segments are read after the checkpoints. Data that a broker appends later is ignored.
+The sizes of all segments are read after the checkpoints. Data that a running broker appends later is ignored.
 
 Source: Kafka LogManager, MetaPropertiesEnsemble, OffsetCheckpointFile, PartitionMetadataFile
 """
@@ -48,18 +48,18 @@ _FIX = "name each broker's log directory (log.dirs): the one with meta.propertie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
-    """A segment file. `size` is in bytes, as of the opening of the directory."""
+    """A segment file. `size` is its size in bytes when the directory was opened."""
 
     path: Path
     base_offset: Offset
     size: int
     index: Path | None
-    """The offset index. If it is missing (None), the broker checks the segment on every start."""
+    """File of the offset index, None if it is missing. The broker then checks the segment at its start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSnapshot:
-    """A snapshot of producer states. `producers` is None if the file is damaged."""
+    """A snapshot of producer states. `producers` is their number, None if the file is damaged."""
 
     offset: Offset
     producers: int | None
@@ -67,10 +67,10 @@ class ProducerSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFiles:
-    """The folder of one partition.
+    """The files in the folder of one partition.
 
     Attributes:
-        topic_id: id in Kafka's spelling, None if partition.metadata is missing or damaged.
+        topic_id: topic id in Kafka's base64 form, None if partition.metadata is missing or damaged.
         leader_epochs: entries of the leader-epoch-checkpoint, None if the file is missing or damaged.
         notes: sentences about anomalies.
     """
@@ -89,9 +89,11 @@ class LogDirectory:
 
     Attributes:
         node: `node.id` or `broker.id` in meta.properties, otherwise the name of the folder.
+        was_clean: True if the marker file of a clean shutdown exists.
         locked: True if a broker holds the lock on `.lock`.
-        was_clean: True if the marker of a clean shutdown exists.
-        left_out: folders that are not partitions, such as deleted partitions.
+        cleaned_to: offsets below which the log cleaner has compacted.
+        left_out: folders that are not partitions, such as those of deleted partitions.
+        notes: sentences about anomalies.
     """
 
     path: Path
@@ -156,7 +158,7 @@ def _names_in(path: Path) -> list[str]:
 
 
 def _inside(path: Path, names: list[str]) -> str:
-    """Return a hint if the subfolders are log directories, as in a run's folder `logs`, otherwise ""."""
+    """Return a hint for an error message if subfolders are log directories, as in a run's `logs`, otherwise ""."""
     inside = [name for name in names[:100] if _is_readable(path / name / META_PROPERTIES)]
     return f"; {', '.join(name_text(name) for name in inside[:5])} in it are" if inside else ""
 
@@ -169,7 +171,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def _mode(path: Path) -> int:
-    """Return the file mode without following links, or 0 if the file has disappeared. Raises LogDirectoryUnreadable."""
+    """Return the mode of a file without following links, 0 if there is no file. Raises LogDirectoryUnreadable."""
     try:
         with readable(path):
             return path.lstat().st_mode
@@ -178,7 +180,7 @@ def _mode(path: Path) -> int:
 
 
 def _partition_named(path: Path) -> TopicPartition | None:
-    """Return the partition of a folder; None if Kafka does not accept the name, as for deleted partitions."""
+    """Return the partition that a folder is named after, None if it is no partition's name, as after a deletion."""
     if not path.name.isascii() or len(path.name) > 260:
         return None
     found = partition_of(path)
@@ -198,7 +200,7 @@ def _properties(path: Path, notes: list[str]) -> dict[str, str]:
 
 
 def _offsets(path: Path, notes: list[str]) -> dict[TopicPartition, Offset]:
-    """Return the offsets in a checkpoint file. If the file is damaged, add a note and return {}."""
+    """Return the offsets in a checkpoint file, {} if it is missing or (with a note) if it is damaged."""
     if not is_there(path):
         return {}
     try:
@@ -296,7 +298,7 @@ def _snapshots(path: Path, names: list[str]) -> Iterator[ProducerSnapshot]:
 
 
 def _is_locked(path: Path) -> bool:
-    """Return True if another process holds Kafka's lock on the directory. The lock itself is not taken."""
+    """Return True if another process holds Kafka's lock on the directory, without acquiring the lock."""
     if sys.platform != "linux" or not is_there(path):
         return False
     import fcntl

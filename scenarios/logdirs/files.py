@@ -1,6 +1,6 @@
-"""Safe access to the files of a log directory: only regular files of plausible size are opened, and only for reading.
+"""Opens the files of a log directory safely: only regular files of plausible size, and only for reading.
 
-A directory may come from anywhere, so links, pipes and devices in it are not followed or opened.
+A directory may come from anywhere, so links are not followed, and pipes and devices are not opened.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from replica.wording import shown, spelt_out
 
 SMALL_FILE_BYTES_MAX = 64 << 20
-"""Largest size of checkpoints and snapshots, enough for a million partitions or a million producers."""
+"""Largest size of a checkpoint or snapshot that is read, enough for a million partitions or producers."""
 
 
 class LogDirectoryUnreadable(Exception):
-    """A log directory cannot be read. `fix` says what the user can do."""
+    """Raised if a log directory cannot be read. `fix` is a remedy."""
 
     def __init__(self, place: Path, why: str, fix: str) -> None:
         super().__init__(f"{path_text(place)}: {why}")
@@ -31,13 +31,13 @@ def path_text(path: Path) -> str:
 
 
 def name_text(name: str) -> str:
-    """Return the name of a file for a message, escaped and shortened."""
+    """Return a file name for a message, escaped and shortened."""
     return shown(os.fsencode(name).decode(errors="backslashreplace"))
 
 
 @contextmanager
 def readable(place: Path) -> Iterator[None]:
-    """Raise LogDirectoryUnreadable in place of an OSError in the block, except FileNotFoundError."""
+    """Convert an OSError in the block to LogDirectoryUnreadable with a remedy, except for FileNotFoundError."""
     try:
         yield
     except FileNotFoundError:
@@ -54,10 +54,10 @@ def readable(place: Path) -> Iterator[None]:
 
 
 def is_there(path: Path) -> bool:
-    """Return True if a small file exists.
+    """Return True if a checkpoint or another small file exists.
 
     Raises:
-        LogDirectoryUnreadable: if it is not a regular file, or is too large.
+        LogDirectoryUnreadable: the file is not a regular file, or is larger than SMALL_FILE_BYTES_MAX.
     """
     with readable(path):
         try:
@@ -75,7 +75,7 @@ def is_there(path: Path) -> bool:
 
 
 def open_to_read(path: Path) -> int:
-    """Return a descriptor of a regular file. Raises FileNotFoundError or LogDirectoryUnreadable."""
+    """Open a regular file for reading and return its descriptor. Raises FileNotFoundError, LogDirectoryUnreadable."""
     with readable(path):
         # Without O_NONBLOCK, opening a pipe would block.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

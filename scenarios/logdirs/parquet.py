@@ -1,4 +1,4 @@
-"""Writes the tables of a reading as Parquet files for Spark. Batches are written while the logs are read."""
+"""Writes the tables of a reading as Parquet files for Spark. Batches are written while their logs are read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 
 
 class ParquetTables:
-    """A writer of a folder of Parquet files, which have temporary names until all are complete.
+    """A writer of a folder with one Parquet file per table. The files have temporary names until all are complete.
 
     with ParquetTables(folder) as written:
         reading = read(..., on_batch=written.add_batch)
@@ -29,7 +29,7 @@ class ParquetTables:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Create the folder. Raises OSError, as do all methods that write."""
+        """Create the folder. This and all methods that write raise OSError."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._batches = _Table(self._temporary("batches"), BATCHES)

@@ -1,4 +1,4 @@
-"""Reads all partitions of all brokers and compares their replicas with the leader's.
+"""Reads all partitions in the log directories of several brokers, and compares the replicas with the leader's.
 
 reading = read(directories, topics=(), leader=None, rules=PROFILES[DEFAULT_PROFILE])
 reading.partitions[0].replicas[0].log_end_offset
@@ -24,7 +24,8 @@ class FollowerReading:
     """A follower's replica, compared with the leader's.
 
     Attributes:
-        returns: what the replica truncates when its broker returns.
+        comparison: the differences between both logs.
+        returns: prediction of what the follower truncates when its broker returns.
     """
 
     replica: StoredReplica
@@ -43,7 +44,7 @@ class FollowerReading:
 
     @property
     def kept_apart(self) -> Offset | None:
-        """The first offset at which the logs differ for good, since the follower does not truncate there; else None."""
+        """The first differing offset that the follower does not truncate, so the logs stay different; None if none."""
         end = self.returns.log_end_offset
         differing = (one for one in self.comparison.differences if one.replica.epochs is not None)
         return next((one.start for one in differing if one.start < end), None)
@@ -57,11 +58,12 @@ class FollowerReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReading:
-    """A partition with its replicas.
+    """A partition with all its replicas.
 
     Attributes:
-        is_assumed: True if the leader was not given. It is the replica with the newest epoch, then the longest log,
-            then the highest high watermark.
+        is_assumed: True if the leader was chosen here: the replica with the newest epoch or, among those, with the
+            longest log or, among those, with the highest high watermark.
+        notes: sentences about anomalies.
     """
 
     topic_partition: TopicPartition
@@ -80,14 +82,14 @@ class Reading:
 
     @property
     def is_sound(self) -> bool:
-        """True if no replica is damaged and no two logs of a partition diverge."""
+        """True if no replica is damaged and no follower diverges from its leader."""
         replicas = (one for partition in self.partitions for one in partition.replicas)
         followers = (one for partition in self.partitions for one in partition.followers)
         return not any(one.is_damaged for one in replicas) and not any(one.diverges for one in followers)
 
 
 def open_all(paths: Sequence[Path]) -> list[LogDirectory]:
-    """Open all directories; a broker may have several. Raises LogDirectoryUnreadable."""
+    """Open log directories, of which a broker may have several. Raises LogDirectoryUnreadable."""
     directories = [open_directory(path) for path in paths]
     seen: dict[tuple[str, TopicPartition], LogDirectory] = {}
     for directory in directories:
@@ -107,15 +109,16 @@ def read(
     rules: Rules,
     on_batch: OnBatch | None = None,
 ) -> Reading:
-    """Read and compare all replicas.
+    """Read all replicas, and compare those of each partition.
 
     Args:
         topics: topics to read, empty for all.
-        leader: node to take as the leader; None to choose one (see PartitionReading).
+        leader: node whose replicas are the leaders, None to choose the leaders (see PartitionReading).
+        rules: rules of the era for the prediction of truncation.
         on_batch: called with each batch.
 
     Raises:
-        LogDirectoryUnreadable: if a directory or a file in it cannot be read.
+        LogDirectoryUnreadable: a directory or a file in it cannot be read.
     """
     every = {name for directory in directories for name in directory.partitions}
     names = sorted(every, key=lambda name: (name.topic in (*INTERNAL_TOPICS, METADATA_TOPIC), name))
@@ -146,7 +149,7 @@ def _partition(
         if name in directory.partitions
     ]
     named = next((replica for replica in replicas if replica.node == leader_node), None)
-    # If two logs are equal, the leader is the one with the higher high watermark, since it learns of commits first.
+    # Of two equal logs, the leader's has the higher high watermark, because a follower learns it later.
     leader = named or max(
         replicas, key=lambda one: (one.latest_epoch, one.log_end_on_start, one.high_watermark_on_start)
     )

@@ -19,7 +19,7 @@ from scenarios.logdirs.files import open_to_read, readable
 from scenarios.logdirs.segment_scan import Damage, StoredBatch, scan
 
 DAMAGES_MAX = 100
-"""Largest number of damaged places that are kept per log; further ones are only counted."""
+"""Largest number of damages that are kept per log. Further damages are only counted."""
 INDEX_ENTRY_BYTES = 8
 
 OnBatch = Callable[["ReplicaPlace", StoredBatch], None]
@@ -35,11 +35,12 @@ class ReplicaPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFacts:
-    """The facts about one segment.
+    """The result of reading one segment.
 
     Attributes:
         end_offset: one above the last offset, or the base offset if the segment is empty.
-        size: in bytes.
+        size: size in bytes.
+        batches, records, damages: numbers of these.
     """
 
     base_offset: Offset
@@ -52,31 +53,31 @@ class SegmentFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartForecast:
-    """The predicted effect of a broker's start on one log.
+    """The predicted effect on a log when its broker starts.
 
     Source: LogLoader.loadSegmentFiles, recoverLog
     """
 
     checked_from: Offset | None
-    """Base offset of the first segment that is checked; None after a clean shutdown."""
+    """Base offset of the first segment that is checked, None after a clean shutdown."""
     without_index: tuple[Offset, ...]
-    """Base offsets of segments that are checked because they have no index."""
+    """Base offsets of the segments that are checked because they have no index."""
     end: Offset
-    """The end of the log after the start of the broker."""
+    """Log end offset after the start."""
     cuts: tuple[Damage, ...] = ()
     cut_bytes: int = 0
     deleted_segments: int = 0
     lost_records: int = 0
-    """Records in intact batches that would be lost, by the counts in the batches' headers.
+    """Number of records that would be lost, according to the headers of intact batches.
 
-    Records behind zeros or a torn batch cannot be counted.
+    Records after zeros or a torn batch are not counted.
     """
     unseen: Offset | None = None
-    """First offset of the last segment if the start would not find the records in it, otherwise None."""
+    """Base offset of the last segment if the broker would not find the records in it, otherwise None."""
     staying: int = 0
-    """The number of damaged places that the start would not check, and that therefore remain."""
+    """Number of damages in segments that are not checked, which therefore remain."""
     fails: str | None = None
-    """The reason why the broker would not start at all, or None."""
+    """Reason why the broker would not start, None if it would."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +85,15 @@ class StoredReplica:
     """A replica in a log directory.
 
     Attributes:
+        log_end_offset: end of the log in the present files.
+        start: prediction of what a start of the broker changes.
         high_watermark, recovery_point: offsets in the checkpoints, None if missing.
-        log_end_offset: end of the log in the files as they are.
-        epochs_on_start: leader epochs after a start, from the checkpoint and from batches.
-        latest_batch_epoch: -1 if there are no batches.
-        damages: the first damaged places.
-        damage_count: number of all damaged places.
-        moved: how the files changed while they were read; None if they did not.
         cleaned_to: offset below which the log cleaner has compacted.
+        epochs_on_start: (leader epoch, start offset) after a start, from the checkpoint and the batches.
+        latest_batch_epoch: latest leader epoch of a batch, -1 if there are no batches.
+        damages: the first DAMAGES_MAX damages.
+        damage_count: number of all damages.
+        moved: sentence about a change of the files while they were read, None if there was none.
     """
 
     place: ReplicaPlace
@@ -109,9 +111,9 @@ class StoredReplica:
     damages: tuple[Damage, ...]
     damage_count: int
     old_formats: Mapping[str, int]
-    """The number of messages in formats from before Kafka 0.11, by format. These messages are not read."""
+    """Number of messages in formats from before Kafka 0.11, by format. Their records are not read."""
     read_from: Offset
-    """One above the last offset of messages in formats from before Kafka 0.11."""
+    """One above the last offset of these messages, 0 if there are none."""
     moved: str | None
 
     @property
@@ -121,7 +123,7 @@ class StoredReplica:
 
     @property
     def log_end_on_start(self) -> Offset:
-        """The end of the log after the recovery by a start of the broker."""
+        """The log end offset after the recovery when the broker starts."""
         return self.start.end
 
     @property
@@ -146,7 +148,7 @@ class StoredReplica:
 
     @property
     def latest_epoch(self) -> LeaderEpoch:
-        """The latest epoch in the checkpoint or a batch, -1 if there is none."""
+        """The latest leader epoch in the checkpoint or a batch, -1 if there is none."""
         of_file = self.files.leader_epochs or ()
         return max(self.latest_batch_epoch, of_file[-1][0] if of_file else -1)
 
@@ -162,7 +164,7 @@ class StoredReplica:
 def read_replica(
     directory: LogDirectory, topic_partition: TopicPartition, files: PartitionFiles, on_batch: OnBatch | None
 ) -> StoredReplica:
-    """Read each batch of a replica once and check its CRC. `on_batch` is called with each batch in order."""
+    """Read all batches of a replica and check their CRCs. `on_batch` is called with each batch in order."""
     return _Reading(directory, topic_partition, files, on_batch).run()
 
 
@@ -171,8 +173,11 @@ class _Segment(NamedTuple):
 
     Attributes:
         damage: the first damage, None if the segment is intact.
-        stop: the damage behind which nothing can be read, None if everything can be read.
+        stop: the damage after which nothing can be read, None if everything can be read.
+        records: number of records.
         behind: number of records from the first damage on.
+        damages: number of damages.
+        end: log end offset after this segment.
     """
 
     file: SegmentFile
@@ -185,7 +190,7 @@ class _Segment(NamedTuple):
 
 
 def _last_indexed(file: SegmentFile) -> int:
-    """Return the position in the last entry of a segment's offset index, or 0 without an index.
+    """Return the file position in the last entry of a segment's offset index, 0 without an index.
 
     Source: OffsetIndex
     """
@@ -259,7 +264,7 @@ class _Reading:
         )
 
     def _segment(self, file: SegmentFile) -> Iterator[SegmentFacts]:
-        """Read a segment and yield its facts. Yield nothing if its file has disappeared."""
+        """Read a segment. Yield one result, or none if the file was deleted meanwhile."""
         is_last = file is self._files.segments[-1]
         batches = records = damages = behind = 0
         torn: Damage | None = None
@@ -270,7 +275,7 @@ class _Reading:
         try:
             for batch, damage, old in scan(file, check=True, next_offset=self._end):
                 if damage is not None and damage.kind == "torn" and is_last:
-                    torn = damage  # Keep it until it is known whether a broker is still writing the batch.
+                    torn = damage  # It counts as damage only if no broker is writing the batch at the moment.
                 elif damage is not None:
                     first = first or damage
                     stop = damage if damage.rest else None
@@ -306,7 +311,7 @@ class _Reading:
         )
 
     def _start(self) -> StartForecast:
-        """Predict a start by LogLoader, which checks segments without index and those from the recovery point on."""
+        """Predict a start, which checks segments without index and, after a crash, those from the recovery point on."""
         clean, left = self._directory.was_clean, list(self._segments)
         without_index = [one for one in left if one.file.index is None]
         cut = [one for one in without_index if one.damage is not None]
@@ -322,7 +327,7 @@ class _Reading:
             assert damage is not None, "only damaged ones are cut"
             end = damage.cut_to
         deleted = self._segments[len(left) :]
-        # Kafka reads no record then, since files were lost but the checkpoint was not.
+        # A log that ends below its log start offset (from the checkpoint) is emptied.
         if end < self._log_start and self._segments:
             end, deleted, cut = self._log_start, self._segments, []
         cuts = [damage for one in cut if one in left and (damage := one.damage) is not None]
@@ -346,11 +351,13 @@ class _Reading:
 
     @staticmethod
     def _after_clean_stop(last: _Segment) -> tuple[str | None, _Segment | None]:
-        """Return why the broker would not start, and the segment whose records it would not find; None for neither.
+        """Predict how a broker finds the end of a log after a clean shutdown, when it does not check or truncate.
 
-        Nothing is truncated after a clean shutdown. The broker looks for the end of the log from the last entry of the
-        last index on. If it finds no complete batch there, the log continues at the first offset of the segment, after
-        the bytes that are in the file.
+        The broker reads the last segment from the last entry of its index on. If it finds no complete batch there, the
+        log continues at the segment's base offset, after the bytes that are in the file.
+
+        Returns:
+            The reason why the broker would not start, and the segment whose records it would not find, or None each.
 
         Source: LogSegment.readNextOffset, FileLogInputStream.nextBatch
         """
@@ -373,7 +380,7 @@ class _Reading:
             self._on_batch(self._place, batch)
 
     def _is_recovered(self, file: SegmentFile) -> bool:
-        """Return True if a start would check this segment, and no earlier damage ends the log before it."""
+        """Return True if a start would check this segment, unless earlier damage already ends the log."""
         is_checked = not self._directory.was_clean and file.base_offset >= self._checked_from
         return (is_checked or file.index is None) and self._cut_to is None
 

@@ -1,7 +1,7 @@
-"""Predicts what a returning follower truncates, by running Highwater's follower against a given leader.
+"""Predicts what a returning follower truncates, by running Highwater's follower against the leader's log.
 
-The rules are those of a given era. Both brokers first start from their files, and then the leader is elected in a new
-epoch. No record is sent.
+Both brokers first start from their files, under the rules of an era. Then the leader is elected in a new epoch. No
+records are transferred.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from scenarios.logdirs.replica_log import StoredReplica
 from scenarios.observe.wording import count_of
 
 ROUNDS_MAX = 10_000
-"""Largest number of rounds of truncation. Each round goes back to an earlier epoch, and no log has so many."""
+"""Largest number of rounds of truncation. Each round goes back at least one epoch, and no log has so many epochs."""
 LEADER, FOLLOWER = 1, 2
 
 
@@ -45,9 +45,9 @@ class Return:
     """The predicted return of a follower.
 
     Attributes:
-        log_end_offset: end of its log before it fetches the first record.
+        log_end_offset: end of the follower's log before it fetches the first record.
         steps: sentences about the follower's actions.
-        gives_up: why it never fetches a record, None if it does.
+        gives_up: reason why the follower never fetches a record, None if it does.
     """
 
     log_end_offset: Offset
@@ -74,7 +74,7 @@ class _Returning:
             fetch_backoff_us=0,
             rules=rules,
             end_offset_for=self._own.end_offset_for,
-            # Only kafka-2.0 and older call this. A follower is ahead of the leader only after an unclean election.
+            # Only eras up to kafka-2.0 call this, for a follower ahead of its leader, as after an unclean election.
             unclean_elections_allowed=lambda: True,
         )
         self._steps: list[str] = []
@@ -185,7 +185,7 @@ class _Returning:
 
 
 class _Epochs:
-    """The parts of a log that truncation depends on: its start, its end and its leader epochs."""
+    """The parts of a log on which truncation depends: start, end and leader epochs."""
 
     def __init__(self, log: StoredReplica) -> None:
         self.start = log.log_start_offset
@@ -208,7 +208,7 @@ class _Epochs:
 
 # ------------------------------------------------------------------------------------------------------------- starting
 #
-# Sentences about the start of a broker: which part of a log it checks, what it truncates, and which records are lost.
+# Sentences about the predicted start of a broker: what it checks and truncates in a log, and which records are lost.
 
 
 def starting(log: StoredReplica) -> Iterator[str]:
@@ -260,7 +260,7 @@ def _lost(log: StoredReplica) -> str:
 
 
 def old_formats(log: StoredReplica) -> str | None:
-    """Return a sentence with the message formats from before 0.11 in a log, or None if there are none."""
+    """Return a sentence about a log's messages in formats from before 0.11, None if there are none."""
     found = [
         f"message format {name}, not read: {count_of(count, 'message')}" for name, count in log.old_formats.items()
     ]

@@ -1,6 +1,6 @@
-"""Reads the batches of one segment file in order and finds damage. A file of any size takes little memory.
+"""Reads the batches of one segment file in order and finds damage, in little memory for a file of any size.
 
-Nothing is decompressed, because headers have the number of records.
+Batches are not decompressed, because their headers have the numbers of records.
 Source: Kafka LogSegment.recover, FileLogInputStream
 """
 
@@ -34,7 +34,7 @@ CHUNK_BYTES = 1 << 20
 HEADER_CHUNK_BYTES = 16 << 10
 INT32_MAX = 2**31 - 1
 OLD_HEADER_BYTES = 17
-"""Bytes of a message from before 0.11 up to its magic: offset, length, CRC and magic."""
+"""Bytes of a message from before 0.11 up to and including its magic: offset, length, CRC and magic."""
 OLD_CRC_START = 16
 OLD_LENGTH_LEAST = 14
 """The smallest length of a message from before 0.11.
@@ -52,24 +52,25 @@ class StoredBatch(NamedTuple):
 
 
 class OldMessages(NamedTuple):
-    """A message, or a compressed set of messages, in a format from before Kafka 0.11, whose records are not read."""
+    """A message or a compressed set of messages in a format from before Kafka 0.11. Its records are not read."""
 
     file: SegmentFile
     position: int
     size_bytes: int
     last_offset: Offset
     name: str
-    """The name of the format, such as `v1, gzip`."""
+    """Name of the format, such as `v1, gzip`."""
 
 
 class Damage(NamedTuple):
-    """A damaged place in a segment.
+    """Damage at a position of a segment.
 
     Attributes:
-        kind: `crc`; `order` of offsets; `length`; `zeros` up to the end of the file; `torn` if the file ends within the
-            batch; `format` for a magic that Kafka never writes.
-        cut_to: offset at which a recovery would end the log, which is the next offset at that place.
-        rest: number of bytes that cannot be read.
+        kind: `crc` (wrong), `order` (of offsets), `length` (impossible), `zeros` (up to the end of the file), `torn`
+            (the file ends within the batch), or `format` (a magic that Kafka never writes).
+        why: description of the damage.
+        cut_to: log end offset after a recovery, which truncates the log here.
+        rest: number of bytes up to the end of the file that cannot be read, 0 if the next batch can be found.
         last_offset: last offset of the damaged batch, None if its header is unreadable.
     """
 
@@ -83,7 +84,7 @@ class Damage(NamedTuple):
 
 
 class ScanStep(NamedTuple):
-    """One step of a scan: a batch or old messages, damage, or both if the next batch can be found all the same."""
+    """One step of a scan: a batch or old messages, or damage, or both if the next batch can be found after damage."""
 
     batch: StoredBatch | None
     damage: Damage | None = None
@@ -91,21 +92,21 @@ class ScanStep(NamedTuple):
 
 
 def scan(file: SegmentFile, *, check: bool, next_offset: Offset | None = None) -> Iterator[ScanStep]:
-    """Yield the batches, old messages and damage within `file.size`, up to damage that hides the next batch.
+    """Yield the batches, old messages and damage in the first `file.size` bytes, up to damage that hides the rest.
 
     Args:
-        check: compute CRCs; otherwise only headers are read.
-        next_offset: one above the last offset of earlier segments, if that is above this segment's base offset.
+        check: True to check CRCs, False to read headers only.
+        next_offset: smallest valid offset for the first batch, None for the segment's base offset.
 
     Raises:
-        FileNotFoundError, LogDirectoryUnreadable: if the file cannot be read.
+        FileNotFoundError, LogDirectoryUnreadable: the file cannot be read.
     """
     with suppress(_End):
         yield from _Scan(file, check, next_offset).run()
 
 
 class _End(Exception):
-    """The file was truncated while it was read."""
+    """Raised if the file was truncated while it was read."""
 
 
 class _Scan:
@@ -140,7 +141,7 @@ class _Scan:
             if left >= OLD_HEADER_BYTES and self._chunk[within + 16] in (
                 0,
                 1,
-            ):  # This is checked before the length of a batch.
+            ):  # Old messages may be shorter than the header of a batch, so this comes first.
                 length = int.from_bytes(self._chunk[within + 8 : within + 12], signed=True)
                 if length >= OLD_LENGTH_LEAST:
                     return self._old(position, within, length, left)
@@ -170,7 +171,7 @@ class _Scan:
         return ScanStep(batch, Damage(self._file, position, kind, problem, self._next_offset, 0, header.last_offset))
 
     def _old(self, position: int, within: int, length: int, left: int) -> ScanStep:
-        """Return a step for a message in an old format.
+        """Return the step for a message in an old format, or for its damage.
 
         Source: FileLogInputStream, LegacyRecord.ensureValid
         """
@@ -225,7 +226,7 @@ class _Scan:
         return crc == header.crc
 
     def _have(self, position: int, count: int) -> int:
-        """Load `count` bytes from `position` on unless they are in the chunk, and return their index in the chunk."""
+        """Load at least `count` bytes at `position` into the chunk, unless it has them. Return their index in it."""
         within = position - self._chunk_start
         if within + count > len(self._chunk):
             ahead = CHUNK_BYTES if self._check else HEADER_CHUNK_BYTES

@@ -1,4 +1,4 @@
-"""The tables of a reading, with the same rows in JSON and in Parquet; None is written as null."""
+"""The tables of a reading, which are written to JSON and to Parquet with the same rows. None becomes null."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ BATCHES: Mapping[str, type] = {
     "is_transactional": bool,
     "is_control": bool,
 }
-"""Columns of the table with one row per batch. It exists only in Parquet, as it may have millions of rows."""
+"""Columns of the table `batches`, which is written only to Parquet, since it may have millions of rows."""
 
 
 def tables(reading: Reading) -> dict[str, list[Row]]:

@@ -1,4 +1,4 @@
-"""An interactive run of a scenario, whose viewer breaks the cluster at any moment and compares the outcomes.
+"""Plays a scenario interactively: its viewer adds faults at any moment of the run and compares the outcomes.
 
 May import: scenarios.language, scenarios.language.parse, scenarios.language.values, scenarios.language.verbs,
 scenarios.language.write, scenarios.observe, scenarios.run, scenarios.serve, scenarios.view.

@@ -1,4 +1,4 @@
-"""The menu of `highwater play`: the steps that can be applied to a broker, a link, a client or a partition."""
+"""The menu of `highwater play`: the steps that a viewer can add for a broker, a link, a client or a partition."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from scenarios.play.futures import load_possible, without_expectations
 from scenarios.play.moments import Situation
 
 Check = Callable[[Situation], str]
-"""A function that returns why an entry is impossible or without effect at a moment, "" if it is neither."""
+"""A function that returns why an entry is impossible or has no effect at a moment, "" if the entry can be used."""
 
 NODES_MAX = 9
-"""Largest number of brokers and of clients for which the menu offers links and elections."""
+"""Largest number of brokers, and of clients, whose links and elections the menu offers."""
 PARTITIONS_MAX = 20
 DELAY = "200ms"
 
@@ -29,11 +29,11 @@ class Offer:
     """An entry of the menu.
 
     Attributes:
-        target: what was clicked: a node, a partition, or `network`; or two of them separated by a space, such as the
-            ends of a link. The menu of either has the choice then.
-        words: the step in the words of `highwater fault`; for a setting of the whole run, `set` and `path=value`.
-        checks: what can be said against the entry. The first reason is shown.
-        sentence: what the step does.
+        target: the node or partition in whose menu the entry is, or `network`. With two names separated by a space,
+            such as the ends of a link, the entry is in the menus of both.
+        words: the step in the words of `highwater fault`, or `set` and `path=value` for a setting of the whole run.
+        checks: functions that return a reason against the entry. The first reason is shown.
+        sentence: description of the step or setting.
     """
 
     target: str
@@ -55,7 +55,7 @@ class Offer:
 
 
 def _unless(reason: Callable[..., str], *about: object) -> Check:
-    """Return a check that asks a method of the moment."""
+    """Return a check that calls a method of Situation with the arguments `about`."""
     return lambda moment: reason(moment, *about)
 
 
@@ -64,13 +64,13 @@ def _always(reason: str) -> Check:
 
 
 def step_of_words(scenario: Scenario, words: Sequence[str]) -> dict[str, Any]:
-    """Return a step of the scenario language as a mapping. Raises ShorthandError if the words are not a step."""
+    """Convert the words of `highwater fault` to a step of the scenario language. Raises ShorthandError."""
     nodes = [*scenario.cluster.brokers, *scenario.cluster.controllers, *scenario.workloads]
     return step_of(list(words), nodes, None, None)
 
 
 def choices_of(scenario: Scenario) -> list[Offer]:
-    """Return all menu entries of a scenario, without steps that the scenario language refuses."""
+    """Return all menu entries of a scenario, except for steps that the scenario language refuses."""
     plain = without_expectations(replace(scenario, timeline=()))
     found = [*_nodes(plain), *_clients(plain), *_links(plain), *_partitions(plain)]
     steps = [{"at": "1ms", **step_of_words(plain, choice.words)} for choice in found if not choice.is_setting]
@@ -86,7 +86,11 @@ def choices_of(scenario: Scenario) -> list[Offer]:
 
 
 def _judged(choice: Offer, text: str) -> Offer:
-    """Return a setting of the menu, with a reason against it if the scenario with this setting is invalid."""
+    """Return the entry of a setting, with a reason against the setting if it makes the scenario invalid.
+
+    Args:
+        text: YAML of the scenario.
+    """
     try:
         load_text(text, "the choices", [choice.words[1]])
     except ScenarioInvalid as invalid:
@@ -146,7 +150,10 @@ def _links(scenario: Scenario) -> Iterator[Offer]:
 
 
 def _messages(scenario: Scenario, broker: str, other: str) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield the messages between two nodes that can be held: what they carry, sender, receiver, API and part."""
+    """Yield the messages between two nodes that can be held, as (description, sender, receiver, API, part).
+
+    The part is `request` or `response`.
+    """
     if other in scenario.cluster.brokers:
         yield f"the records from {broker} to {other}", broker, other, "Fetch", "response"
         yield f"the records from {other} to {broker}", other, broker, "Fetch", "response"

@@ -1,12 +1,12 @@
-"""The futures of one scenario: a tree of scenarios, each of which differs from its parent by one change.
+"""The futures of a scenario: a tree of scenarios, each of which differs from its parent by one change.
 
-1. A future is a scenario. It has one step more or less than its parent, or a step at another time, or another setting.
-   It is played with the seed of its parent, so that both runs are identical to the byte until the change.
-2. An added step comes last in the timeline and happens at the next millisecond after the moment that the page shows, so
-   that the events that the viewer has seen do not change.
-3. Steps that the change makes impossible are left out, such as the start of a broker that is not killed any more. The
-   name of the future says which.
-4. The expectations of the original scenario do not apply to its futures, so they are left out.
+1. A future has one step more or less than its parent, or a step at another time, or another setting. It runs with the
+   same seed, so both runs have identical events until the change.
+2. An added step comes last in the timeline and is performed in the next millisecond after the moment that the page
+   shows, so the events that the viewer has already seen do not change.
+3. Steps that the change makes impossible are left out, such as the start of a broker that is no longer killed. The name
+   of the future lists them.
+4. The expectations of the original scenario are left out, because they may not apply.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from scenarios.language.write.lock import as_tree, dump_tree
 FUTURES_MAX = 200
 _MS = 1_000
 _STEP = re.compile(r"timeline\.(\d+)\b")
-"""The path of a diagnostic, in which steps count from 1."""
+"""Matches the path of a diagnostic about a step. Steps count from 1."""
 
 
 class NoSuchFuture(LookupError):
-    """The page asked for a future that does not exist."""
+    """Raised if a request of the page refers to a future or step that does not exist, or is otherwise impossible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Future:
-    """One scenario of the tree.
+    """A scenario in the tree.
 
     Attributes:
-        parent: number of the future from which this one was made; None for the original scenario.
-        name: the difference from the parent.
-        at_us: the earliest time at which the run can differ from the run of the parent.
+        parent: number of the parent future, None for the original scenario.
+        name: the difference from the parent in words.
+        at_us: earliest time at which the run can differ from the parent's run.
     """
 
     number: int
@@ -59,7 +59,7 @@ class Future:
         return dump_tree(as_tree(self.scenario), f"{self.scenario.title}\n{self.name}")
 
     def as_json(self, rows: Sequence[TraceRow]) -> dict[str, Any]:
-        """Return the future as JSON. `rows` is its trace, which says which steps had no effect."""
+        """Return the future as a JSON object. `rows` is its trace, which shows the steps without effect."""
         timeline, needless = self.scenario.timeline, _needless(rows)
         steps = [
             [_at(step), unlabelled_sentence(step, timeline), _length(step), needless.get(step.name, "")]
@@ -76,14 +76,15 @@ class Future:
 
 
 def without_expectations(scenario: Scenario) -> Scenario:
-    """Return the scenario without expectations and questions, which may not apply after a change."""
+    """Return the scenario without its expectations and questions, which may not apply after a change."""
     return replace(scenario, expect=Expect(), questions=())
 
 
 class Futures:
     """The tree of futures.
 
-    Methods that add a future return it, and raise ScenarioInvalid if it is not a valid scenario.
+    Methods that change a scenario add the result as a child of the future `parent` and return it. They raise
+    ScenarioInvalid if the result is not a valid scenario, and NoSuchFuture if the parent or step does not exist.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -102,7 +103,7 @@ class Futures:
 
         Args:
             now_us: the moment that the page shows.
-            step: a mapping of one verb to its value, and of `for` to a duration if the step ends after that time.
+            step: a step without its time, such as {"kill": "b1", "for": "2s"}.
         """
         at_us = next_step_us(now_us)
 
@@ -128,7 +129,7 @@ class Futures:
         return self._add(parent, name, min(at_us, before), made)
 
     def change_length(self, parent: int, index: int, for_us: int | None) -> Future:
-        """Change the time after which a step is undone; None if it is not undone."""
+        """Change the time `for` after which a step is undone. None removes it, so the step is never undone."""
         at_us = self._step_at(parent, index)
 
         def changed(tree: dict[str, Any]) -> None:
@@ -152,20 +153,21 @@ class Futures:
         return self._add(parent, f"without {_said(self[parent].scenario, index)}{lost}", at_us, made)
 
     def change_setting(self, parent: int, setting: str) -> Future:
-        """Change a setting, given as `path=value` as for `--set`."""
+        """Change a setting of the whole run, given as `path=value` as for `--set`."""
         text = self[parent].text
         made = load_text(text, "the setting", [setting]).scenario
         return self._add(parent, f"{setting.removeprefix('workloads.').replace('.config.', ' ')}", 0, made)
 
     def edit(self, parent: int, text: str) -> Future:
-        """Replace the whole scenario by the YAML text that the viewer has edited."""
+        """Replace the whole scenario by YAML text that the viewer has edited."""
         made = load_text(text, "scenario.yaml").scenario
         return self._add(parent, "edited", 0, without_expectations(made))
 
     def delete(self, number: int) -> list[Future]:
-        """Delete a future and all futures that were made from it, and return them, a parent before its children.
+        """Delete a future and all its descendants. Return them, parents before children.
 
-        Raises NoSuchFuture for the original scenario, which cannot be deleted.
+        Raises:
+            NoSuchFuture: the future does not exist, or is the original scenario, which cannot be deleted.
         """
         if number == 0:
             raise NoSuchFuture("the original scenario cannot be deleted")
@@ -178,7 +180,7 @@ class Futures:
         return list(gone.values())
 
     def restore(self, futures: Sequence[Future]) -> None:
-        """Take back futures that were deleted together. Raises NoSuchFuture if there are too many others by now."""
+        """Add futures again that were deleted together. Raises NoSuchFuture if there would be too many."""
         self._check_room(len(futures))
         self._all.update((future.number, future) for future in futures)
 
@@ -194,13 +196,14 @@ class Futures:
     def _made(
         self, parent: int, change: Callable[[dict[str, Any]], None], index: int | None = None
     ) -> tuple[Scenario, str]:
-        """Change the scenario of `parent`, and leave out other steps that are impossible then.
+        """Change the scenario of `parent`, and leave out steps that the change makes impossible.
 
         Args:
-            index: index of the step that is added or moved, which is not left out.
+            change: modifies the tree of the scenario in place.
+            index: index of the changed step, which is never left out.
 
         Returns:
-            The scenario, and words for the steps that are left out, "" if there are none.
+            The new scenario, and text about the steps that were left out, "" if there are none.
 
         Raises:
             ScenarioInvalid: the change itself is impossible.
@@ -227,19 +230,22 @@ class Futures:
 
 
 def next_step_us(now_us: int) -> int:
-    """Return the time of a step that is added at the moment `now_us`: the next full millisecond."""
+    """Return the time in microseconds of a step that is added at the moment `now_us`: the next full millisecond."""
     return (now_us // _MS + 1) * _MS
 
 
 def load_possible(tree: dict[str, Any], name: str, index: int | None = None) -> tuple[Scenario, list[int]]:
-    """Load a scenario without the steps that it refuses, and return it with the indexes of the other steps.
+    """Load a scenario without the steps that are invalid in it.
 
     Args:
         name: name of the file in messages.
-        index: index of a step that is not left out.
+        index: index of a step that must be valid.
+
+    Returns:
+        The scenario, and the indexes of the steps that were kept.
 
     Raises:
-        ScenarioInvalid: the scenario has other errors, or refuses the step at `index`.
+        ScenarioInvalid: the step at `index` is invalid, or there are errors outside of the steps.
     """
     timeline = tree.get("timeline", ())
     places = list(range(len(timeline)))
@@ -256,7 +262,7 @@ def load_possible(tree: dict[str, Any], name: str, index: int | None = None) -> 
 
 
 def _said(scenario: Scenario, index: int, at_us: int | None = None) -> str:
-    """Return a step in words, with its own time or another one."""
+    """Return a step in words with its time, or with the time `at_us` instead."""
     step = scenario.timeline[index]
     sentence = unlabelled_sentence(step, scenario.timeline)
     if not isinstance(step.trigger, At):
@@ -265,7 +271,7 @@ def _said(scenario: Scenario, index: int, at_us: int | None = None) -> str:
 
 
 def _needless(rows: Sequence[TraceRow]) -> dict[str, str]:
-    """Return, by name, why a step had no effect: it killed only nodes that were down already."""
+    """Return text about each step without effect, by name: steps that killed only nodes that were already down."""
     stopped = {(row.at_us, row.event.node) for row in rows if isinstance(row.event, NodeStopped)}
     found, useful = {}, set()
     for row in rows:
@@ -275,7 +281,7 @@ def _needless(rows: Sequence[TraceRow]) -> dict[str, str]:
             if any((row.at_us, node) in stopped for node in event.targets):
                 useful.add(event.fault)
         elif isinstance(event, FaultEnded):
-            useful.add(event.fault)  # Its nodes have been started.
+            useful.add(event.fault)  # The end of the fault has started its nodes.
     return {name: why for name, why in found.items() if name not in useful}
 
 
@@ -284,7 +290,7 @@ def _at(step: Step) -> int | None:
 
 
 def _length(step: Step) -> str | None:
-    """Return the `for` of a step as text, "" if it has none; None if its verb cannot have one."""
+    """Return the `for` of a step as text, "" if the step has none, None if its verb cannot have `for`."""
     if not step.payload.undoable:
         return None
     return "" if step.for_us is None else time_text(step.for_us)

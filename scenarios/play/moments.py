@@ -1,4 +1,4 @@
-"""The state of a run at one moment, and the reasons why a step would be impossible or without effect then."""
+"""The state of a run at one moment, and the reasons why a step would be impossible or have no effect at this moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenarios.language.verbs.network import Cut, Hold, PartitionNetwork
 from scenarios.observe.view import ClusterView, PartitionView
 
 Link = tuple[str, str]
-"""A sender and a receiver."""
+"""(sender, receiver)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class _InForce:
     """A fault that has begun and has not ended.
 
     Attributes:
-        payload: the step of the scenario; None if the fault has another origin.
-        links: the links on which no message passes, or some messages are held back.
+        payload: payload of the scenario's step, None if the fault has another origin.
+        links: links that the fault cuts, or on which it holds messages.
     """
 
     verb: str
@@ -35,9 +35,9 @@ class _InForce:
 
 
 class Situation(Listener):
-    """The state of a run at the time `at_us`, at which a step may be added.
+    """The state of a run at the time `at_us`, at which a viewer may add a step.
 
-    The methods that take what a step concerns return a reason against the step in a sentence, "" if there is none.
+    Each public method checks a reason against a step. It returns a sentence if the reason applies, otherwise "".
     """
 
     def __init__(self, scenario: Scenario, rows: Sequence[TraceRow], at_us: int) -> None:
@@ -48,7 +48,7 @@ class Situation(Listener):
         self._captured: dict[str, tuple[str, ...]] = {}
         self._in_force: dict[str, _InForce] = {}
         self._stable: dict[TopicPartition, bool] = {}
-        """Whether a partition's last stable offset was its high watermark, according to the last event about it."""
+        """True for partitions whose last stable offset has reached the high watermark, so no transaction is open."""
         for row in rows:
             if row.at_us > at_us:
                 break
@@ -72,7 +72,7 @@ class Situation(Listener):
         self._stable[name] = event.last_stable_offset >= event.high_watermark
 
     def _links_of(self, payload: Payload | None) -> Iterator[Link]:
-        """Yield the links of a step of the network; none if its selectors match nothing."""
+        """Yield the links that a cut, a network partition or a hold affects, none if its selectors match no nodes."""
         try:
             match payload:
                 case Cut():
@@ -140,7 +140,7 @@ class Situation(Listener):
     # ---------------------------------------------------------------------------------- topics, partitions and groups
 
     def no_controller(self) -> str:
-        """Return a reason if no node would carry out a request of an operator."""
+        """Return a reason if no controller (or, in the ZooKeeper era, no registry) is running to serve an operator."""
         registry = () if self._view.has_controllers else self._view.controllers[:1]
         return self.is_down(*dict.fromkeys((*registry, self._view.controller)))
 

@@ -1,17 +1,17 @@
-"""`highwater play`: a server for the page of a scenario and for the futures that its viewer creates.
+"""The server of `highwater play`, for the page of a scenario and the futures that its viewer creates.
 
-Futures are played one after the other in a thread, so the server keeps responding and modules are imported only once.
-The page sends POST requests; page_server.py decides which ones are answered:
+Futures are run one after the other in a thread, so the server keeps responding. The page sends these POST requests,
+which page_server.py has checked:
 
-* `choices` {future, now_us} asks for the menu of a future at a moment. The answer has the time of the step, too.
+* `choices` {future, now_us} requests the menu of a future at a moment. The answer also has the time of an added step.
 * `future` {parent, and one of: words and now_us; setting; move: [step, at_us]; last: [step, for_us]; remove: step;
   text} creates a future. The answer has the future and its run.
-* `verdict` {parent, move} plays a future without keeping it. The answer says what happens to the records.
-* `delete` {number} deletes a future and those made from it. The answer has their numbers.
-* `restore` {} takes back all that was deleted last. The answer has, for each, what the answer to `future` had.
-* `compare` {futures: [number, number]} asks what two futures are called side by side, and where they diverge.
-* `moment` {future, place, now_us, partition, mode, pair, by} reports what the page shows, so that other pages, and this
-    one when it is opened again, show the same.
+* `verdict` {parent, and the same changes} runs a future without keeping it. The answer has the verdict.
+* `delete` {number} deletes a future and its descendants. The answer has their numbers.
+* `restore` {} restores the futures of the latest `delete`. The answer has the same as `future` for each of them.
+* `compare` {futures: [number, number]} requests the labels of two futures side by side, and where they diverge.
+* `moment` {future, place, now_us, partition, mode, pair, by} reports what the page shows. All other pages, and pages
+  that are opened later, then show the same.
 
 The answer to a request that fails, even because of a bug, is {error: reason}. Such a request changes nothing.
 """
@@ -46,7 +46,7 @@ WORDS_MAX = 20
 
 
 class UnknownRequest(ValueError):
-    """A request that the page never makes."""
+    """Raised if a request is malformed. The page never sends such a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Sharing:
 
     Attributes:
         host: address to listen on.
-        port: port to listen on; 0 for a free one.
-        may_break: viewers may create futures too.
+        port: port to listen on, 0 for any free port.
+        may_break: True if viewers may create futures, too.
     """
 
     host: str
@@ -68,10 +68,10 @@ class Playing:
     """The futures of one scenario and their runs."""
 
     def __init__(self, scenario: Scenario, opens_us: int | None = None) -> None:
-        """Play the scenario as written.
+        """Run the scenario as written.
 
         Args:
-            opens_us: the moment at which the page opens; by default, where the run is decided.
+            opens_us: moment that the page shows first, None for the decisive moment of the run.
         """
         self._futures = Futures(scenario)
         self._runs = {0: _play(self._futures[0])}
@@ -80,11 +80,11 @@ class Playing:
             times_us = list(accumulate(document["tape"]["at"]))
             document["opens_at"] = bisect_right(times_us, opens_us) - 1
         self._deleted: list[Future] = []
-        """What the latest deletion took away. Their runs are kept."""
+        """The futures that the latest `delete` removed. Their runs are kept for `restore`."""
         self._turn = trio.Lock()
         self._viewers = Viewers()
         self._offers: dict[str, list[Offer]] = {}
-        """The menu entries of each scenario that differs from the others in more than its timeline."""
+        """Menu entries by the YAML of a scenario without its timeline, on which they do not depend."""
         self._answers: dict[str, Callable[[dict[str, Any]], object]] = {
             "choices": self._offer,
             "future": self._make,
@@ -97,10 +97,10 @@ class Playing:
         self._offers_of(self._futures[0])
 
     def page(self, *, follows: bool = False) -> str:
-        """Return the page with the run of the original scenario. The page requests everything else.
+        """Return the HTML of the page, with the run of the original scenario. The page requests everything else.
 
         Args:
-            follows: the page is for viewers, who change nothing.
+            follows: True for the page of viewers, who cannot change anything.
         """
         return play_page(self._runs[0], {"first": self._futures[0].as_json(self._runs[0].rows), "follows": follows})
 
@@ -108,10 +108,10 @@ class Playing:
         """Serve the page until cancelled.
 
         Args:
-            ready: called with the address of the page as soon as it accepts connections.
+            ready: called with the address of the page as soon as the server accepts connections.
 
         Raises:
-            OSError: if the address in `sharing` cannot be used.
+            OSError: the address in `sharing` cannot be used.
         """
         posts: dict[str, Post] = {what: partial(self.answered, what) for what in self._answers}
         if sharing is None:
@@ -127,7 +127,11 @@ class Playing:
         await PageServer(door, page, policy_of(page), self._viewers, watch_page, VIEWERS_MAX).serve(listening)
 
     async def answered(self, what: str, body: bytes) -> object:
-        """Carry out a request of the page and return its answer, which has the reason of a failure as `error`."""
+        """Carry out a request of the page. Return the answer, {"error": reason} if the request has failed.
+
+        Args:
+            what: name of the request.
+        """
         try:
             request = json.loads(body)
         except (ValueError, RecursionError):
@@ -144,7 +148,7 @@ class Playing:
             return {"error": f"{wrong}; {wrong.fix}"}
         except (UnknownRequest, NoSuchFuture, NoMoment) as wrong:
             return {"error": str(wrong)}
-        except Exception as bug:  # A bug must not end the server: the page and its futures remain usable.
+        except Exception as bug:  # A bug must not end the server, whose page and futures remain usable.
             traceback.print_exc()
             what = f"{type(bug).__name__}: {bug}"
             return {"error": f"A bug in Highwater: this future cannot be played. {what}. The terminal shows where."}
@@ -173,7 +177,7 @@ class Playing:
         return self._announced(future)
 
     def _announced(self, future: Future) -> dict[str, Any]:
-        """Announce a future to all pages, and return the announcement."""
+        """Announce a future and its run to all pages, and return the announcement."""
         assert future.parent is not None
         parent, run = self._runs[future.parent], self._runs[future.number]
         document = {**run.document, "differs": difference(parent, run)}

@@ -1,7 +1,7 @@
-"""The feed that keeps all pages of one `highwater play` on the same futures and the same moment.
+"""The feed that makes all pages of one `highwater play` show the same futures and the same moment.
 
-The page of the player sends what it shows in POST requests. The other pages get this from the feed
-(serve/page_server.py) and follow. A page that is opened later, or again, first receives all futures.
+The player's page reports what it shows in POST requests. The other pages get these reports from the feed
+(serve/page_server.py). A page that is opened later first receives all futures.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ BY_MAX = 20
 
 
 class NoMoment(ValueError):
-    """A request names a moment that the pages cannot show."""
+    """Raised if a request does not describe a moment that the pages can show."""
 
 
 @dataclass(slots=True)
 class ViewerProgress:
-    """The position of one page in the feed: the number of entries, and the number of the latest moment."""
+    """The position of one page in the feed: the number of received entries, and of the last received moment."""
 
     news: int = 0
     moment: int = 0
 
 
 class Viewers:
-    """A feed of created and deleted futures and of the moment shown."""
+    """The feed: created, compared and deleted futures, and the moment that the player's page shows."""
 
     def __init__(self) -> None:
         self._news: list[dict[str, Any] | None] = []
-        """Creations and deletions of futures, in order. The creation of a future that was deleted later is None."""
+        """All entries in order. The creation of a future that was deleted later is replaced by None."""
         self._moment: dict[str, Any] = {}
         self._number = 0
 
     def made(self, answer: dict[str, Any]) -> None:
-        """Announce a new future. `answer` is the answer to the page that created it."""
+        """Announce a new future. `answer` is the answer to the page that created the future."""
         self._news.append({"made": answer})
 
     def compared(self, answer: dict[str, Any]) -> None:
-        """Announce what two futures are called side by side, once for each pair."""
+        """Announce the labels of two futures side by side, once for each pair."""
         if {"compared": answer} not in self._news:
             self._news.append({"compared": answer})
 
@@ -52,7 +52,7 @@ class Viewers:
         self._news.append({"gone": numbers})
 
     def show(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Set the moment that followers show, and return its number. Raises NoMoment."""
+        """Set the moment that the other pages show, and return {"shown": its number}. Raises NoMoment."""
         match request:
             case {
                 "future": int(),
@@ -72,7 +72,7 @@ class Viewers:
         return ViewerProgress()
 
     def part(self, progress: ViewerProgress) -> dict[str, Any]:
-        """Return the next part of the feed: at most one future (a run is long), and after the last one the moment."""
+        """Return the next part of the feed: at most one entry, and the moment if there are no more entries."""
         found: dict[str, Any] = {}
         while progress.news < len(self._news) and not found:
             found = self._news[progress.news] or {}
@@ -87,5 +87,5 @@ class Viewers:
 
 
 def _is_pair(pair: list[Any]) -> bool:
-    """Return True for the numbers of the two futures that stand side by side, and for an empty list if none do."""
+    """Return True for a list of two numbers (futures that are shown side by side) and for an empty list."""
     return len(pair) in (0, 2) and all(isinstance(number, int) for number in pair)

@@ -1,4 +1,4 @@
-"""Highwater's Python processes and files: imports, worker processes for runs, and temporary folders.
+"""Manages Highwater's Python processes and files: imports, worker processes for runs, temporary folders.
 
 May import: no sibling package.
 Open first: pool.py.

@@ -1,4 +1,4 @@
-"""Failures of runs and of the processes that play them, and the exhausted or damaged resource behind them."""
+"""Finds out whether an exhausted or damaged resource has caused the failure of a run or of a worker process."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ CAUSES_MAX = 20
 
 
 class ProcessDied(Exception):
-    """A process that played runs has died; for example, the kernel has killed it."""
+    """Raised if a worker process has died, for example because the kernel killed it."""
 
 
 class Lack(NamedTuple):
-    """The exhausted resource with its limit, or the damaged file, and a remedy."""
+    """An exhausted resource or a damaged file (`what`) and a remedy (`fix`)."""
 
     what: str
     fix: str
 
 
 def lack_behind(failure: BaseException | None) -> Lack | None:
-    """Return the exhausted memory or file descriptors, or the damaged bytecode, that caused a failure; else None.
-
-    A library that cannot be mapped into memory raises an ImportError.
-    """
+    """Return the lack of memory or file descriptors, or the damaged bytecode file, that caused a failure; else None."""
     for _ in range(CAUSES_MAX):  # An exception raised in a nursery may be among its own causes.
         if failure is None:
             break
@@ -37,6 +34,7 @@ def lack_behind(failure: BaseException | None) -> Lack | None:
                 f"this process may have {limit:,} (ulimit -n)" if code == errno.EMFILE else "the whole system has none"
             )
             return Lack(f"too many open files: {whose}", "give it more: ulimit -n 4096")
+        # Without memory, importing a shared library raises an ImportError.
         unmapped = isinstance(failure, ImportError) and ("failed to map" in str(failure) or "allocate" in str(failure))
         if code == errno.ENOMEM or isinstance(failure, MemoryError) or unmapped:
             limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -55,7 +53,7 @@ def lack_behind(failure: BaseException | None) -> Lack | None:
 
 
 def first_leaf(failure: BaseException) -> BaseException:
-    """Return the first failure of a group; in a nursery the others only follow from it."""
+    """Return the first exception in a group, at any depth. In a nursery the others are its consequences."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     return failure

@@ -1,7 +1,7 @@
-"""Processes forked from multiprocessing's fork server, which has already imported the modules that they need.
+"""Starts processes as forks of multiprocessing's fork server, which has already imported the modules that they need.
 
-The server and its forks import what this program imports (`own_python`), and write standard error to a file of this
-process, which reads their last line there if they die without a report.
+The server and its forks import modules from the same places as this process (see own_python.py). Their standard error
+is a temporary file, whose last line explains the death of a fork that has not reported anything.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LAST_WORDS_BYTES = 4096
 
 
 class Forks:
-    """A starter of forks of this process's only fork server.
+    """A starter of forks of this process's fork server.
 
     Args:
-        modules: modules that the server imports, unless it is already running.
+        modules: modules that the fork server imports at its start. They have no effect if it is already running.
     """
 
     def __init__(self, *modules: str) -> None:
@@ -36,9 +36,9 @@ class Forks:
         first.join()  # Wait until the server has imported everything, before the clock of a run begins.
 
     def start(self, name: str, target: Callable[..., None], *arguments: object) -> Fork:
-        """Start a fork.
+        """Start a fork that calls `target`.
 
-        If that fails, the returned object acts like a process that died immediately with the error as its last line.
+        If the start fails, the returned object acts like a process that died at once with the error as its last line.
         """
         process = self._context.Process(target=target, args=arguments, name=name, daemon=True)
         fork = Fork(process, _standard_error())
@@ -58,7 +58,7 @@ class Fork:
         self._said = said
         self._said_before = _size(said)
         self.not_made = ""
-        """The reason why the process could not be made; empty if it was made."""
+        """The reason why the process could not be created; empty if it was created."""
 
     @property
     def pid(self) -> int | None:
@@ -76,7 +76,7 @@ class Fork:
         self._process.close()
 
     def last_words(self) -> str:
-        """Return the last line that this fork, or another one, wrote to standard error since its start."""
+        """Return the last line on the standard error that all forks share, since the start of this fork."""
         if self.not_made:
             return self.not_made
         size = _size(self._said)
@@ -91,7 +91,7 @@ def _nothing() -> None:
 
 @functools.cache
 def _standard_error() -> BinaryIO:
-    """Return the file for the fork server's standard error, which outlives a run."""
+    """Return the file for the standard error of the fork server, which serves all runs of this process."""
     return tempfile.TemporaryFile()  # The file stays open as long as this process.
 
 
@@ -101,7 +101,7 @@ def _size(file: BinaryIO) -> int:
 
 @contextlib.contextmanager
 def _written_to(file: BinaryIO) -> Iterator[None]:
-    """Redirect standard error of processes started in the block, for which multiprocessing has no option."""
+    """Redirect the standard error of processes started in the block, for which multiprocessing has no option."""
     sys.stderr.flush()
     before = os.dup(2)
     os.dup2(file.fileno(), 2)

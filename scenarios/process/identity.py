@@ -1,6 +1,6 @@
-"""What determines the bytes of a run, besides scenario and seed: Highwater's code and the libraries that affect them.
+"""Identifies the code that determines a run's trace: Highwater's own code, Python, and some libraries.
 
-Two processes with the same identity produce the same trace for the same scenario and seed.
+Two processes with the same identity produce the same trace, byte for byte, from the same scenario and seed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ LIBRARIES = ("trio", "kio", "crc32c", "networkx", "pyyaml", "pyarrow")
 
 @lru_cache(maxsize=1)
 def identity() -> dict[str, str]:
-    """Return the version or digest of everything that affects a run, by name, wherever it is installed.
+    """Return the digest of Highwater's code, and the versions of Python and the libraries, by name.
 
-    Raises ModuleNotFoundError if a library is missing.
+    Raises:
+        ModuleNotFoundError: a library is missing.
     """
     digest = hashlib.sha256()
     for package in PACKAGES:
@@ -32,7 +33,7 @@ def identity() -> dict[str, str]:
 
 
 def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the Python files below `folder`, which may be inside a zip file, sorted by name."""
+    """Yield (name, content) of the Python files below `folder`, sorted by name. The folder may be in a zip file."""
     for entry in sorted(folder.iterdir(), key=lambda one: one.name):
         below = f"{name}/{entry.name}"
         if entry.is_dir() and entry.name != "__pycache__":

@@ -1,7 +1,6 @@
-"""Child processes in Python that import nothing from the user's current directory.
+"""Keeps Python processes from importing modules in the user's current directory or PYTHONPATH.
 
-Python searches the current directory (`-c`, `-m`) and PYTHONPATH before installed packages, so that a user's
-`cluster.py` would be imported instead of Highwater's.
+Python searches both before installed packages, so a user's `cluster.py` would be imported instead of Highwater's.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HOME = str(Path(__file__).resolve().parents[2])
-"""Directory of Highwater's packages: a checkout, or a directory of installed packages."""
+"""Directory that contains Highwater's packages: a checkout, or a directory of installed packages."""
 _VARIABLES = ("PYTHONPATH", "PYTHONSAFEPATH")
 
 
 def environment() -> dict[str, str]:
-    """Return os.environ for a Python process that imports only from its own installation.
+    """Return the environment variables for a Python process that imports only installed modules and Highwater.
 
     Source: docs.python.org, "Command line and environment", PYTHONSAFEPATH (3.11)
     """
@@ -31,7 +30,7 @@ def environment() -> dict[str, str]:
 
 
 def _ours() -> Mapping[str, str]:
-    """Return the variables to add; no PYTHONPATH if Highwater is installed, since it would shadow Python's modules."""
+    """Return the variables to set, PYTHONPATH only if Highwater is not installed, since it shadows Python's modules."""
     path = {} if HOME in _installed() else {"PYTHONPATH": HOME}
     return {"PYTHONSAFEPATH": "1", **path}
 
@@ -42,7 +41,7 @@ def _installed() -> list[str]:
 
 @contextmanager
 def as_environment() -> Iterator[None]:
-    """Set the variables of `environment` in the block, for libraries that cannot give a process its own environment."""
+    """Set the variables of `environment` in os.environ within the block, for libraries that start processes."""
     before = _clean_environment()
     try:
         yield
@@ -53,14 +52,14 @@ def as_environment() -> Iterator[None]:
 
 
 def _clean_environment() -> dict[str, str]:
-    """Set the variables in os.environ, and return their previous values."""
+    """Set the variables in os.environ. Return the previous values of those that existed."""
     before = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
     os.environ.update(_ours())
     return before
 
 
 def import_only_what_is_installed() -> None:
-    """Restrict imports to installed modules from now on, in this process and in its children."""
+    """Restrict later imports to installed modules and Highwater, in this process and in its children."""
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep) if not sys.flags.ignore_environment else []
     library = [sysconfig.get_path("stdlib"), sysconfig.get_config_var("DESTSHARED")]  # Python's own library
     kept = {HOME, *_installed(), *(_place(entry) for entry in library if entry)}
@@ -76,31 +75,28 @@ def _place(entry: str) -> str:
 
 # ------------------------------------------------------------------------------------------------------------ collector
 #
-# How often a process runs Python's garbage collector.
+# Settings of Python's garbage collector for each kind of process.
 
 
 def collect_rarely() -> None:
-    """Collect garbage rarely, in a process that plays runs and answers no clients.
+    """Collect garbage rarely, in a process that runs scenarios and serves no clients.
 
-    A run creates many small objects and few cycles, so this saves a tenth of its time.
+    A run creates many small objects but few cycles, so this saves a tenth of its time.
     """
     gc.set_threshold(100_000, 20, 20)
 
 
 def collect_nothing_at_exit() -> None:
-    """Collect no garbage when the process ends.
-
-    Python would search all modules for cycles several times; without that, a report ends a fifth of a second sooner.
-    """
+    """Skip the garbage collections at the exit of this process, which take 0.2 s in a report."""
     atexit.register(gc.freeze)
 
 
 def collect_in_short_pauses() -> None:
-    """Collect garbage in short pauses, in a process that answers clients.
+    """Collect garbage in pauses of about 0.01 s, in a process that serves clients, since they wait during a collection.
 
-    Every connection leaves cycles behind, and all clients wait during a collection, here a hundredth of a second.
-    Objects that exist now are never searched again. The oldest generation, a million objects with many partitions, is
-    searched once in ten million allocations, since the garbage of nearly every connection is young.
+    Objects that exist now are never searched again. The oldest generation, which may have a million objects, is
+    searched once in ten million allocations, because the cycles that a closed connection leaves behind are mostly
+    young.
     """
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
-"""Plays many runs on all cores, and returns their results in the order of the jobs.
+"""Runs many jobs in worker processes, and returns the results in the order of the jobs.
 
-Each process has its own pipe and shares nothing with the others, so that any of them can be killed at any time.
-Processes that still play when no further result is needed, such as after Ctrl-C, are killed.
+Each worker has its own pipe and shares nothing with other workers, so it can be killed at any time. Workers that are
+still busy when no further result is needed, such as after Ctrl-C, are killed.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ def in_order(
 ) -> Generator[Result, None, None]:
     """Yield the result of `play` for each job, in the order of `work`.
 
-    A single job, or any job if there is to be one process, is played in this process. Closing the iterator ends the
-    processes immediately, and removes their temporary files.
+    With one process or one job, `play` is called in this process. Closing the iterator kills the workers and removes
+    their temporary files.
 
     Args:
-        folder: directory for their temporary files, None for the usual one.
+        work: the jobs.
+        processes: largest number of workers.
+        folder: directory for the workers' temporary files, None for the default directory.
 
     Raises:
-        ProcessDied: for a job whose process died. Exceptions of `play` are raised as well.
+        ProcessDied: the worker of a job died. Exceptions of `play` are raised as well.
     """
-    # A run may be removing its own temporary files when Ctrl-C comes; they are removed with their directory.
+    # A run that Ctrl-C interrupts while it removes its temporary files leaves some, which are removed here.
     with _scratch_folder(folder) as scratch, contextlib.ExitStack() as running:
         if processes == 1 or len(work) < 2:
             running.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
@@ -53,7 +55,7 @@ def in_order(
 
 @contextlib.contextmanager
 def _scratch_folder(folder: str | None) -> Iterator[str]:
-    """Provide a folder that is removed afterwards; signals during its removal are delayed."""
+    """Provide a temporary folder that is removed afterwards. SIGINT and SIGTERM are delayed until it is removed."""
     with contextlib.ExitStack() as scratch:
         own = scratch.enter_context(temporary_folder(folder))
         try:
@@ -65,10 +67,7 @@ def _scratch_folder(folder: str | None) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _stopping_waits() -> Iterator[None]:
-    """Delay the signals that stop this process until the block ends.
-
-    If they were blocked instead, another thread would get them.
-    """
+    """Delay SIGINT and SIGTERM until the block ends. A blocked signal would be delivered to another thread instead."""
     if threading.current_thread() is not threading.main_thread():  # Signal handlers never interrupt other threads.
         yield
         return
@@ -108,7 +107,7 @@ def _played(players: Sequence[_Player[Job]], work: Sequence[Job]) -> Iterator[An
                 try:
                     early[played] = by_pipe[pipe].outcome()
                     hand_out(pipe)
-                # Other processes continue up to this job, so that the results before it are complete.
+                # Raise this later: the results of all earlier jobs come first.
                 except ProcessDied as died:
                     early[played] = _Raised(died)
         outcome = early.pop(index)
@@ -120,19 +119,19 @@ def _played(players: Sequence[_Player[Job]], work: Sequence[Job]) -> Iterator[An
 
 
 class _Raised(NamedTuple):
-    """An exception of a job; `told` is the traceback in the process that played it."""
+    """An exception of a job. `told` is its traceback in the worker."""
 
     error: BaseException
     told: str = ""
 
 
 class _Player(Generic[Job]):
-    """A process that runs jobs one after another. Leaving the `with` statement kills it, unfinished or not."""
+    """A worker process that runs one job at a time. Leaving its `with` statement kills the process."""
 
     def __init__(self, play: Callable[[Job], Any], scratch: str) -> None:
         self.pipe, child_pipe = multiprocessing.Pipe()
         self._process = multiprocessing.Process(target=_serve, args=(play, child_pipe, scratch), daemon=True)
-        # Keep the new process from handling Ctrl-C as this process does, until it has installed its own handlers.
+        # Block signals in the new process until it has replaced the handlers that it inherits.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
         try:
             self._process.start()
@@ -168,7 +167,7 @@ class _Player(Generic[Job]):
 
 
 def _serve(play: Callable[[Any], Any], pipe: Connection, scratch: str) -> None:
-    """Play jobs in a worker process until there are no more. Only the parent handles Ctrl-C."""
+    """Run jobs in a worker process until the pipe is closed. Only the parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
@@ -181,7 +180,7 @@ def _serve(play: Callable[[Any], Any], pipe: Connection, scratch: str) -> None:
 def _outcome(play: Callable[[Job], Any], job: Job) -> Any:
     try:
         return play(job)
-    except Exception as error:  # It is raised again in the process that requested the run.
+    except Exception as error:  # The parent process raises it again.
         return _Raised(_as_sent(error), traceback.format_exc())
 
 

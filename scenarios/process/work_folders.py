@@ -1,9 +1,8 @@
-"""Folders that are removed with their owner: runs until they are kept, and other temporary folders.
+"""Folders that are removed when the process that owns them ends: unfinished runs, and other temporary folders.
 
-Creating a folder first removes those of dead owners, since an owner cannot clean up after SIGKILL. A lock shows that an
-owner is alive: it ends with the owner in any case, and works across containers, where a process id means nothing. A
-live cluster writes the scenario's lock file at its start. So if the cluster was killed, its folder is kept as a run
-without a verdict.
+A process cannot clean up after SIGKILL, so creating a folder first removes those of dead processes. Each owner holds a
+file lock on its folder while it is alive. Unlike a process id, the lock also works across containers. A live cluster
+writes the scenario's lock file at its start; if it was killed, its folder is kept as a run without a verdict.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from pathlib import Path
 
 PREFIX = ".run-"
 TEMPORARY = "highwater-temporary-"
-"""Prefix of folders in a temporary directory, which other programs use, too."""
+"""Prefix of the names of Highwater's folders in a temporary directory, which other programs also use."""
 LOCK_FILE = "scenario.lock.yaml"
 UNJUDGED = "-unjudged"
-"""End of the name of a kept run that has no verdict."""
+"""Suffix of the name of a kept run that has no verdict."""
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  Files get names there as in any temporary directory.
 _ROOM_BYTES = 1 << 30
 
@@ -30,9 +29,8 @@ _ROOM_BYTES = 1 << 30
 def folder_in_memory() -> str | None:
     """Return a directory in memory for many small runs, None to use the temporary directory.
 
-    Creating and removing the directories of one run takes 50 ms on some disks. Large runs belong on a disk, since a
-    file system in memory may fill up. The temporary directory is used if it was chosen (TMPDIR), or if there is little
-    memory.
+    On some disks, creating and removing the directories of one run takes 50 ms. Large runs belong on a disk, since
+    memory may run out. The result is None if TMPDIR is set or if little memory is free.
     """
     if "TMPDIR" in os.environ or not os.access(_IN_MEMORY, os.W_OK | os.X_OK):
         return None
@@ -42,9 +40,9 @@ def folder_in_memory() -> str | None:
 
 @contextmanager
 def work_folder(runs_dir: Path | None) -> Iterator[Path]:
-    """Provide an empty folder below `runs_dir` or the temporary directory. Raises OSError.
+    """Provide an empty folder in `runs_dir`, or in the temporary directory if that is None. Raises OSError.
 
-    It is removed afterwards unless it was renamed. Folders of dead owners in `runs_dir` are removed first.
+    The folder is removed afterwards unless it was renamed. Folders of dead owners in `runs_dir` are removed first.
     """
     if runs_dir is None:
         with temporary_folder() as temporary:
@@ -56,14 +54,14 @@ def work_folder(runs_dir: Path | None) -> Iterator[Path]:
     try:
         yield own
     finally:
-        with suppress(FileNotFoundError):  # Its owner has given it its final name.
+        with suppress(FileNotFoundError):  # The folder has been renamed.
             shutil.rmtree(own)
         os.close(lock)
 
 
 @contextmanager
 def temporary_folder(within: str | None = None) -> Iterator[Path]:
-    """Provide an empty folder in the temporary directory, or in `within`. It is removed afterwards."""
+    """Provide an empty folder in `within` or the temporary directory, and remove it afterwards."""
     own, lock = _temporary(within)
     try:
         yield own
@@ -73,20 +71,20 @@ def temporary_folder(within: str | None = None) -> Iterator[Path]:
 
 
 def have_own_temporary_folder() -> str | None:
-    """Use a new folder as this process's temporary directory, which is removed when the process ends.
+    """Make a new folder the temporary directory of this process, and remove it when the process ends.
 
     Return the previous value of `tempfile.tempdir`.
     """
     before = tempfile.tempdir
     own, _ = _temporary(None)
     tempfile.tempdir = str(own)
-    # Functions registered first are called last, so a JVM that writes there has already ended.
+    # The first registered function is called last, so a JVM that writes to the folder has already ended.
     atexit.register(_leave, own)
     return before
 
 
 def _leave(own: Path) -> None:
-    """Remove the folder and, once more, those of dead owners, since a JVM may have written for some more seconds."""
+    """Remove the folder and those of dead owners, to which a JVM may have written for some seconds."""
     shutil.rmtree(own, ignore_errors=True)
     _remove_abandoned(own.parent, TEMPORARY)
 
@@ -98,10 +96,10 @@ def _temporary(within: str | None) -> tuple[Path, int]:
 
 
 def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
-    """Create and lock a folder, and return it with the descriptor that has the lock."""
+    """Create and lock a folder. Return its path and the file descriptor that holds the lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        with suppress(FileNotFoundError):  # Another process has removed it before it was locked.
+        with suppress(FileNotFoundError):  # Another process has removed the folder before it was locked.
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             with suppress(OSError):  # On a file system without locks nothing is ever removed.
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -111,9 +109,9 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
 
 
 def keep_abandoned(runs_dir: Path) -> None:
-    """Keep the folders of killed live clusters as runs, and remove other folders of dead owners.
+    """Keep the folders of killed live clusters as runs without a verdict, and remove other folders of dead owners.
 
-    After an error, the next call tries again.
+    Errors are ignored; the next call tries again.
     """
 
     def keep(folder: Path) -> None:
@@ -131,9 +129,9 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 
 
 def _of_dead_owners(parent: Path, prefix: str, dispose: Callable[[Path], object]) -> None:
-    """Dispose of folders whose owner is dead. After an error, the next call tries again.
+    """Call `dispose` for each folder whose owner is dead, except for links and folders of other users.
 
-    Links, and folders of other users, are skipped.
+    Errors are ignored; the next call tries again.
     """
     for folder in sorted(parent.glob(f"{prefix}*")):
         with suppress(OSError):
@@ -148,9 +146,9 @@ def _of_dead_owners(parent: Path, prefix: str, dispose: Callable[[Path], object]
 
 @contextmanager
 def next_run_dir(runs_dir: Path, name: str) -> Iterator[Path]:
-    """Provide the next run folder, such as `runs/0007-name`, with one more than the largest number.
+    """Provide the path of the next run folder, such as `runs/0007-name`, without creating it.
 
-    Until the block ends no other process of this machine gets a number there, so runs that end together are all kept.
+    Other processes of this machine wait for the end of the block, so no number is used twice.
     """
     folder = os.open(runs_dir, os.O_RDONLY)
     try:
@@ -169,11 +167,11 @@ def name_folder(work_dir: Path, run_dir: Path) -> None:
 
 # ---------------------------------------------------------------------------------------------------------- whole files
 #
-# Files that are complete or do not exist, even if their writer is stopped at any time.
+# Files that are complete or do not exist, whenever their writer is stopped.
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file in one step, creating its folder and replacing an earlier file. Raises OSError."""
+    """Write a file atomically: create its folder if needed, and replace an earlier file. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{os.getpid()}.tmp")
     try:
@@ -185,7 +183,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that must not exist yet. Raises FileExistsError, OSError."""
+    """Write a new file, which must not exist yet. Raises FileExistsError, OSError."""
     with path.open("x", encoding="utf-8") as file:
         try:
             file.write(text)

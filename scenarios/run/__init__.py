@@ -1,4 +1,4 @@
-"""One run of a scenario: the cluster under test in any mode, its timeline, its workload and its run folder.
+"""Runs a scenario: the cluster under test in any mode, its timeline, its workload and its run folder.
 
 May import: scenarios.check, scenarios.check.invariants, scenarios.language,
 scenarios.language.values, scenarios.language.verbs, scenarios.language.write, scenarios.metrics,

@@ -1,4 +1,4 @@
-"""The cluster of a run: machines with disks, their processes, and the actions of an operator on nodes by name.
+"""The cluster of a run: its machines, disks and processes, and an operator's actions on them.
 
 The code is the same in simulated and live mode. Only worlds.py depends on the mode.
 """
@@ -44,16 +44,16 @@ A = TypeVar("A")
 
 
 class NotPossibleNow(Exception):
-    """Raised if a step of the scenario cannot be done at that moment. The text is the reason."""
+    """Raised if a step of the scenario is impossible at this moment. The message is the reason."""
 
 
 @dataclass(slots=True)
 class Machine:
-    """A machine with the parts that outlive its processes: disks, wall clock, and the number of starts.
+    """A machine, with the state that survives its processes: disks, wall clock, and the number of starts.
 
     Attributes:
-        disks: one per log directory, by its name in log.dirs. A single log directory has the name "".
-        core: core of a client. The cores of brokers and controllers are in ServerNodes.
+        disks: one disk per log directory, by the directory's name in log.dirs; "" if there is only one.
+        core: core of the client, None on a server. The cores of brokers and controllers are in ServerNodes.
         stopping: True if the process was asked for an orderly shutdown.
         starts_when_stopped: True if the process must start again after that shutdown.
     """
@@ -78,7 +78,7 @@ class ClusterUnderTest:
     """The cluster of a scenario, with the processes on its machines.
 
     Args:
-        log_root: directory for one subdirectory per broker.
+        log_root: directory that gets one subdirectory per broker and controller.
         fabric: the hosts, network and time of the run's mode; it has no host yet.
     """
 
@@ -93,7 +93,7 @@ class ClusterUnderTest:
         self._nursery: trio.Nursery
         self._servers = (*scenario.cluster.controllers, *scenario.cluster.brokers)
         self.has_died_out = False
-        """True if no broker or controller is left, and the last one ended unasked, so only an operator can continue."""
+        """True if no broker or controller runs any more, and the last one crashed or was killed from outside."""
         self._cores = Cores(scenario, fabric, trace)
         self.nodes = ServerNodes(scenario, self._cores)
         self.bootstrap = self._cores.bootstrap
@@ -150,10 +150,10 @@ class ClusterUnderTest:
     ) -> None:
         """Start the cluster and drive time until the run ends.
 
-        An exception of a callback or node is raised as it is, and not in an exception group.
+        Exceptions of callbacks and nodes are raised without an exception group around them.
 
         Args:
-            until_us: end of the run.
+            until_us: time at which the run ends.
             begin: called before the first event.
             between: called after each event. If it returns True, `work` is called before the next event.
             work: performs the steps of the timeline that are due.
@@ -182,7 +182,7 @@ class ClusterUnderTest:
             raise failure
 
     def _emit_unreported(self, name: str) -> None:
-        """Emit the events that a node's separate process could no longer report."""
+        """Emit the events that a node in a separate process had no time to report, as far as its disks show them."""
         machine = self.machines[name]
         if not machine.host.reports_all:
             from scenarios.observe.unreported import emit_unreported
@@ -190,7 +190,7 @@ class ClusterUnderTest:
             emit_unreported(self.trace, self.view, name, list(machine.disks.values()))
 
     def _stop_everything(self) -> None:
-        """Close all open files of the processes at the end of the run. They write nothing more to their disks."""
+        """Close all files of the servers at the end of the run, without writing anything more to their disks."""
         for name in self._servers:
             if self.running(name):
                 self._close_files(name)
@@ -202,7 +202,7 @@ class ClusterUnderTest:
         return self.machines[name].host.running
 
     def must_run(self, names: Iterable[str]) -> None:
-        """Raise NotPossibleNow if any of these nodes does not run."""
+        """Raise NotPossibleNow if any of these nodes is down."""
         for name in names:
             if not self.running(name):
                 raise NotPossibleNow(f"{name} is not running")
@@ -214,10 +214,13 @@ class ClusterUnderTest:
                 raise NotPossibleNow(f"{name} is running already")
 
     def start(self, name: str) -> bool:
-        """Start a node. Return False if the node is still shutting down; it then starts as soon as it is down.
+        """Start a node, or have it started as soon as it has finished its shutdown.
+
+        Returns:
+            False if the node is still shutting down.
 
         Raises:
-            NotPossibleNow: the node runs.
+            NotPossibleNow: the node is running and not shutting down.
         """
         self.must_be_down([name])
         machine = self.machines[name]
@@ -246,7 +249,7 @@ class ClusterUnderTest:
         return partial(host.start, core=core, serves=False)
 
     async def kill(self, *names: str) -> None:
-        """Kill nodes with SIGKILL, all at the same time. Nodes that do not run are left as they are."""
+        """Kill nodes with SIGKILL, all at the same time. Ignore nodes that are down."""
         running = await self._seize(names)
         for name in running:
             self.machines[name].host.strike()
@@ -271,10 +274,10 @@ class ClusterUnderTest:
                     self._state_loss(name, loss.topic_partition, DataLossCause.NOT_FLUSHED, disk, loss.bytes)
 
     def stop(self, name: str) -> None:
-        """Begin the controlled shutdown of a server, whose process then exits by itself.
+        """Begin the controlled shutdown of a server. Its process exits by itself later.
 
         Raises:
-            NotPossibleNow: the server does not run.
+            NotPossibleNow: the server is down.
         """
         self.must_run([name])
         machine = self.machines[name]
@@ -284,7 +287,7 @@ class ClusterUnderTest:
         machine.host.call(node.begin_shutdown)
 
     async def close(self, name: str) -> None:
-        """Close a client's application, after which its process exits. A client that does not run is left as it is.
+        """Close a client and let its process exit. Ignore a client that is down.
 
         Simplified: Kafka's own client is killed instead, since all Java clients share one JVM.
         """
@@ -305,7 +308,7 @@ class ClusterUnderTest:
             wanted: partition to flush, None for all.
 
         Raises:
-            NotPossibleNow: a broker does not run.
+            NotPossibleNow: a broker is down.
         """
         brokers = []
         for name in names:
@@ -317,7 +320,11 @@ class ClusterUnderTest:
             await self.answer_of(name, partial(broker.flush, wanted))
 
     async def _seize(self, names: Sequence[str]) -> list[str]:
-        """Halt processes before any of them is ended, so that none acts meanwhile. Return those that were running."""
+        """Halt all processes before the first one is ended, so that none acts meanwhile.
+
+        Returns:
+            The nodes that were running.
+        """
         for name in names:
             machine = self.machines[name]
             machine.stopping = machine.starts_when_stopped = False
@@ -340,7 +347,7 @@ class ClusterUnderTest:
         """Give brokers new, empty disks.
 
         Raises:
-            NotPossibleNow: a broker runs, or a node has no disk.
+            NotPossibleNow: a broker is running, or a node has no disk.
         """
         for name in names:
             if self.running(name):
@@ -359,7 +366,7 @@ class ClusterUnderTest:
         """Cut bytes off the end of the logs of stopped brokers.
 
         Raises:
-            NotPossibleNow: a broker runs, or has no replica of the partition.
+            NotPossibleNow: a broker is running, or has no replica of the partition.
         """
         disks = []
         for name in names:
@@ -374,7 +381,7 @@ class ClusterUnderTest:
             self._state_loss(name, topic_partition, DataLossCause.TORN, disk, loss.bytes)
 
     def flip_bit(self, names: Sequence[str], topic_partition: TopicPartition, offset: int) -> None:
-        """Flip a bit in the batch at `offset` on the disks of these brokers, whether they run or not.
+        """Flip a bit in the batch at `offset` on the disks of these brokers, which may be running.
 
         Raises:
             NotPossibleNow: a broker does not have this offset.
@@ -426,7 +433,7 @@ class ClusterUnderTest:
             node.crash()
 
     def state_exits(self) -> None:
-        """Emit the stops of nodes that have ended by themselves, by a controlled shutdown or an error."""
+        """Emit NodeStopped for nodes that have ended by themselves, through a controlled shutdown or an error."""
         exits = self.fabric.exits
         while exits:
             name, how, why = exits.pop(0)
@@ -450,22 +457,27 @@ class ClusterUnderTest:
     def _state_loss(
         self, name: str, replica: TopicPartition, cause: DataLossCause, left: Disk | None = None, size_bytes: int = -1
     ) -> None:
-        """Emit the loss of a whole log, or of bytes of the log of which `left` has the rest."""
+        """Emit DataLost for a replica.
+
+        Args:
+            left: disk with the rest of the log, None if the whole log is lost.
+            size_bytes: number of lost bytes, -1 for the whole log.
+        """
         end = 0 if left is None else left.log_end_offset(replica)
         self.trace.emit(DataLost(name, *replica, size_bytes=size_bytes, log_end_offset=end, cause=cause))
 
     # ------------------------------------------------------------------------------------- answers of its processes
 
     def answering(self, nodes: Mapping[str, N], name: str) -> N | None:
-        """Return the node of this name, or None if it would not answer an operator's tool now."""
+        """Return the node `name`, or None if the node cannot answer an operator's tool now."""
         node = nodes.get(name)
         return node if node is not None and self.running(name) and node.answers_operator else None
 
     async def answer_of(self, name: str, method: Callable[[Callable[[A], None], int], list[Action]]) -> A | None:
-        """Call a method of a node and return its answer, or None if the answer does not come in time.
+        """Call a method of a node and return its answer, or None if the node does not answer in time.
 
-        A process that is stopped or dies does not answer. In simulated mode the call does not wait for a node that has
-        to ask other nodes first.
+        A paused or dying process does not answer. In simulated mode an answer must come at once, which is impossible
+        if the node has to ask other nodes first.
         """
         answered = trio.Event()
         values: list[A] = []

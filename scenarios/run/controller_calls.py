@@ -1,4 +1,4 @@
-"""The requests of an operator's tools to the active controller, such as elections and the creation of topics."""
+"""Sends the requests of an operator's tools, such as elections and topic creation, to the active controller."""
 
 from __future__ import annotations
 
@@ -44,18 +44,25 @@ def alteration(quota: ClientQuota, now_us: int) -> AlterClientQuota:
 
 
 class ControllerCalls:
-    """Requests to the active controller. Each method raises NotPossibleNow while no controller is active."""
+    """Requests to the active controller. Methods raise NotPossibleNow while no controller is active."""
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
 
     @property
     def _in_zookeeper_era(self) -> bool:
-        """Return True if a broker is the controller, and the scenario's controller machine is the registry."""
+        """Return True in the ZooKeeper era: the controller is a broker, and the registry has its own machine."""
         return self._cluster.scenario.rules.membership == "zk-session"
 
     def ask_for_topic(self, topic: TopicSpec, answer: Answer) -> bool:
-        """Ask the active controller to create a topic. Return False if there is no controller."""
+        """Ask the active controller, or the registry in the ZooKeeper era, to create a topic.
+
+        Args:
+            answer: called with the controller's reply, possibly later.
+
+        Returns:
+            False if there is no controller to ask.
+        """
         cluster = self._cluster
         name = cluster.scenario.cluster.controllers[0] if self._in_zookeeper_era else cluster.view.controller
         node = cluster.answering(
@@ -82,7 +89,7 @@ class ControllerCalls:
         return True
 
     async def topic_creation(self, topic: TopicSpec) -> Reply | None:
-        """Ask the active controller to create a topic. Return its answer, or None if it does not come in time."""
+        """Ask the active controller to create a topic. Return the reply, or None if no reply comes in time."""
 
         def ask(answer: Answer) -> None:
             if not self.ask_for_topic(topic, answer):
@@ -93,7 +100,7 @@ class ControllerCalls:
     async def elect_leaders(
         self, names: Sequence[TopicPartition], desired: int | None, unclean: bool
     ) -> dict[TopicPartition, Reply | None]:
-        """Ask the active controller to elect a leader of each partition. Return its answers, None where it has none.
+        """Ask the active controller to elect a leader of each partition. Return the replies, None if one is too late.
 
         In simulated mode this does not wait for a controller that has to ask other nodes first.
 
@@ -121,7 +128,12 @@ class ControllerCalls:
         return {name: replies.get(name) for name in names}
 
     def operate(self, make_input: Callable[[int], ControllerInput | ChangeVoters], answer: Answer) -> None:
-        """Send any other request to the active controller of a quorum, or to the registry in the ZooKeeper era."""
+        """Send a request to the active controller of a quorum, or to the registry in the ZooKeeper era.
+
+        Args:
+            make_input: creates the request for the current time in microseconds.
+            answer: called with the reply, possibly later.
+        """
         if self._in_zookeeper_era:
             name = self._cluster.scenario.cluster.controllers[0]
             registry = self._cluster.answering(self._cluster.nodes.registries, name)
@@ -132,14 +144,14 @@ class ControllerCalls:
         self._call_active(partial(self._active_controller().operate, make_input, answer))
 
     async def decision(self, make_input: Callable[[int], ControllerInput | ChangeVoters]) -> Reply | None:
-        """Send a request as `operate` does. Return the answer, or None if it does not come in time.
+        """Send a request as `operate` does. Return the reply, or None if no reply comes in time.
 
         In simulated mode this does not wait for a controller that has to ask other nodes first.
         """
         return await self._settled(partial(self.operate, make_input))
 
     async def topic_config(self, topic: str) -> Mapping[str, str]:
-        """Return a topic's configuration from the active controller.
+        """Return a topic's configuration from the active controller, {} if it does not answer in time.
 
         Raises:
             NotPossibleNow: no controller is active, or the topic does not exist.
@@ -181,21 +193,21 @@ class ControllerCalls:
 
 
 class FirstTopics:
-    """The topics and quotas that a scenario has from the start, which are created once every broker is unfenced."""
+    """Creator of the topics and quotas that a scenario has from the start. It begins once all brokers are unfenced."""
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
         self._calls = ControllerCalls(cluster)
         self._replies: dict[str, list[Reply | None]] = {}
-        """For each topic, a list with the answer to its creation: [] before the answer, [None] to ask again."""
+        """Reply to the creation of each topic: [] while it is awaited, [None] if the request must be sent again."""
         self._quotas = list(cluster.scenario.cluster.quotas)
         """The quotas that are not set yet."""
 
     def are_there(self) -> bool:
-        """Request every topic and quota that is missing. Return True if all exist.
+        """Request every missing topic and quota. Return True if all of them exist.
 
         Raises:
-            NotPossibleNow: the creation of a topic is refused.
+            NotPossibleNow: the controller refused to create a topic.
         """
         scenario = self._cluster.scenario
         if any(self._cluster.view.nodes[name].fenced for name in scenario.cluster.brokers):
@@ -204,7 +216,7 @@ class FirstTopics:
         return there and self._quotas_are_set()
 
     def _is_there(self, topic: TopicSpec) -> bool:
-        """Request a topic, again if the controller was deposed before its answer. Return True if the topic exists."""
+        """Return True if a topic exists, otherwise request it, again if the controller was deposed before its reply."""
         replies = self._replies.get(topic.name, [None])
         if not replies:
             return False
@@ -220,7 +232,7 @@ class FirstTopics:
         return True
 
     def _quotas_are_set(self) -> bool:
-        """Send the quotas that are not set yet, once the topics exist. Return True if all quotas are set."""
+        """Send the quotas that are not set yet. Return True if all of them are sent."""
         while self._quotas:
             try:
                 self._calls.operate(partial(alteration, self._quotas[0]), lambda reply: None)

@@ -49,14 +49,14 @@ Kind = Literal["broker", "registry", "controller"]
 
 
 def kind_of(scenario: Scenario, name: str) -> Kind:
-    """Return the kind of a server. In the ZooKeeper era the scenario's controller machine is the registry."""
+    """Return the kind of the server `name`. In the ZooKeeper era, a scenario's controller is the registry."""
     if name in scenario.cluster.brokers:
         return "broker"
     return "registry" if scenario.rules.membership == "zk-session" else "controller"
 
 
 def _disk(root: Path, log_dir: str) -> Disk:
-    """Return a disk without real fsync calls. The page cache is modelled, so waiting for the real disk has no use."""
+    """Return a disk without real fsync calls, which are useless because the page cache is a model."""
     return Disk(root, sync=False)
 
 
@@ -74,7 +74,7 @@ def new_disks(
 
 
 class Cores:
-    """A factory of cores. Each incarnation of a node has its own random streams."""
+    """A factory of cores. Each incarnation of a node gets its own random numbers."""
 
     def __init__(self, scenario: Scenario, fabric: Fabric, trace: TraceLog) -> None:
         self._scenario = scenario
@@ -145,9 +145,13 @@ class Cores:
         return self._phase_us(self._scenario.cluster.heartbeats, f"heartbeats/{name}", name, incarnation)
 
     def _phase_us(self, phases: Phases, stream: str, name: str, incarnation: int) -> int | None:
-        """Return the time of a node's first periodic check in its first incarnation, or None for the default.
+        """Return the time of a node's first periodic check, or None for the default.
 
-        Later incarnations begin their checks when they start, which is at an arbitrary moment of the run.
+        Only the first incarnation has such a time. Later ones begin their checks when they start.
+
+        Args:
+            phases: times by node, or "random".
+            stream: name of the random stream for "random".
         """
         if incarnation > 1:
             return None
@@ -275,18 +279,22 @@ class Cores:
 
 
 def output_of(workload: Workload, record: Record) -> ProducerRecord:
-    """Return the output of a transform for an input: a record with the same key and size, named after the input."""
+    """Return the output of a transform for an input record: same key and size, with `prefix` before the name."""
     name = f"{workload.prefix}{record_name(record)}"
     return ProducerRecord(workload.to, None, record.key, value_of(name, len(record.value or b"")), name)
 
 
 # ---------------------------------------------------------------------------------------------------------------- nodes
 #
-# The brokers and controllers of a run, each in its latest incarnation, for an operator's requests.
+# The latest incarnations of a run's brokers and controllers, which an operator's requests reach.
 
 
 class ServerNodes:
-    """The brokers, controllers and registry of a run by name. `here` has the cores of those in this process."""
+    """The brokers, controllers and registry of a run, by name.
+
+    Attributes:
+        here: cores of the servers that are not in a separate process.
+    """
 
     def __init__(self, scenario: Scenario, cores: Cores) -> None:
         self.brokers: dict[str, OperatedBroker] = {}
@@ -297,7 +305,7 @@ class ServerNodes:
         self._cores = cores
 
     def named(self, name: str) -> OperatedNode | None:
-        """Return a server, or None for a client or a server that has not been started yet."""
+        """Return the server `name`, or None if this is a client or a server that has not been started yet."""
         return self.brokers.get(name) or self.controllers.get(name) or self.registries.get(name)
 
     def new_life(

@@ -1,4 +1,4 @@
-"""Performs the verbs that act on disks and clocks of simulated machines, and undoes them after `for`."""
+"""Performs the steps that act on disks and clocks of simulated machines, and undoes them after `for`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from scenarios.run.cluster_under_test import ClusterUnderTest
 
 # ---------------------------------------------------------------------------------------------------------- fault words
 #
-# How the method that performs a verb is found, and the result of a step.
+# The result of a step, and the decorator that finds the method for a verb.
 
 Nodes = tuple[str, ...]
 LOOK_US = 100_000
-"""Microseconds between two calls of an action that continues after its step."""
+"""Microseconds between two calls of Course.go_on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of an action that continued after its step. `complete` is True if all of it was done."""
+    """The outcome of a Course. `complete` is True if all of the action was done."""
 
     sentence: str
     complete: bool
 
 
 class Course(Protocol):
-    """An action that continues after its step. `go_on` is called every LOOK_US until it returns an outcome."""
+    """An action that continues after its step. `go_on` is called every LOOK_US until it returns an Outcome."""
 
     @property
     def progress(self) -> str:
@@ -48,13 +48,13 @@ class Done:
     """The result of a step.
 
     Attributes:
-        targets: nodes that the step selected; `as` captures them.
+        targets: nodes that the step selected; the step's `as` gives them a label.
         sentence: description in the trace.
-        undo: function that ends the fault, None if the step is not a fault.
-        ended: labels of the faults that the step ended.
-        answer: answer to an operator, if not `sentence`.
+        undo: function that ends the fault and returns a sentence for the trace; None if nothing can be undone.
+        ended: names of the faults that the step ended.
+        answer: text for an operator, None for `sentence`.
         refused: True if the controller has refused every request of the step.
-        course: action that continues after the step until it ends by itself.
+        course: action that continues after the step until it ends by itself, None if there is none.
         requests: number of requests after which the fault ends by itself; None if it does not.
     """
 
@@ -72,7 +72,7 @@ Perform = Callable[..., Awaitable[Done]]
 
 
 def performs(verb: type[Payload]) -> Callable[[Perform], Perform]:
-    """Declare that a method performs the steps of a verb. The method gets the fault's name and the payload."""
+    """Decorate a method that performs the steps of a verb. The method gets the step's name and its payload."""
 
     def declare(method: Perform) -> Perform:
         method.performs = verb  # type: ignore[attr-defined]
@@ -82,7 +82,7 @@ def performs(verb: type[Payload]) -> Callable[[Perform], Perform]:
 
 
 def performers_of(owner: object) -> dict[type[Payload], Perform]:
-    """Return the methods of an object that are declared with `performs`, by verb."""
+    """Return the methods of an object that `performs` decorates, by the payload type of their verb."""
     methods = vars(type(owner)).items()
     return {method.performs: getattr(owner, name) for name, method in methods if hasattr(method, "performs")}
 
@@ -92,7 +92,7 @@ def by_number(nodes: Sequence[str], singular: str, plural: str) -> str:
 
 
 class DiskFaults:
-    """The faults of disks and clocks that steps inject. `resolve` selects the nodes of a step when it fires."""
+    """Performs the steps that inject faults of disks and clocks. `resolve` selects a step's nodes when it fires."""
 
     def __init__(self, cluster: ClusterUnderTest, resolve: Callable[[Selector], Nodes]) -> None:
         self._cluster = cluster

@@ -1,7 +1,7 @@
-"""Performs each verb of a timeline on the cluster, and undoes it after `for`.
+"""Performs the steps of a timeline on the cluster, and undoes them after `for`.
 
-A performer selects its nodes when the step fires. It returns these nodes and a sentence, both for the trace. The nodes
-themselves emit events about the consequences.
+The method of a verb selects its nodes when the step fires. It returns these nodes and a sentence, both for the trace.
+The nodes themselves emit events about the consequences.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ from scenarios.run.worlds import link_latency
 ASKED_FOR, DONE = "asked for", "done"
 DECIDED = (DONE, ErrorCode.ELECTION_NOT_NEEDED.name)
 NOT_REFUSED = (ASKED_FOR, *DECIDED)
-"""Results that are not refusals. kafka-leader-election also treats ELECTION_NOT_NEEDED as a success."""
+"""Results of an election that are not refusals. kafka-leader-election, too, treats ELECTION_NOT_NEEDED as success."""
 
 
 class Faults:
-    """The performer of steps. `captured` has the nodes that steps with `as` have selected, by label."""
+    """Performs steps. `captured` has the nodes that steps with `as` have selected, by label."""
 
     def __init__(self, cluster: ClusterUnderTest, captured: dict[str, Nodes]) -> None:
         self._cluster = cluster
@@ -86,7 +86,7 @@ class Faults:
     async def perform(self, name: str, payload: Payload) -> Done:
         """Perform a step.
 
-        A step acts on all of its nodes and disks or on none. Configuration and throttles are exceptions: they take one
+        A step acts on all of its nodes and disks or on none. Exceptions are configuration and throttles, which need one
         request per broker, as with Kafka's tools.
 
         Raises:
@@ -95,7 +95,7 @@ class Faults:
         return await self._performers[type(payload)](name, payload)
 
     def must_change_something(self, payload: Payload) -> None:
-        """Raise NotPossibleNow if an operator's step would change nothing. A scenario's step may kill stopped nodes."""
+        """Raise NotPossibleNow if an operator kills only stopped nodes. A scenario's step may do that."""
         if isinstance(payload, Kill):
             nodes = self.resolve(payload.nodes)
             if not any(map(self._cluster.running, nodes)):
@@ -272,7 +272,7 @@ class Faults:
         self._cluster.fabric.move_on()
 
     def _network_faults(self) -> tuple[str, ...]:
-        """Return the labels of all network faults in force. The settings of the `network` block are not faults."""
+        """Return the labels of all network faults in force, without the settings of the `network` block."""
         labels: dict[str, None] = {}
         for link in self._cluster.network.links():
             labels.update(dict.fromkeys([*link.cuts, *link.added, *link.loss, *link.bytes_per_second]))
@@ -282,7 +282,7 @@ class Faults:
         """Return the links between two sets of nodes.
 
         Args:
-            direction: `from` for the messages that `one` sends, `to` for those that it receives, `both` for all.
+            direction: `from` for messages that `one` sends, `to` for messages that it receives, `both` for both.
         """
         pairs = []
         for a in one:
@@ -409,7 +409,12 @@ class Faults:
         return Done(nodes, f"the replication of {listed(nodes)} is throttled to {rate} bytes a second", undo)
 
     def _throttles_of(self, nodes: Nodes, sides: Sequence[str], topic: str | None) -> tuple[str, ...]:
-        """Return the names of the throttles that end completely when these brokers are no longer throttled."""
+        """Return the names of the throttles that end completely if these brokers, sides and topic are not throttled.
+
+        Args:
+            sides: `leader`, `follower`, or both.
+            topic: None for all topics.
+        """
         return tuple(
             name
             for name, (brokers, its_sides, its_topic) in self._throttles.items()
@@ -530,7 +535,7 @@ class Faults:
 
 
 def _outcome(reply: Reply | None) -> str:
-    """Return the outcome of an election, `asked for` if the controller has to ask other nodes before it replies."""
+    """Return the result of an election: ASKED_FOR without a reply so far, DONE, or the name of an error."""
     if reply is None:
         return ASKED_FOR
     assert isinstance(reply, PlainReply)

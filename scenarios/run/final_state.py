@@ -1,4 +1,4 @@
-"""The content of the disks when a run ends: all records of all replicas, and the end of each log."""
+"""Emits the final content of the disks when a run ends: all records of all replicas, and the end of each log."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------------------------------------- transactions at the end
 #
-# Which transactions in a log are aborted or open. Readers with isolation level read_committed do not get their records.
+# Finds the aborted and open transactions of a log, whose records are hidden from read_committed consumers.
 
 
 class TransactionalBatch(NamedTuple):
-    """A batch of a transaction. Both offsets are those of records in the batch."""
+    """A batch of a transaction. `last_offset` is the offset of its last record (inclusive)."""
 
     producer_id: int
     base_offset: int
@@ -46,7 +46,7 @@ class TransactionalBatch(NamedTuple):
 
 
 class Uncommitted(NamedTuple):
-    """The batches of transactions that are not committed in a log.
+    """The batches of a log whose transactions are aborted or still open.
 
     Attributes:
         aborted: batches of aborted transactions, in the order of their markers.
@@ -60,10 +60,10 @@ class Uncommitted(NamedTuple):
 def uncommitted_batches(batches: Iterable[tuple[BatchHeader, bytes]]) -> Uncommitted:
     """Return the batches of aborted and open transactions of a log.
 
-    A transaction that was decided but has no marker in this log yet counts as open.
+    A transaction without a marker in this log counts as open, even if its coordinator has decided it.
 
     Args:
-        batches: all batches of the log in order of offsets.
+        batches: headers and bytes of all batches of the log, in order of offsets.
     """
     undecided: dict[int, list[TransactionalBatch]] = {}
     aborted: list[TransactionalBatch] = []
@@ -86,17 +86,17 @@ def uncommitted_batches(batches: Iterable[tuple[BatchHeader, bytes]]) -> Uncommi
 
 
 FindPlaces = Callable[[TopicPartition, int, int], "array[int] | None"]
-"""A function that returns the name indexes of a batch's records, by partition, base offset and CRC.
+"""A function that returns the name indexes of a batch's records (NameIndex) by partition, base offset and CRC.
 
-It returns no index if the sender of the batch is unknown, and None if there is no event for each record.
+The result is empty if the sender of the batch is unknown, and None if the batch's records are not reported one by one.
 """
 
 
 class Naming(NamedTuple):
-    """The names of the records in the logs.
+    """The source of the names of records in logs.
 
     Attributes:
-        sent: the batches that producers sent, with the names of their records.
+        sent: batches that producers sent, with the names of their records.
         find_places: returns the name indexes of a batch.
     """
 
@@ -113,7 +113,7 @@ def state_final_logs(cluster: ClusterUnderTest, naming: Naming) -> None:
                 partition = brokers[name].replicas.partitions.get(topic_partition)
                 if partition is not None:
                     _state_replica(cluster, naming, topic_partition, name, partition.log, partition.high_watermark)
-                # The replica is on disk, but the broker was not ordered to host it.
+                # The replica is on disk, but the broker has no order to host it.
                 elif topic_partition in brokers[name].logs.logs:
                     logs = brokers[name].logs
                     checkpointed = logs.high_watermark_checkpoint(topic_partition)
@@ -138,9 +138,9 @@ def _state_stopped(
 def log_on_disk(
     cluster: ClusterUnderTest, topic_partition: TopicPartition, name: str, machine: Machine
 ) -> Iterator[tuple[StoredLog, int] | None]:
-    """Provide the log and the high watermark of a broker that is stopped or in a separate process; None without a log.
+    """Provide a replica's log and high watermark if its broker is stopped or in a separate process; None without a log.
 
-    The log of a stopped broker is recovered as at its next start, in a copy, so that its disk does not change.
+    The log of a stopped broker is recovered as at its next start, but in a copy, which leaves its disk unchanged.
     """
     disk = next((disk for disk in machine.disks.values() if (disk.root / str(topic_partition)).is_dir()), None)
     if disk is None or disk.broken:
@@ -166,11 +166,13 @@ def log_on_disk(
 def _entries(
     header: BatchHeader, batch: bytearray | bytes | memoryview, indexes: array[int], names: NameIndex
 ) -> tuple[Sequence[int], array[int]]:
-    """Return the offsets of a batch and the name indexes of its records.
+    """Return the offsets of a batch's records and the name indexes of these records.
 
-    Records without a name are named by their values.
+    Records without known names are named by their values. An unreadable batch that claims more records than it can hold
+    counts as one record.
 
-    An unreadable batch that claims more records than it can hold counts as one record.
+    Args:
+        indexes: name indexes of the batch as it was sent, empty if its sender is unknown.
     """
     if len(indexes) == header.record_count:
         return range(header.base_offset, header.base_offset + len(indexes)), indexes
@@ -189,10 +191,11 @@ def _entries(
 
 
 def _stretches(offsets: Sequence[int], start: int) -> Iterator[tuple[int, int]]:
-    """Yield the begin and end, as indexes of `offsets`, of the ranges of consecutive offsets.
+    """Yield the ranges of consecutive offsets as pairs (begin, end) of indexes in `offsets`; `end` is exclusive.
 
     Args:
-        start: first offset that is still in the log.
+        offsets: sorted offsets.
+        start: the log start offset. Earlier offsets are left out.
     """
     begin = bisect_left(offsets, start)
     gaps = () if isinstance(offsets, range) else range(begin + 1, len(offsets))

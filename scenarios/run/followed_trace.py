@@ -1,8 +1,8 @@
-"""Cuts a trace into parts while it is written, so that a reader can follow it.
+"""Cuts a live run's trace into parts by time, so that a reader can follow the run.
 
-A part can be read only when it is complete, and a quiet cluster may need hours to fill one. If all parts were cut by
-time, there would be thousands of small files. So parts are cut by time only while a fresh mark of a reader is in the
-trace's folder, and only in live runs, because the parts of a simulated run must depend on its events alone.
+A reader can open only complete parts, and a quiet cluster may need hours to fill one. Cutting by time all the time
+would leave thousands of small files. So a reader marks the trace's folder, and frequent cuts are made only while the
+mark is fresh. Simulated runs are not cut by time, because their parts must depend on events alone.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MARK = ".followed"
 FRESH_S = 10.0
 PAUSE_S = 1.0
 UNWRITTEN_SHARE = 0.05
-"""The share of a run's time whose events may be lost if the run is killed."""
+"""The largest share of a run's time whose events are lost if the run is killed."""
 
 
 def mark(trace_dir: Path) -> None:
-    """Mark the trace as being read. The mark expires after FRESH_S if it is not renewed. Raises OSError."""
+    """Mark the trace as being read, or renew the mark, which expires after FRESH_S. Raises OSError."""
     (trace_dir / MARK).touch()
 
 
@@ -40,9 +40,9 @@ def is_followed(trace_dir: Path) -> bool:
 
 
 async def cut_parts_while_followed(writer: TraceWriter) -> None:
-    """Cut the parts of a live run's trace by time, until cancelled. Raises OSError.
+    """Cut a live run's trace into parts by time until cancelled. Raises OSError.
 
-    Without a reader the pauses grow with the run, so a kill loses a small share of the events and there are few parts.
+    Without a reader, the time between cuts is UNWRITTEN_SHARE of the run's length, so there are few parts.
     """
     began = cut = trio.current_time()
     try:

@@ -1,7 +1,7 @@
 """Judges a run from its trace after the process was killed or judging failed.
 
-The trace of a killed process may end at a different event in each table, so it is read up to the first missing event.
-No event describes the final disks, so the final logs are derived from the earlier events.
+A killed process leaves each table of the trace at a different event. The trace is read up to the first missing event.
+Without a final event about the disks, the final logs are derived from the earlier events.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ EVENTS_PER_PROGRESS = 5000
 
 
 def rows_without_gap(trace_dir: Path) -> Iterator[TraceRow]:
-    """Yield the events of a trace up to the first missing event.
+    """Yield the events of a trace until a sequence number is missing.
 
     Raises:
-        TraceError: the first event is missing.
+        TraceError: the very first event is missing.
     """
     expected = 0
     for row in read_rows(trace_dir):
@@ -52,11 +52,11 @@ def judge_run(
 
     Args:
         scenario: the scenario of the run's lock file.
-        former: the previous summary, if any. Its `check` steps keep their results.
-        progress: called with the number of events read.
+        former: the previous summary, None if there is none. The results of expectations are taken from it.
+        progress: called with the number of events read so far.
 
     Returns:
-        The summary, the story, and the renamed folder.
+        The summary, the story, and the new path of the folder.
 
     Raises:
         TraceError, OSError: the trace cannot be read, or the summary cannot be written.
@@ -123,5 +123,5 @@ def judge_run(
 
 
 def _that_long(scenario: Scenario, at_us: int) -> Scenario:
-    """Return the scenario with the duration of the run, which may have ended early."""
+    """Return the scenario with its duration cut to that of the run, which ended at `at_us`."""
     return replace(scenario, duration_us=min(scenario.duration_us, max(at_us, 1)))

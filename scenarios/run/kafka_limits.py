@@ -1,4 +1,4 @@
-"""Finds what a real Apache Kafka cannot do or show of a scenario, and adapts the scenario to a release of Kafka."""
+"""Finds the parts of a scenario that real Apache Kafka cannot run or show, and adapts a scenario to a Kafka release."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from scenarios.language.verbs.network import Hold
 from scenarios.language.verbs.process import Wipe
 
 KRAFT_SINCE = (3, 3)
-"""The first release that runs with KRaft here. Older releases run with ZooKeeper."""
+"""The first Kafka release that Highwater runs with KRaft. It runs older releases with ZooKeeper."""
 ELR_SINCE = (4, 0)
 INVARIANT = "invariant"
 ELR = "elr"
-"""The only rule that is a feature of a cluster. All other rules depend on the release."""
+"""The only rule that can be switched in a cluster, as a feature. All other rules depend on the release."""
 OF_NO_WEIGHT = (
     "heartbeats",
     "session-checks",
@@ -36,7 +36,7 @@ OF_NO_WEIGHT = (
     "reassignment-done",
     "marker-epoch",
 )
-"""Rules that may differ from those of the release without preventing a run."""
+"""Rules of minor effect. A scenario can run on a release in which they are different."""
 
 
 def _reports_a_new_directory(scenario: Scenario) -> bool:
@@ -51,7 +51,10 @@ WEIGH_WHERE: Mapping[str, Callable[[Scenario], bool]] = {
     "elr-on-directory-report": _reports_a_new_directory,
     "commit-epoch": _has_members_of_kip_848,
 }
-"""Rules that may differ only in scenarios that they do not affect, with a function that finds affected scenarios."""
+"""Rules that affect few scenarios, each with a function that returns True for an affected scenario.
+
+Only a scenario that is not affected can run on a release in which the rule is different.
+"""
 
 NO_JAVA_CLIENT = {"transform": "transform records", "share_consumer": "share records of a group"}
 ANOTHER_WAY = "; --clients highwater does"
@@ -114,11 +117,11 @@ UNSEEN_EVENTS |= {
 
 @dataclass(frozen=True, slots=True)
 class RealKafka:
-    """A release of Kafka, and the expectations that cannot be judged on it.
+    """A release of Kafka on which a scenario runs.
 
     Attributes:
         version: the release, such as 4.1.0.
-        not_judged: expectations of the scenario that are left out.
+        not_judged: expectations of the scenario that cannot be judged on real Kafka.
         slack_us: how long a `check` step waits for its conditions to hold.
     """
 
@@ -151,7 +154,7 @@ def number_of(version: str) -> tuple[int, ...]:
 
 
 def era_of(version: str) -> str:
-    """Return the newest era with the rules of this release, such as kafka-3.9 for 3.9.1 and for 4.0.0."""
+    """Return the newest era that is not later than a release, such as kafka-3.9 for 3.9.1 and for 4.0.0."""
     older = [name for name, rules in PROFILES.items() if rules.release <= number_of(version)]
     return older[-1] if older else next(iter(PROFILES))
 
@@ -248,18 +251,25 @@ def _topic_limits(scenario: Scenario) -> Iterator[Limit]:
 
 
 def _flushes_by_itself(scenario: Scenario) -> str:
-    """Return the key that makes logs flush before the end of a segment, or ""."""
+    """Return the first configuration key in the scenario that makes logs flush periodically, "" if there is none."""
     configs = [topic.config for topic in scenario.topics.values()]
     configs += [scenario.cluster.config, *(broker.config for broker in scenario.cluster.brokers.values())]
     found = [key for config in configs for key in FLUSH_KEYS if config.get(key, "never") != "never"]
     return found[0] if found else ""
 
 
-# ------------------------------------------------------------------------------------------------ what is played there
+# ---------------------------------------------------------------------------------------------------------- adaptation
 
 
 def played_on(scenario: Scenario, version: str, slack_us: int) -> tuple[Scenario, RealKafka]:
-    """Adapt a scenario to a release of Kafka: change its rules, widen its times, and drop what cannot be judged."""
+    """Adapt a scenario to a Kafka release: change its rules, widen its time bounds, drop expectations without events.
+
+    Args:
+        slack_us: microseconds by which bounds are widened.
+
+    Returns:
+        The adapted scenario, and the release with the dropped expectations.
+    """
     rules = _rules_there(scenario, version)
     era = scenario.profile if rules == scenario.rules else era_of(version)
     expect, left_out = _judged(scenario.expect, number_of(version) < KRAFT_SINCE)
@@ -324,7 +334,7 @@ def _step_with_slack(step: Step, slack_us: int) -> Step:
 
 
 def wider(test: TimeTest | None, slack_us: int) -> TimeTest | None:
-    """Return bounds that are wider by a slack on both sides; narrower if it is negative."""
+    """Return time bounds that are wider by `slack_us` on both sides, or narrower if it is negative."""
     if test is None:
         return None
     low = None if test.low_us is None else max(0, test.low_us - slack_us)  # A lock file cannot have negative times.

@@ -1,7 +1,7 @@
-"""A node in its own process. The option `--processes` starts one for each broker and controller.
+"""Runs one node in its own process. The option `--processes` starts one process per broker and controller.
 
-The node runs the same core as in other modes and has only its own machine. It sends its events over an inherited
-socket pair to the process that runs the cluster, and ends when that process ends.
+The node runs the same core as in other modes. It sends its events over an inherited socket pair (the control pair) to
+the main process, which runs the cluster, and ends when the main process ends.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ if TYPE_CHECKING:
 FOREVER_US = 1 << 62
 BYTES_TOLD_EVERY_S = 0.05
 OPERATED = frozenset({"begin_shutdown", "flush", "operate", "topic_config"})
-"""The methods of a node that the main process may call (cluster/operated.py)."""
+"""Methods of a node that the main process may call. See cluster/operated.py."""
 DIED_OF = "what-{name}-died-of.txt"
 
 
 def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.socket], OwnProcess]:
-    """Return a function that starts nodes of this scenario as forks of one idle process that has imported everything.
+    """Return a function that starts this scenario's nodes as forks of an idle process with all imports done.
 
-    A new interpreter per node would need as much time for imports as a cluster needs to elect its leaders.
+    A new interpreter per node would spend as much time on imports as a cluster needs to elect its leaders.
     """
-    # A controller needs networkx to assign replicas of its first topic. A child imports the main module, which may be
-    # that of the command.
+    # A controller needs networkx to assign the replicas of its first topic. A child imports the main module, which may
+    # be scenarios.cli.main.
     forks = Forks(__name__, "networkx", "scenarios.cli.main")
 
     def launch(order: NodeOrder, control: socket.socket) -> OwnProcess:
@@ -88,10 +88,10 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
 
 
 def run_node(start: bytes, control: socket.socket) -> None:
-    """Run a node until it ends. Report an exception that ends the node, and write it to the run folder.
+    """Run a node until it ends. Report an unexpected exception to the main process and in a file of the run folder.
 
     Args:
-        start: the scenario, the log folder and the order for the node, pickled.
+        start: pickled tuple of the scenario, the log folder and the node's order.
     """
     _stand_alone()
     scenario: Scenario
@@ -109,7 +109,7 @@ def run_node(start: bytes, control: socket.socket) -> None:
 
 
 def _stand_alone() -> None:
-    """Ignore Ctrl-C and SIGTERM, and end together with the process that runs the cluster, which handles both."""
+    """Ignore SIGINT and SIGTERM, which the main process handles, and have this process end together with that one."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -122,7 +122,7 @@ def _stand_alone() -> None:
 
 
 class ToldDisk(Disk):
-    """A disk that reports its operations to the process that runs the cluster, since that process outlives this one."""
+    """A disk that reports its operations to the main process, which needs them after this process was killed."""
 
     def __init__(self, root: Path, log_dir: str, tell: Callable[[Told], None]) -> None:
         super().__init__(root, sync=False)
@@ -150,7 +150,7 @@ class ToldDisk(Disk):
 
 
 class ToldTap:
-    """A tap that sends observations of clients to the process that runs the cluster."""
+    """A tap that sends its observations of client requests to the main process."""
 
     def __init__(self, tell: Callable[[Told], None], topic_name: Callable[[Topic], str | None]) -> None:
         self.topic_name = topic_name
@@ -168,7 +168,7 @@ class ToldTap:
 
 
 class StepEvents(Listener):
-    """The events of one step, sent together before the step's actions are carried out."""
+    """Collects the events of one step and sends them together, before the step's actions are carried out."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -189,7 +189,7 @@ class StepEvents(Listener):
 
 
 def _end_alone(why: str) -> NoReturn:
-    """End this process because the control pair is closed. Write `why` to standard error."""
+    """End this process because the main process has closed the control pair. Write `why` to standard error."""
     with contextlib.suppress(OSError):
         os.write(2, f"the control pair is closed at its other end: {why}\n".encode())
     os._exit(1)
@@ -204,7 +204,7 @@ def _send(control: socket.socket, told: Told) -> None:
 
 
 class NodeHost(Host):
-    """The machine of the node in this process."""
+    """The host of the node in this process. It sends a step's events before it carries out the step's actions."""
 
     fabric: NodeFabric
 
@@ -216,8 +216,8 @@ class NodeHost(Host):
 class NodeFabric(NeighbourFabric):
     """The hosts, network and time of one node process.
 
-    Simplified: if a process is killed after it has reported an acknowledgement and before it has sent it, the
-        acknowledgement counts although the client does not have it.
+    Simplified: a process reports an acknowledgement before it sends it. If the process is killed in between, the
+        acknowledgement counts although the client has not received it.
     """
 
     tells_acks_first = True
@@ -266,7 +266,7 @@ class NodeFabric(NeighbourFabric):
 
 
 class NodeProcess:
-    """One incarnation of a node in its own process, which takes orders from the process that runs the cluster."""
+    """One incarnation of a node in its own process. It takes orders from the main process."""
 
     def __init__(self, scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
         self._order = order
@@ -304,7 +304,7 @@ class NodeProcess:
         self._tell(ExitTold(self._time.now_us, "crash", why))
 
     def _has_ended(self) -> bool:
-        """Send the events after a step, and return whether the node has ended."""
+        """Send the events of the last step. Return True if the node has ended."""
         self._events.tell()
         return bool(self._fabric.exits)
 

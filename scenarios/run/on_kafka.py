@@ -1,4 +1,4 @@
-"""The mode in which the nodes of a scenario are JVMs of Apache Kafka."""
+"""The mode in which a scenario's nodes are JVMs that run Apache Kafka."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from scenarios.run.kafka_limits import ELR_SINCE
 from scenarios.run.worlds import NewWorld, live_latency
 
 FOLDER = "kafka"
-"""The folder inside a run folder with the JVMs' configuration and output."""
+"""Name of the folder in a run folder that has the configuration and output of the JVMs."""
 ELR_FEATURE = "eligible.leader.replicas.version"
 NEVER_WORD = "never"
 OURS = ("log.dirs",)
-"""Keys of a scenario's configuration that Kafka does not get, because their values are names of Highwater."""
+"""Configuration keys that are not passed to Kafka, because a scenario's values for them are names, not paths."""
 
 
 def on_kafka(home: KafkaHome, client_classes: Path | None = None) -> NewWorld:
     """Return a function that creates the fabric of a run whose nodes are JVMs of Apache Kafka.
 
     Args:
-        client_classes: directory of the classes of Java clients; None for Highwater's clients.
+        client_classes: directory with the compiled Java clients; None to use Highwater's clients.
     """
 
     def world(scenario: Scenario, trace: TraceLog, log_root: Path) -> KafkaFabric:
@@ -82,7 +82,7 @@ def _session(scenario: Scenario, broker: str) -> dict[str, str]:
 
 
 def _own_keys(config: Mapping[str, str]) -> dict[str, str]:
-    """Return a configuration for Kafka, with the largest number in place of `never` and without keys of Highwater."""
+    """Return a scenario's configuration in a form for Kafka: without OURS, and with a number in place of `never`."""
     return {
         key: str(BrokerConfig.check(key, value)) if value == NEVER_WORD else value
         for key, value in config.items()
@@ -92,17 +92,16 @@ def _own_keys(config: Mapping[str, str]) -> dict[str, str]:
 
 # ------------------------------------------------------------------------------------------------- coordinators' topics
 #
-# The assignments that the simulated controller gives to the coordinators' topics that a scenario needs.
+# Computes the replica assignments of the internal topics of coordinators, as the simulated controller does.
 #
-# Kafka's controller starts at a random broker (StripedReplicaPlacer), so `coordinator(billing)` would be another broker
-# in each run on a real cluster. There these topics are created before the run, with the assignments that they have in
-# the simulator.
+# Kafka's controller starts at a random broker (StripedReplicaPlacer), so `coordinator(billing)` would be a different
+# broker in each run on a real cluster. So these topics are created before the run, assigned as in the simulator.
 #
 # Source: AutoTopicCreationManager.createTopics, StripedReplicaPlacer.place
 
 
 def coordinator_topics(scenario: Scenario) -> list[PlacedTopic]:
-    """Return the coordinators' topics in the order in which clients need them.
+    """Return the coordinators' internal topics, such as __consumer_offsets, in the order in which clients need them.
 
     A topic that needs more replicas than there are brokers is left out.
     """
@@ -121,7 +120,7 @@ def coordinator_topics(scenario: Scenario) -> list[PlacedTopic]:
 
 
 def _asked_for(workload: Workload) -> Iterator[str]:
-    """Yield the coordinator topics that a client needs. A transform looks for its transaction coordinator first."""
+    """Yield the coordinators' topics that a client needs, in the order in which it looks for the coordinators."""
     if workload.config.get("transactional.id"):
         yield TRANSACTIONS_TOPIC
     if workload.kind in ("transform", "share_consumer"):

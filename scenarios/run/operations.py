@@ -1,7 +1,8 @@
 """An operator's requests other than elections: reassignments, throttles, dynamic configuration, topics and groups.
 
-Kafka's tools send these as requests of an admin client: kafka-reassign-partitions sends AlterPartitionReassignments
-and, with --throttle, three IncrementalAlterConfigs; kafka-configs sends one. Here they go to the controller directly.
+Kafka's tools send them through an admin client: kafka-configs sends one IncrementalAlterConfigs request, and
+kafka-reassign-partitions sends AlterPartitionReassignments, after three IncrementalAlterConfigs with --throttle. Here
+they go to the controller directly.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ UPGRADE_TYPES: Mapping[UpgradeType, int] = {
     "unsafe_downgrade": UNSAFE_DOWNGRADE,
 }
 Pairs = Iterable[tuple[int, int]]
-"""Pairs (partition, broker id)."""
+"""Replicas as pairs (partition, broker id)."""
 
 
 class Operator:
-    """An operator, who sends requests to the active controller and to brokers.
+    """An operator's tools, which send requests to the active controller and to brokers.
 
     Every method raises NotPossibleNow if the request is refused, or if the node that would answer is down.
     """
@@ -74,11 +75,11 @@ class Operator:
     # ---------------------------------------------------------------------------------------------- reassignments
 
     async def reassign(self, name: TopicPartition, target: tuple[str, ...], bytes_per_second: int | None) -> None:
-        """Reassign a partition.
+        """Start the reassignment of a partition to the brokers in `target`.
 
         Args:
-            bytes_per_second: rate of the throttles that are set first and remain, as with kafka-reassign-partitions
-                --throttle; None for none.
+            bytes_per_second: replication throttle, which remains afterwards, as with kafka-reassign-partitions
+                --throttle; None for no throttle.
         """
         before = self._cluster.view.replicas(name)
         if bytes_per_second is not None:
@@ -127,7 +128,7 @@ class Operator:
     # ---------------------------------------------------------------------------------------- leaders, coordinators
 
     async def delete_records(self, name: TopicPartition, offset: Offset | None) -> None:
-        """Delete the records below `offset`, or those below the high watermark if it is None."""
+        """Delete the records below `offset`, or below the high watermark if `offset` is None."""
         asked = DeleteRecords(name, KEEP_UNCOMMITTED if offset is None else offset)
         await self._ask_broker(f"deleting records of {name}", self._cluster.view.leader(name), asked)
 
@@ -160,7 +161,7 @@ class Operator:
         await self._ask_broker(what, self._cluster.view.coordinator(group), asked)
 
     async def abort_transaction(self, name: TopicPartition, start_offset: Offset | None) -> None:
-        """Abort the open transaction with this first offset in a partition, or the oldest one if it is None."""
+        """Abort the open transaction that begins at `start_offset` in a partition, or the oldest one if None."""
         asked = AbortTransaction(name, start_offset)
         await self._ask_broker(f"aborting a transaction in {name}", self._cluster.view.leader(name), asked)
 
@@ -181,10 +182,10 @@ class Operator:
     async def throttle(
         self, brokers: tuple[str, ...], bytes_per_second: int | None, sides: tuple[str, ...], topic: str | None
     ) -> None:
-        """Throttle the replication of brokers.
+        """Throttle the replication of brokers, or end their throttles.
 
         Args:
-            bytes_per_second: rate, None to end the throttle.
+            bytes_per_second: rate, None to end the throttles.
             sides: `leader`, `follower`, or both.
             topic: topic whose replicas are throttled, None for all.
         """
@@ -261,7 +262,11 @@ class Operator:
 
 
 def _accepted(what: str, reply: Reply | None) -> None:
-    """Raise NotPossibleNow if a reply is a refusal. A refusal by the tool itself has a message but no error code."""
+    """Raise NotPossibleNow if the reply is a refusal. A refusal by Kafka's tool has a message and no error code.
+
+    Args:
+        what: the request, as the subject of the error message.
+    """
     if not isinstance(reply, (CreateTopicReply, PlainReply)):
         return
     if reply.error is not ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""Reads state of running nodes that the trace does not show, such as pending ISRs, fetchers and epoch caches."""
+"""Reads the state of running nodes that no event reports, such as pending ISRs, fetchers and leader epoch caches."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from scenarios.observe.view import ClusterView
 from scenarios.run.cluster_under_test import ClusterUnderTest
 
 PARTITIONS_PER_PROBE = 128
-"""The number of partitions above which a cluster is probed in rounds, so that the cost of a probe is bounded."""
+"""The most partitions of which one probe reads all. A larger cluster is probed in rounds, to bound the cost."""
 
 
 class PartitionRounds:
-    """The selection of the partitions of each probe.
+    """Selects the partitions that each probe reads.
 
     A small cluster is probed as a whole. In a large one, a probe takes the partitions of the events since the last
-    probe, and as many others in turn, because a node's state also changes without events. The last probe of a run takes
-    all partitions.
+    probe, and the next PARTITIONS_PER_PROBE others in turn, because a node's state also changes without events.
 
     Args:
-        touched: partitions of the latest events; this class empties it.
+        touched: partitions of the events since the last probe; `take` empties it.
     """
 
     def __init__(self, view: ClusterView, touched: dict[tuple[str, int], None]) -> None:
@@ -40,7 +39,7 @@ class PartitionRounds:
         self._round: list[TopicPartition] = []
 
     def take(self) -> list[TopicPartition] | None:
-        """Choose the partitions of the next probe, None for all, and empty `touched`."""
+        """Return the partitions of the next probe, None for all, and empty `touched`."""
         known = self._view.partitions
         if len(known) <= PARTITIONS_PER_PROBE:
             self._touched.clear()
@@ -55,7 +54,7 @@ class PartitionRounds:
 
 
 class CoreProbe:
-    """A reader of the state of the nodes in this process, which it does not change (invariants.Probe and CoresNow)."""
+    """A reader of the nodes in this process, which it does not change. Implements invariants.Probe and CoresNow."""
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
@@ -65,7 +64,7 @@ class CoreProbe:
         self._controllers: Mapping[str, ControllerCore] = {}
 
     def look(self, among: Sequence[TopicPartition] | None = None) -> Self:
-        """Select the nodes that run now. All other methods read from these nodes until the next call.
+        """Select the nodes that run now, from which other methods read until the next call. Return this probe.
 
         Args:
             among: partitions to read, None for all.
@@ -104,7 +103,7 @@ class CoreProbe:
         partition = None if broker is None else broker.replicas.partitions.get(topic_partition)
         if partition is None or partition.leader is None:
             return None
-        # This limit comes from the log and not from the leader's own state, which may be wrong.
+        # This limit comes from the log's configuration and not from the leader's state, which may be wrong.
         configured = partition.log.config.min_insync_replicas
         is_bounded = self._cluster.scenario.rules.hw_advance == "min-isr"
         return min(configured, len(partition.leader.assigned_replicas)) if is_bounded else configured

@@ -1,4 +1,4 @@
-"""Finds the outputs that transforms owe at the end of a run: one for each input that they have processed."""
+"""Finds the outputs that transforms owe at the end of a run: one per input record that they have processed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ CHOSEN_BY_ITS_PRODUCER = -1
 
 
 def state_promised_outputs(cluster: ClusterUnderTest, ledger: RecordLedger, skipped: SkippedInputs) -> None:
-    """Emit OutputPromised for each processed input of a transform, from the final logs and the reads in the ledger.
+    """Emit OutputPromised for each input record that a transform has read and whose offset it has committed.
 
-    Nothing is emitted for a group without a coordinator at the end, nor for inputs that an operator let a group skip.
+    Nothing is emitted for a group without a coordinator at the end, nor for records that an operator's offset reset
+    made the group skip.
     """
     for workload in cluster.scenario.transforms:
         core = cluster.machines[workload.name].core
@@ -57,7 +58,7 @@ def _promise(workload: Workload, partition: TopicPartition, entry: LogEntry, com
 
 
 def _committed(cluster: ClusterUnderTest, workload: Workload) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield the committed offset of a transform's group for each partition, from the group's coordinator."""
+    """Yield (partition, committed offset) for a transform's group, as its coordinator has them."""
     config = workload.consumer_config()
     assert isinstance(config, GroupConsumerConfig)
     for broker in cluster.brokers().values():
@@ -77,7 +78,10 @@ def _committed(cluster: ClusterUnderTest, workload: Workload) -> Iterator[tuple[
 
 
 def _groups_on_disk(cluster: ClusterUnderTest, group_id: str) -> Iterator[Group | ConsumerGroup]:
-    """Yield the groups of a coordinator in a separate process, from the records below its log's high watermark."""
+    """Yield the groups in the offsets partition of `group_id`, read from the log of a coordinator in another process.
+
+    Only records below the high watermark count.
+    """
     partitions = cluster.view.partitions
     count = sum(name.topic == OFFSETS_TOPIC for name in partitions)
     kept_in = TopicPartition(OFFSETS_TOPIC, partition_of(group_id, count)) if count else None

@@ -1,4 +1,4 @@
-"""Performs `fail`: brokers answer the next requests of an API with errors or late, or close the connection."""
+"""Performs `fail` steps: brokers answer the next requests of an API with an error or late, or close the connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scenarios.run.disk_faults import Done, Nodes, performs
 
 
 class RequestFaultSteps:
-    """The faults of requests that steps inject. `resolve` selects the brokers of a step when it fires."""
+    """Performs the steps that inject faults of requests. `resolve` selects a step's brokers when it fires."""
 
     def __init__(self, cluster: ClusterUnderTest, resolve: Callable[[Selector], Nodes]) -> None:
         self._rules = cluster.network.request_faults.rules

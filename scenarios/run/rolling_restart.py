@@ -1,10 +1,10 @@
 """A rolling restart, which stops and starts one broker at a time and waits between brokers.
 
-1. A broker is stopped only if the ISRs of its partitions, and of those of the brokers restarted before, are complete.
-   `wait_for` may require less.
-2. The restart ends if a broker does not run when its turn comes, or if a wait takes longer than `timeout`. The
-   remaining brokers are then not restarted, as with Strimzi's operator and Cloudera Manager, because a second broker
-   that is down would be worse.
+1. A broker is stopped only when all partitions on it and on the restarted brokers have complete ISRs. `wait_for` may
+   require less.
+2. The restart ends if a broker is down when its turn comes, or if a wait takes longer than `timeout`. The remaining
+   brokers are then not restarted, as with Strimzi's operator and Cloudera Manager, because a second broker that is
+   down would be worse.
 3. A broker that the restart has stopped is always started again.
 """
 
@@ -30,19 +30,19 @@ class Roll:
         self._began_us = cluster.time.now_us
         self._restarted: list[str] = []
         self._stopped: str | None = None
-        self._epochs: dict[str, int] = {}  # the broker's epoch before it was stopped
+        self._epochs: dict[str, int] = {}  # broker epochs before the brokers were stopped
         self._missing = ""
         self._course = self._restart_all()
 
     @property
     def progress(self) -> str:
-        """Return a description of what has been done, and of what the restart waits for."""
+        """Return a text about the restarted brokers and the condition that the restart waits for."""
         done = f"{listed(self._restarted)} restarted" if self._restarted else "none restarted yet"
         waits = f"; waits: {self._missing}" if self._missing else ""
         return f"rolling restart of {listed(self._nodes)}: {done}{waits}"
 
     def go_on(self) -> Outcome | None:
-        """Do what is possible now. Return the outcome if the restart has ended, otherwise None."""
+        """Continue until the restart has to wait. Return its outcome if it has ended, otherwise None."""
         try:
             next(self._course)
         except StopIteration:
@@ -70,7 +70,7 @@ class Roll:
     # -------------------------------------------------------------------------------------------------------- course
 
     def _restart_all(self) -> Generator[None]:
-        """Restart the brokers one by one, and yield whenever the restart has to wait. Raises NotPossibleNow."""
+        """Restart the brokers one by one. Yield whenever the restart has to wait. Raises NotPossibleNow."""
         for broker in self._nodes:
             if self._restarted:
                 yield from self._rest(self._payload.pause_us)
@@ -96,7 +96,7 @@ class Roll:
             yield
 
     def _until(self, find_missing: Callable[[], str]) -> Generator[None]:
-        """Yield until nothing is missing. Raises NotPossibleNow when the timeout has expired."""
+        """Yield until `find_missing` returns "". Raises NotPossibleNow after the timeout of the step."""
         deadline_us = self._cluster.time.now_us + self._payload.timeout_us
         while missing := find_missing():
             self._missing = missing
@@ -112,7 +112,7 @@ class Roll:
         return f"{broker} still shuts down" if machine.host.running and machine.stopping else ""
 
     def _lacking(self, brokers: Nodes | list[str]) -> str:
-        """Return a sentence about the first part of `wait_for` that is not met for these brokers, or "" if none."""
+        """Return a text about the first condition of `wait_for` that these brokers do not meet, "" if they meet all."""
         if self._payload.wait_for == "nothing":
             return ""
         view = self._cluster.view

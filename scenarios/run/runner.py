@@ -1,6 +1,6 @@
 """Runs one scenario, simulated or live, and judges the run.
 
-Everything is written to a temporary folder, which gets its final name only when the run is complete.
+All files are written to a temporary folder, which gets its final name only when the run is complete.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ if TYPE_CHECKING:
 TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
 EVENTS_PER_PROBE, LIVE_EVENTS_PER_PROBE = 64, 1024
-"""The number of events between two probes of the cores. The trace is checked after every event.
+"""Number of events between two probes of the nodes' state, larger in live runs because nodes wait during a probe.
 
-The number is larger in live runs, because nodes wait during a probe.
+The invariants on the trace are checked after every event.
 """
 Listener = Callable[[TraceRow], None]
 Companion = Callable[["ScenarioRun"], Awaitable[None]]
 Watchers = Callable[[ClusterView], Sequence[Listener]]
 OnInterrupt = Callable[["ScenarioRun", Path], None]
-"""A function that is called with an interrupted run and its folder."""
+"""A function that is called with an interrupted run and its temporary folder."""
 Progress = Callable[[int, int, int], None]
-"""A function that is called with the virtual microseconds so far, their total, and the trace events so far."""
+"""A function that is called with the time of the run, its duration (both in microseconds), and the events so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,9 @@ class RunResult:
 
     Attributes:
         summary: content of summary.json.
-        broken: all broken invariants, also those that the verdict shows as another anomaly.
-        rows: the trace, if it was requested.
+        broken: all broken invariants, including those that the verdict shows as another anomaly.
+        run_dir: folder of the run, None if it was not kept.
+        rows: the trace if it was requested, otherwise empty.
     """
 
     scenario: Scenario
@@ -95,7 +96,7 @@ class RunResult:
 
     @property
     def broke_an_invariant(self) -> bool:
-        """Return True if an invariant is broken that the rules promise, which is a bug in Highwater."""
+        """Return True if an invariant is broken that the era's rules promise, which means a bug in Highwater."""
         return self.verdict.our_bug
 
 
@@ -108,11 +109,12 @@ class RunOptions:
     """Options of a run.
 
     Attributes:
-        companions: tasks that act between two steps, and are cancelled when the run ends.
-        watchers: creates further listeners to the trace, which get each event after the cluster's view.
-        traced: whether the events are written, and the story is kept.
-        may_rest_from_us: time from which on the run ends when the cluster has been idle for a while; None for never.
-        real: Kafka's release if the nodes are those of Apache Kafka.
+        keep_rows: True to keep the trace in memory, in RunResult.rows.
+        companions: tasks that run beside the cluster and are cancelled when the run ends.
+        watchers: creates further listeners of the trace, which get each event after the cluster's view.
+        traced: True to write the events to files and to keep the story.
+        may_rest_from_us: time after which the run ends early once the cluster is idle; None for never.
+        real: release of Apache Kafka if its JVMs are the nodes, otherwise None.
     """
 
     keep_rows: bool = False
@@ -128,10 +130,10 @@ PLAIN = RunOptions()
 
 
 class Observers:
-    """The listeners that judge and describe a run from its events, during the run or when its trace is read again.
+    """The listeners that judge and describe a run from its events, either during the run or from its trace.
 
     Args:
-        captured: nodes by the label of the step that selected them.
+        captured: nodes that steps have selected, by the steps' labels.
     """
 
     def __init__(self, scenario: Scenario, captured: Mapping[str, tuple[str, ...]]) -> None:
@@ -147,7 +149,7 @@ class Observers:
         self.expectations = Expectations(scenario.expect, self.sight)
 
     def listeners(self, *others: Listener, invariants: InvariantChecker | None = None) -> list[Listener]:
-        """Return the listeners in calling order. `others` come after those that maintain the state."""
+        """Return the listeners in the order of calls. `others` come after the listeners that keep state for them."""
         known = (self.view, self.ledger, self.mirror)
         checkers = () if invariants is None else (invariants,)
         gone = (self.mirror, self.ledger, self.story, *checkers, self.expectations, self.waits, self.dashboard)
@@ -156,7 +158,7 @@ class Observers:
 
 
 class ScenarioRun(Observers):
-    """One run and its parts: cluster, timeline, workload, trace and checks."""
+    """One run of a scenario, with its cluster, timeline, workloads, trace and checks."""
 
     def __init__(self, scenario: Scenario, world: NewWorld, work_dir: Path, options: RunOptions = PLAIN) -> None:
         real = options.real
@@ -177,7 +179,7 @@ class ScenarioRun(Observers):
         )
         written: list[Listener] = [] if self._writer is None else [self.story, self._writer]
         self._real = real
-        # The events of a real Kafka come from samples, which are not enough to check invariants.
+        # On real Kafka, events are derived from samples, which are not enough to check invariants.
         checked = self.invariants if real is None else None
         self._skipped = SkippedInputs()
         listeners = self.listeners(
@@ -197,20 +199,20 @@ class ScenarioRun(Observers):
         slack_us = 0 if real is None else real.slack_us
         self.timeline = Timeline(self.cluster, self.sight, self.faults, self.workloads, self.answers, slack_us)
         self.is_ready = trio.Event()
-        """Set when all brokers serve and the scenario's topics exist."""
+        """Set when all brokers are ready and the scenario's topics exist."""
         self.is_over = False
         """True when the run has ended and is being judged."""
         self._is_ready_now = False
-        """True from the moment of readiness until `work` announces it.
+        """True from the moment of readiness until the next `work` sets `is_ready`.
 
-        This is one step later, because the broker that was unfenced last begins to listen only then.
+        `is_ready` is set one step later, because the last unfenced broker begins to listen only then.
         """
         self.find_places: FindPlaces = self.mirror.sent.places
         self._companions = options.companions
         self._rounds = PartitionRounds(self.view, self.invariants.touched)
         self._next_probe = 0
         self._events_per_probe = LIVE_EVENTS_PER_PROBE if fabric.is_live else EVENTS_PER_PROBE
-        # This is checked after every event of virtual time.
+        # `between` reads these after every event, so they are attributes of this object.
         self._time = self.cluster.time
         self._exits = self.cluster.fabric.exits
         self._violations = self.invariants.violations
@@ -224,7 +226,7 @@ class ScenarioRun(Observers):
         self._may_rest_from_us = options.may_rest_from_us
         self._is_interrupted = False
         self.cut_at_us: int | None = None
-        """The time at which an interruption ended the run; None if it was not interrupted."""
+        """Time at which an interruption ended the run, None if the run was not interrupted."""
 
     def _observed_by(self) -> str | None:
         return self.trace.observed_by
@@ -251,7 +253,7 @@ class ScenarioRun(Observers):
         self.timeline.begin()
 
     def between(self) -> bool:
-        """Do what must follow each event. Return True if `work` must be called before the next event."""
+        """Perform the checks that follow each event. Return True if `work` must be called before the next event."""
         if self._exits:
             self.cluster.state_exits()
             if self.cluster.has_died_out:
@@ -353,7 +355,7 @@ class ScenarioRun(Observers):
             self.ended_early()
 
     def _stop(self) -> None:
-        """End a live run in which no node is left. Only nodes in separate processes can end by themselves."""
+        """End a live run before its duration is over."""
         from cluster.live.time import LiveTime
 
         assert isinstance(self._time, LiveTime)
@@ -361,7 +363,7 @@ class ScenarioRun(Observers):
         self.ended_early()
 
     def interrupt(self) -> None:
-        """End the run before the next event. The run until then is judged and kept."""
+        """End the run before the next event. The run up to then is judged and kept."""
         self._is_interrupted = True
 
     def _cut_short(self) -> None:
@@ -373,7 +375,7 @@ class ScenarioRun(Observers):
             self._stop()
 
     def ended_early(self) -> None:
-        """Set the duration of the scenario to that of the run, which has ended early."""
+        """Set the scenario's duration to the current time, at which the run has ended early."""
         self.scenario = replace(self.scenario, duration_us=self.cluster.time.now_us)
 
 
@@ -395,14 +397,16 @@ def run_scenario(
     """Run a scenario and judge it.
 
     Args:
-        runs_dir: folder in which the run gets a new folder; None to keep nothing.
-        watchers, traced, may_rest_from_us, real: see RunOptions. A run that is kept must be traced. Without a trace the
-            digest is empty.
-        on_interrupt: called at KeyboardInterrupt, while the folder still exists.
+        runs_dir: directory in which the run gets a new folder; None to keep no files.
+        world: creates the hosts, network and time of a mode (simulated, live, real Kafka).
+        keep_logs: False to delete the brokers' logs from a run that is kept.
+        watchers, traced, may_rest_from_us, real: see RunOptions. With `runs_dir`, `traced` must be True. Without a
+            trace the digest is empty.
+        on_interrupt: called at KeyboardInterrupt, while the temporary folder still exists.
 
     Raises:
-        OSError: the folder cannot be written. Then nothing remains under a final name.
-        RunInterrupted: a signal has ended a run that is kept, with everything until then.
+        OSError: the folder cannot be written. No folder with a final name remains.
+        RunInterrupted: a signal has ended the run early. The run up to then is kept.
     """
     assert traced or runs_dir is None
     started = time.perf_counter()
@@ -456,7 +460,7 @@ def run_scenario(
         summary["dashboard"] = run.dashboard.outcome(scenario.duration_us, run.ledger, verdict.records["lost"])
         if run_dir is not None:
             if run.cut_at_us is not None:
-                asked = replace(scenario, duration_us=asked_us)  # The lock file has the whole duration.
+                asked = replace(scenario, duration_us=asked_us)  # The lock file gets the requested duration.
                 summary["cut_short"] = {"at_s": run.cut_at_us / 1_000_000, "of_s": asked_us / 1_000_000}
                 keep_run(asked, work_dir, run_dir, summary, keep_logs=keep_logs)
             else:
@@ -468,7 +472,7 @@ def run_scenario(
 
 
 def _new_writer(trace_dir: Path, observed_by: Callable[[], str | None] | None) -> TraceWriter:
-    # This imports Arrow and NumPy, which runs without a trace do not need.
+    # This import loads Arrow and NumPy, which runs without a trace do not need.
     from scenarios.observe.trace_writer import TraceWriter
 
     return TraceWriter(trace_dir, observed_by=observed_by)
@@ -476,7 +480,10 @@ def _new_writer(trace_dir: Path, observed_by: Callable[[], str | None] | None) -
 
 @contextmanager
 def _ending_at_a_signal(run: ScenarioRun) -> Iterator[list[int]]:
-    """End the run in order at the first SIGINT or SIGTERM, and the command at the next. Yield the signals so far."""
+    """Interrupt the run at the first SIGINT, but let the second one end the command. Yield the list of signals so far.
+
+    SIGTERM calls the same handler. Outside the main thread, or if SIGINT has another handler, signals are not handled.
+    """
     came: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
@@ -506,7 +513,7 @@ def _when_interrupted(on_interrupt: OnInterrupt, run: ScenarioRun, work_dir: Pat
 
 @contextmanager
 def _when_judging_fails(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Iterator[None]:
-    """Keep the run if judging fails. Its complete trace can be judged later."""
+    """Keep the run without a verdict if judging it fails, since its complete trace can be judged later."""
     try:
         yield
     except (OSError, NotPossibleNow):
@@ -519,7 +526,7 @@ def _when_judging_fails(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Ite
 
 
 def keep_run(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[str, Any], *, keep_logs: bool) -> None:
-    """Write the summary, with `lock_sha256` added, and the lock file of a run, and give its folder the final name."""
+    """Write a run's summary and lock file, add `lock_sha256` to the summary, and give the folder its final name."""
     lock_text = lock.dump(scenario)
     summary["lock_sha256"] = lock_sha256(lock_text)
     with (work_dir / "summary.json").open("w", encoding="utf-8") as file:
@@ -532,7 +539,7 @@ def keep_run(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[st
 
 
 def name_last(run_dir: Path) -> None:
-    """Write the name of a run to the file `last` in its parent folder, which names the newest run."""
+    """Write the name of the newest run to the file `last` in its parent folder."""
     last = run_dir.parent / "last"
     temporary = last.with_name(f".last-{os.getpid()}.tmp")
     temporary.write_text(run_dir.name + "\n", encoding="utf-8")
@@ -540,7 +547,7 @@ def name_last(run_dir: Path) -> None:
 
 
 def keep_unjudged(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Path:
-    """Keep the files of a run without a verdict, which does not count as a run. Raises OSError."""
+    """Keep the files of a run that has no verdict, under a name that shows this. Return the folder. Raises OSError."""
     run.writer.leave()
     (work_dir / "summary.json").unlink(missing_ok=True)
     (work_dir / LOCK_FILE).write_text(lock.dump(run.scenario), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Finds run folders by a path, a number, an id, `last`, `last~1`, or the unique beginning of a name.
+"""Finds run folders by path, number, scenario id, `last`, `last~1`, or the unique beginning of a name.
 
-A name may follow the folder that contains the run, as in `mine/last`.
+A name may have the containing folder in front, as in `mine/last`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RUNS_DIR = Path("runs")
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """Raised when a signal has ended a run that is kept. `result` is the run until then."""
+    """Raised when a signal has ended a run early. `result` is the run up to then, which is kept."""
 
     def __init__(self, result: RunResult) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class RunInterrupted(KeyboardInterrupt):
 
 
 class RunNotFound(ValueError):
-    """Raised if no run has the given name. The text lists the runs that exist."""
+    """Raised if a run cannot be found or read. The message is the reason, with a remedy or a similar name."""
 
 
 def list_runs(runs_dir: Path = RUNS_DIR) -> list[Path]:
@@ -44,7 +44,7 @@ def list_runs(runs_dir: Path = RUNS_DIR) -> list[Path]:
 
 
 def list_unjudged(runs_dir: Path = RUNS_DIR) -> list[Path]:
-    """Return the folders of runs that ended without a verdict, oldest first. Commands do not open them as runs."""
+    """Return the folders of runs without a verdict, oldest first. Most commands refuse such runs."""
     if not runs_dir.is_dir():
         return []
     return sorted(path for path in runs_dir.iterdir() if path.name[:4].isdigit() and _is_unjudged(path))
@@ -76,7 +76,7 @@ def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
 
 
 def find_unjudged(name: str | None, runs_dir: Path = RUNS_DIR) -> Path:
-    """Return the run to judge: the run `name`, or without a name the newest unjudged run. Raises RunNotFound."""
+    """Return the run to judge: `name`, or the newest run without a verdict if it is None. Raises RunNotFound."""
     if name is None:
         unjudged = list_unjudged(runs_dir)
         if not unjudged:
@@ -90,7 +90,7 @@ def find_unjudged(name: str | None, runs_dir: Path = RUNS_DIR) -> Path:
 
 
 def _within(run_dir: Path) -> Iterator[Path]:
-    """Yield all files that commands read or write in a run's folder, except for the brokers' logs."""
+    """Yield all paths in a run's folder that commands read or write, except for the brokers' logs."""
     for path in sorted(run_dir.iterdir()):
         yield path
         if path.name in ("trace", "report") and not path.is_symlink():
@@ -98,14 +98,14 @@ def _within(run_dir: Path) -> Iterator[Path]:
 
 
 def _named(name: str, runs_dir: Path) -> Path:
-    """Return the folder with this name. Raises RunNotFound."""
+    """Return the folder of the run `name`, without checks of its content. Raises RunNotFound."""
     path = Path(name)
     try:
         if (path / "summary.json").is_file():
             return path
     except OSError as error:
         raise RunNotFound(f"no run `{name[:80]}`: {error.strerror}") from error
-    # A run in a folder given with --out. The file `last` there names the newest run.
+    # A name such as mine/last: the run is in a folder that --out has created.
     if path.name != name and path.parent.is_dir() and (not path.exists() or path.name == "last"):
         return _named(path.name, path.parent)
     runs = list_runs(runs_dir)
@@ -149,17 +149,20 @@ def _judged(run: Path) -> Path:
 
 
 def _newest_first(runs: list[Path], runs_dir: Path) -> list[Path]:
-    """Return the runs, newest first: the one in the file `last`, then the others by number."""
+    """Return the runs, newest first: the run named in the file `last`, then all others by number."""
     pointer = runs_dir / "last"
     named = pointer.read_text(encoding="utf-8", errors="replace").strip() if pointer.is_file() else ""
     return sorted(runs, key=lambda run: (run.name == named, run.name), reverse=True)
 
 
 def _only_or_newest(name: str, matches: list[Path]) -> Path:
-    """Return the newest of `matches`, which are sorted, if all are runs of the scenario `name`.
+    """Return the newest of several matches if all of them are runs of the scenario `name`.
+
+    Args:
+        matches: folders, oldest first.
 
     Raises:
-        RunNotFound: if `name` is an ambiguous prefix.
+        RunNotFound: `name` is an ambiguous prefix.
     """
     if all(run.name[5:] == name for run in matches):
         return matches[-1]

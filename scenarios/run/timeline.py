@@ -1,4 +1,4 @@
-"""Performs the timeline of a scenario: timed steps, steps that wait for a state, repetitions and ends of faults."""
+"""Performs a scenario's timeline: steps with a time, steps that wait for a state, repetitions, and ends of faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from scenarios.run.workload import Workloads
 
 Work = Callable[[], Awaitable[None]]
 Tell = Callable[[str, bool], None]
-"""A function that gets the result of an operator's step in a sentence, and whether it was done or a check held."""
+"""A function that gets the result of an operator's step as a sentence, and False if the step or its check failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,14 @@ class InForce:
 
 
 class EndOffsetAnswers(Listener):
-    """Listener that collects the answers to `check: end_offset` steps.
+    """Listener that collects the answers to `check: end_offset` steps, and reports injected responses.
 
-    The first answer that a client gets after a request counts as the answer to this request.
+    The first answer about the partition that a client gets after the step counts.
 
     Attributes:
-        on_injected: called with the name of the fault that has decided a response.
+        on_injected: called with the name of the fault that has injected a response.
+        waiting: (test, name) of the checks without an answer.
+        answered: (test, name, answer) of the others.
     """
 
     on_injected: Callable[[str], None]
@@ -72,9 +74,9 @@ class EndOffsetAnswers(Listener):
 
 
 class Timeline:
-    """The schedule of a timeline's steps.
+    """The scheduler of a timeline's steps.
 
-    Between two events, `look_at_conditions` is called if a step is in `armed`, and `perform_due` if one is in `due`.
+    After each event, `look_at_conditions` is called if `armed` is not empty, and `perform_due` if `due` is not empty.
 
     Args:
         slack_us: how long a `check` step waits for its conditions to hold. With 0 they must hold when the step fires.
@@ -82,7 +84,7 @@ class Timeline:
     Attributes:
         armed: steps that wait for their `when` state.
         due: actions to perform before the next event.
-        checks: outcomes of `check` steps, and of `when` steps that ran out of time.
+        checks: results of `check` steps, and failures of other steps.
     """
 
     def __init__(
@@ -105,16 +107,16 @@ class Timeline:
         self.armed: dict[int, tuple[Step, When]] = {}
         self._waiting_for: dict[int, Step] = {}
         self._waiting_checks: dict[tuple[int, int], tuple[Step, Expectation]] = {}
-        """Checks that have not held yet, with their last results, by step and the end of their slack."""
+        """Checks that have not held yet, with their last results, by (index of the step, time until which it waits)."""
         self._seen_version = -1
         self._answers = answers
         answers.on_injected = self._response_injected
         self._injected: dict[str, int] = {}
-        """Number of responses that the oldest fault of each name has decided."""
+        """Number of responses that the oldest fault of each name has injected."""
         self._in_force: dict[str, list[InForce]] = {}
 
     def begin(self) -> None:
-        """Schedule every `at` step, and arm the first step if it is a `when` step."""
+        """Schedule every `at` step, and arm the first step if it has `when`. Later `when` steps are armed in turn."""
         steps = self._cluster.scenario.timeline
         for previous, step in zip((None, *steps), steps, strict=False):
             match step.trigger:
@@ -140,7 +142,7 @@ class Timeline:
             self._cluster.time.at(deadline_us, lambda: self.due.append(lambda: self._time_out(step)))
 
     def look_at_conditions(self) -> None:
-        """Evaluate the conditions of waiting steps if the state of the cluster has changed."""
+        """Make the armed steps due whose state holds, if the cluster has changed since the last call."""
         if self._sight.view.version != self._seen_version:
             self._seen_version = self._sight.view.version
             self._look_at_conditions()
@@ -163,7 +165,7 @@ class Timeline:
             self._never_came(step)
 
     def finish(self) -> None:
-        """Report the steps that have not fired and the actions that have not ended when the run is over."""
+        """Record a failure for each step that never fired and each action that has not ended. The run is over."""
         for step, _ in list(self.armed.values()):
             self._never_came(step)
         for step in list(self._waiting_for.values()):
@@ -189,11 +191,11 @@ class Timeline:
         return sorted((one for several in self._in_force.values() for one in several), key=lambda one: one.began_us)
 
     def forget_unless(self, holds: Callable[[InForce], bool]) -> None:
-        """Forget the faults for which `holds` is False, as another step has ended them, and free their names."""
+        """Forget the faults for which `holds` returns False, since another step has ended them."""
         self._in_force = {name: [one for one in several if holds(one)] for name, several in self._in_force.items()}
 
     def submit(self, step: Step, tell: Tell) -> None:
-        """Perform a step of an operator. If it is impossible, the operator gets an error and the run does not fail."""
+        """Perform or schedule a step of an operator. If it is impossible, `tell` gets the error; no check fails."""
 
         async def fire() -> None:
             try:
@@ -216,7 +218,7 @@ class Timeline:
                 self._soon(fire)
 
     def submit_end(self, name: str, tell: Tell) -> None:
-        """End a fault early, with the action that `for` would perform."""
+        """End the faults of this name early, as at the end of `for`."""
 
         async def end() -> None:
             try:
@@ -229,7 +231,7 @@ class Timeline:
         self._soon(end)
 
     def submit_topic(self, topic: TopicSpec, tell: Tell) -> None:
-        """Create a topic that is not in the scenario."""
+        """Create a topic that an operator wants and the scenario does not have."""
 
         async def create() -> None:
             try:
@@ -261,7 +263,7 @@ class Timeline:
         """Perform a step.
 
         Returns:
-            The result as a sentence, and False if a check does not hold or the controller refuses.
+            The result as a sentence, and False if a check does not hold or the controller has refused the step.
 
         Raises:
             NotPossibleNow, SelectorError: the step is impossible at this moment.
@@ -308,7 +310,7 @@ class Timeline:
         return done
 
     async def _go_on(self, fault: InForce) -> None:
-        """Continue an action that outlasts its step, unless another step has ended it."""
+        """Continue an action that takes longer than its step (Course), unless another step has ended it."""
         if fault not in self._in_force.get(fault.step.name, ()):
             return
         assert fault.done.course is not None
@@ -324,7 +326,7 @@ class Timeline:
             self._note(Expectation(f"step {fault.step.name}", False, outcome.sentence), fault.step)
 
     async def _end(self, fault: InForce) -> None:
-        """End a fault when its time is over, unless another step has ended it before."""
+        """Undo a fault whose time is over, unless another step has ended it."""
         if fault in self._in_force.get(fault.step.name, ()):
             try:
                 await self._undo(fault)
@@ -340,7 +342,7 @@ class Timeline:
         return sentence
 
     def _response_injected(self, name: str) -> None:
-        """End a fault of requests once it has decided its number of responses."""
+        """Count an injected response of a fault, and end the fault once it has injected its number of responses."""
         faults = self._in_force.get(name)
         if not faults:
             return
@@ -357,7 +359,7 @@ class Timeline:
         )
 
     def _check(self, step: Step, payload: Check, until_us: int) -> Expectation:
-        """Judge a check now, and repeatedly until it holds or the time is `until_us`."""
+        """Judge a check now and return the result. Repeat it later until it holds or `until_us` is reached."""
         name = f"check {step.label}" if step.label else step.name
         result = check_now(payload, self._sight, self._cluster.time.now_us, name)
         if payload.end_offset is not None:
@@ -379,9 +381,9 @@ class Timeline:
         self._check(step, payload, until_us)
 
     def _note(self, result: Expectation, step: Step | None = None) -> None:
-        """Add the result of a check to `checks`, with the line of its step, and to the trace, without the line.
+        """Add a result to `checks`, with the line of its step, and to the trace, without the line.
 
-        The lock file must give the same trace as the scenario, although its line numbers are different.
+        The trace has no line numbers, because the lock file has other lines and must produce the same trace.
         """
         shown = result if step is None or not step.line else replace(result, what=f"{result.what} (line {step.line})")
         self.checks.append(shown)

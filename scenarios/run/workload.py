@@ -1,4 +1,4 @@
-"""The actions of a scenario's clients and their times: `produce` steps, arrivals, starts and stops."""
+"""Performs the actions of a scenario's clients at their times: starts, arrivals of records, `produce` steps, stops."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 # --------------------------------------------------------------------------------------------------------- applications
 #
-# The applications of a run, which call the methods of producers and consumers in any process.
+# The methods of producers and consumers that the applications of a run call, in any process.
 
 MIN_VALUE_BYTES = 1
 
 
 @runtime_checkable
 class OperatedProducer(Protocol):
-    """The interface of a producer; see cluster.client.producer.producer.ProducerCore."""
+    """The interface of a producer to its application. See cluster.client.producer.producer.ProducerCore."""
 
     def send(self, record: ProducerRecord, now_us: int) -> list[Action]: ...
 
@@ -37,14 +37,14 @@ class OperatedProducer(Protocol):
 
 @runtime_checkable
 class TransactionalProducer(OperatedProducer, Protocol):
-    """The interface of a producer with transactions. The producer in a JVM does not implement it yet."""
+    """The interface of a transactional producer to its application. Producers in a JVM do not implement it yet."""
 
     def transaction(self, call: TransactionCall, now_us: int) -> list[Action]: ...
 
 
 @runtime_checkable
 class OperatedConsumer(Protocol):
-    """The interface of a consumer; see cluster.client.consumer.consumer.ConsumerCore."""
+    """The interface of a consumer to its application. See cluster.client.consumer.consumer.ConsumerCore."""
 
     def seek(self, tp: TopicPartition, target: int | Literal["beginning", "end"], now_us: int) -> list[Action]: ...
 
@@ -52,13 +52,13 @@ class OperatedConsumer(Protocol):
 
 
 def value_of(name: str, size_bytes: int) -> bytes:
-    """Return the value of a record, which begins with the record's name."""
+    """Return a record's value: the record's name, padded to `size_bytes`."""
     value = f"{name} ".encode()
     return value + b"x" * max(MIN_VALUE_BYTES, size_bytes - len(value))
 
 
 def client_order(scenario: Scenario, workload: Workload) -> ClientOrder:
-    """Return the order with which a client is started in another process."""
+    """Return the configuration with which a client is started in another process."""
     if workload.kind == "consumer":
         return ClientOrder(topics=workload.topics, config=workload.consumer_config(scenario.rules.release))
     # Batches depend on the size of values, not on names.
@@ -84,17 +84,22 @@ def client_order(scenario: Scenario, workload: Workload) -> ClientOrder:
 
 @dataclass(slots=True)
 class _Progress:
-    """The transactions of one process: the number begun so far, and the number of records sent in the open one."""
+    """The progress of a client process in its transactions.
+
+    Attributes:
+        begun: number of transactions so far.
+        sent: number of records in the open transaction.
+    """
 
     begun: int = 0
     sent: int = 0
 
 
 class Workloads:
-    """The workloads of a run.
+    """The clients' applications of a run.
 
-    Records are named in the order in which they are sent: r0, r1, … per producer. The numbers continue when a
-    producer's process is restarted.
+    The records of each producer are named in the order of sending: r0, r1, … The numbers continue when the producer's
+    process is restarted.
     """
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
@@ -122,14 +127,19 @@ class Workloads:
             self._cluster.start(name)
 
     async def perform_due(self) -> None:
-        """Close the consumers and transforms whose time is over."""
+        """Close the consumers and transforms whose `stop` time has come."""
         while self.pending_stops:
             await self._cluster.close(self.pending_stops.pop(0))
 
     # ------------------------------------------------------------------------------------------------------ arrivals
 
     def _arrive(self, workload: Workload, number: int, due_us: int) -> None:
-        """Send the `batch` records of one arrival, and schedule the next. The rate does not depend on acks."""
+        """Send the records of one arrival, and schedule the next arrival at a time that does not depend on acks.
+
+        Args:
+            number: number of earlier arrivals.
+            due_us: time of this arrival.
+        """
         arrival = workload.arrival
         assert arrival is not None
         if due_us >= self._cluster.scenario.sends_until_us(workload):
@@ -139,7 +149,7 @@ class Workloads:
             mean_us = arrival.period_us * workload.batch / arrival.count
             next_us = due_us + max(1, round(self._streams[workload.name].expovariate(1 / mean_us)))
         else:
-            # Count from the start and not from the last arrival, because rounding must not change the rate.
+            # Count from the start and not from the last arrival, so that rounding does not change the rate.
             next_us = workload.start_us + (number + 1) * workload.batch * arrival.period_us // arrival.count
         self._cluster.time.at_by_file(next_us, partial(self._arrive, workload, number + 1, next_us))
 
@@ -149,14 +159,14 @@ class Workloads:
         self._send(workload, step.count, step.batch, size_bytes, step.fields_for(workload))
 
     def _send(self, workload: Workload, count: int, batch: int, size_bytes: int | None, fields: RecordFields) -> None:
-        """Send records. An application that is down sends nothing, and its records get no names."""
+        """Send `count` records in groups of `batch`, or nothing if the client is down; no names are used up then."""
         machine = self._cluster.machines[workload.name]
         if not machine.takes_calls or not self._is_producer(machine.core):
             return
         host, core = machine.host, machine.core
         timestamp_ms = None
         if fields.time is not None:
-            # The time can be negative only for a step without `at`, since `check` refuses the others.
+            # The time can be negative only in a step without `at`, because `check` refuses it in all others.
             timestamp_ms = max(0, fields.time.ms(machine.clock.at(self._cluster.time.now_us)))
         headers = tuple((name, None if value is None else value.encode()) for name, value in fields.headers)
         records = [self._record(workload, size_bytes, fields, timestamp_ms, headers) for _ in range(count)]
@@ -173,9 +183,9 @@ class Workloads:
     def _send_in_transactions(
         self, workload: Workload, pattern: TransactionPattern, records: Sequence[ProducerRecord]
     ) -> None:
-        """Send records in transactions. The last transaction stays open until it has all of its records.
+        """Send records in transactions of `pattern.records` records. An incomplete transaction stays open.
 
-        A new process of the client begins a new transaction.
+        A restarted client begins a new transaction.
         """
         machine = self._cluster.machines[workload.name]
         core = machine.core
@@ -208,7 +218,7 @@ class Workloads:
         timestamp_ms: int | None,
         headers: Headers,
     ) -> ProducerRecord:
-        """Create the next record of a workload, which is a tombstone if `size_bytes` is None."""
+        """Create the next record of a workload: a tombstone if `size_bytes` is None."""
         number = self._sent[workload.name]
         self._sent[workload.name] += 1
         name, key = f"{workload.prefix}{number}", fields.key_of(number)
@@ -223,7 +233,7 @@ class Workloads:
         )
 
     def ask_end_offset(self, client: str, topic_partition: TopicPartition) -> None:
-        """Let a client ask for the end of a partition (ListOffsets latest)."""
+        """Let a consumer request the end offset of a partition (ListOffsets with LATEST), if it is running."""
         machine = self._cluster.machines[client]
         if machine.takes_calls and isinstance(machine.core, OperatedConsumer):
             machine.host.call(partial(machine.core.ask_end_offset, topic_partition))

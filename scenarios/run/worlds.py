@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cluster.live.processes import ProcessFabric
 
 NewWorld = Callable[[Scenario, TraceLog, Path], Fabric]
-"""A function that creates a fabric without hosts for one run. The logs of its nodes are in the given directory."""
+"""A function that creates the fabric of one run, without hosts. The path is the directory of the nodes' logs."""
 
 
 def simulated(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
@@ -26,10 +26,10 @@ def simulated(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
 
 
 def measured(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
-    """Return a simulated fabric that also emits an event per request. Other events differ only in sequence numbers.
+    """Return a simulated fabric that also emits an event per request. All other events are as in `simulated`.
 
-    Live runs measure every request. A simulated run is repeated with this fabric only if its request times are needed,
-    because measuring costs time.
+    Live runs always measure requests. A simulated run is repeated with this fabric only if its request times are
+    needed, because measuring costs time.
     """
     return _simulated(scenario, trace, measures_requests=True)
 
@@ -44,7 +44,7 @@ def _simulated(scenario: Scenario, trace: TraceLog, *, measures_requests: bool) 
 
 def live(scenario: Scenario, trace: TraceLog, log_root: Path, doors: ServerDoors | None = None) -> TcpFabric:
     """Return the fabric of a live run on TCP. By default, brokers use free ports of the loopback interface."""
-    # Import these modules before the clock starts.
+    # Import slow modules before the clock starts.
     import networkx  # noqa: F401
 
     from cluster.live.fabric import ServerDoors, TcpFabric
@@ -86,7 +86,7 @@ def processes(
 
 
 def live_latency(scenario: Scenario) -> Latency:
-    """Return the latency that the scenario configures, otherwise zero, because TCP has latency of its own."""
+    """Return the latency that the scenario configures, or zero by default, because TCP has its own latency."""
     asked = scenario.network.latency
     return Latency("constant", 0) if asked == DEFAULT_LATENCY else link_latency(asked)
 

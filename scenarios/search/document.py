@@ -1,4 +1,4 @@
-"""A search as plain data, for its page and for programs."""
+"""Converts the results of a search to plain data, for its page and for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ _WORST_FIRST = list(FindingCause)
 
 
 class Kept(NamedTuple):
-    """The smallest schedule of a finding, and its file. `shrunk` is True if it was reduced to the steps it needs."""
+    """The smallest schedule that shows a finding.
+
+    Attributes:
+        file: name of the schedule's file.
+        shrunk: True if all steps were removed that the finding does not need.
+    """
 
     file: str
     text: str
@@ -30,13 +35,14 @@ def document_of(
     kinds: Sequence[FindingKind],
     kept: Mapping[int, Kept],
 ) -> dict[str, Any]:
-    """Return the document of a search.
+    """Return the results of a search as a JSON object, the most serious finding first.
 
     Args:
-        asked: `era`, `mode`, `safe`, and the seeds as text in `seeds`.
-        seeds: all requested seeds; runs are numbered from 1 in their order.
-        played: number of runs that have taken place.
-        kept: the smallest schedules, by the seed of a kind's first run.
+        asked: options of the search: `era`, `mode`, `safe`, and `seeds` as text.
+        seeds: all requested seeds. Runs are numbered from 1 in this order.
+        played: number of finished runs.
+        found: runs with findings.
+        kept: the smallest schedule of each kind, by the seed of `kind.first`.
     """
     findings = [_finding(kind, seeds.start, kept[kind.first.seed]) for kind in kinds]
     return {

@@ -1,7 +1,7 @@
-"""The catalogue in one era of Kafka.
+"""Runs the catalogue of scenarios under the rules of one era of Kafka.
 
-A scenario written for the era is judged by its own expectations. Every other scenario is replayed under the era's
-rules and must break no promise of the era; whether it ends as written is counted separately.
+A scenario that was written for the era is judged by its own expectations. Every other scenario must only keep the
+promises of the era; whether it meets its expectations is counted separately.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from scenarios.run.runner import run_scenario
 
 @dataclass(frozen=True, slots=True)
 class EraJob:
-    """One run: a scenario as the user named it, its variant (None for as written), and the era to run it in."""
+    """One run of a scenario in an era.
+
+    Attributes:
+        scenario: the scenario as the user named it.
+        variant: id of a variant, None for the scenario as written.
+        profile: the era, such as kafka-3.9.
+    """
 
     scenario: str
     variant: str | None
@@ -29,7 +35,7 @@ class EraJob:
 
 
 def moved_to(scenario: Scenario, profile: str) -> Scenario:
-    """Return the scenario with the rules of another era, except for the switches that it sets itself.
+    """Return the scenario with the rules of the era `profile`, except for rules that the scenario sets itself.
 
     Raises:
         ScenarioInvalid: the scenario needs a feature that the era lacks.
@@ -43,12 +49,12 @@ def moved_to(scenario: Scenario, profile: str) -> Scenario:
 
 
 def play_in_era(job: EraJob) -> dict[str, Any]:
-    """Run a scenario in an era. Return the summary with `ending`, the result of this scenario in this era.
+    """Run a scenario in an era. Return the run's summary with one of these values as `ending`.
 
-    * `held`, `failed`: it was written for the era, and its expectations hold or do not.
-    * `same`, `differs`: it was written for another era, and ends as written or does not.
+    * `held`, `failed`: the scenario was written for the era, and its expectations were met or not.
+    * `same`, `differs`: the scenario was written for another era, and its expectations were met or not.
     * `broken`: a promise of the era was broken, which is a bug in Highwater.
-    * `not-applicable`: it cannot run in this era (`why`).
+    * `not-applicable`: the scenario cannot run in this era, for the reason in `why`.
     """
     written = load_file(find_scenario(job.scenario))
     scenario = written.scenario if job.variant is None else written.variants[job.variant]

@@ -1,7 +1,7 @@
-"""The findings of a random schedule.
+"""Runs a random schedule and returns what went wrong in it (its findings).
 
-These are broken invariants and, in a safe schedule, broken promises to a producer and inputs that a group has not
-processed.
+Findings are broken invariants and, in a safe schedule, broken promises to producers and inputs that no member of a
+group has processed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from scenarios.search.schedules import Schedule
 
 
 class FindingCause(StrEnum):
-    """The reason why a promise was broken, the most serious first."""
+    """The reason for a finding, the most serious first."""
 
     BUG = "bug"
     ERA = "era"
@@ -52,11 +52,11 @@ def cause_of(kind: str, *, our_bug: bool) -> FindingCause:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that broke in a run.
+    """Something that went wrong in a run.
 
     Attributes:
         kind: the invariant (`S25 min-isr`), the anomaly (`lost`) or `undone`.
-        our_bug: True if the era promises otherwise.
+        our_bug: True if the rules of the era promise that this cannot happen.
     """
 
     kind: str
@@ -69,24 +69,24 @@ class Finding:
 
     @property
     def is_final(self) -> bool:
-        """Return True if a safety invariant broke, which no later event can change."""
+        """Return True if the finding is a broken safety invariant, which no later event can repair."""
         return re.match(r"S\d", self.kind) is not None
 
 
 def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
-    """Run a schedule. Return the run and its findings, if any.
+    """Run a schedule. Return the run and its findings.
 
-    Old rules let invariants break by design, and records are lost or stored twice as a result. In that case the era
-    explains the findings of a safe schedule. Otherwise the only explanation is a bug in Highwater.
+    The rules of an old era let some invariants break by design, and records are then lost or stored twice. If that
+    happened in a run, the era explains all findings of a safe schedule. Otherwise they are bugs in Highwater.
 
-    One effect of Kafka's rules is not distinguished yet: a leader that knows nothing of a producer accepts any sequence
-    as its first (ProducerAppendInfo.checkSequence), so a new producer's first batches may end up after later ones.
+    Open: one effect of Kafka's rules still counts as a bug. A leader without state of a producer accepts any first
+    sequence (ProducerAppendInfo.checkSequence), so a new producer's first batches may be stored after later ones.
     """
     scenario = schedule.scenario()
     rest_us = _nothing_more_from_us(scenario)
     result, found = _judged(schedule.safe, scenario, rest_us)
     if rest_us is not None and schedule.safe and any(not one.is_final for one in found):
-        # An early end may have caused a finding, such as a record that was still to come, so play to the normal end.
+        # The early end of the run may have caused a finding, such as a record not yet read. Run to the normal end.
         result, found = _judged(schedule.safe, scenario, None)
     return result, found
 
@@ -107,7 +107,7 @@ def _judged(safe: bool, scenario: Scenario, may_rest_from_us: int | None) -> tup
 
 
 def _nothing_more_from_us(scenario: Scenario) -> int | None:
-    """Return the time at which all steps are done and all producers have stopped; None if it depends on the run."""
+    """Return the time after which no step and no producer acts any more, None if a step waits for a state."""
     ends_us = [scenario.sends_until_us(producer) for producer in scenario.producers if producer.arrival is not None]
     for step in scenario.timeline:
         if not isinstance(step.trigger, At):
@@ -124,13 +124,12 @@ def kinds_of(findings: Iterable[Finding]) -> tuple[str, ...]:
 def _unaccounted_for(scenario: Scenario, result: RunResult) -> Iterator[Anomaly]:
     """Yield the anomalies that Kafka's rules do not explain.
 
-    These are explained:
+    These anomalies are explained:
 
-    * duplicates that Kafka stores as well, and the outputs that transforms make of them;
-    * records that a consumer has skipped by its auto.offset.reset=latest, for example after an operator has deleted the
-      next record, or because it keeps its position when the topic is deleted and created again, as Kafka's consumer
-      does;
-    * records above a high watermark that may stop moving because a broker of the partition is unregistered.
+    * duplicates that Kafka would store, too, and the outputs that transforms make of them;
+    * records that a consumer has skipped because its position was reset (auto.offset.reset=latest), or because it keeps
+      its position when the topic is deleted and created again, as Kafka's consumer does;
+    * records above a high watermark that cannot advance because a broker of the ISR is unregistered.
     """
     duplicated = result.verdict.records["duplicated"]
     stored = stored_again(result.rows, result.ledger, duplicated)
@@ -147,7 +146,7 @@ def _unaccounted_for(scenario: Scenario, result: RunResult) -> Iterator[Anomaly]
 
 
 def _lacks_a_broker(partition: TopicPartition | None, rows: Iterable[TraceRow]) -> bool:
-    """Return True if a broker that was in the ISR is unregistered at the end."""
+    """Return True if a broker that was ever in the partition's ISR is unregistered at the end of the run."""
     members: dict[str | None, None] = {}
     unregistered: dict[str | None, None] = {}
     for row in rows:
@@ -163,7 +162,10 @@ def _lacks_a_broker(partition: TopicPartition | None, rows: Iterable[TraceRow]) 
 
 
 def _is_usual(skip: Anomaly, rows: Iterable[TraceRow]) -> bool:
-    """Return True if the consumer's position was reset between the two reads, or if the topic was deleted before."""
+    """Return True if a reset of the consumer's position or a deletion of the topic explains a skip between two reads.
+
+    The reset must lie between the reads, the deletion before the second one.
+    """
     read_before, read_after = skip.seqs
     for row in rows:
         event = row.event
@@ -181,17 +183,15 @@ def _is_usual(skip: Anomaly, rows: Iterable[TraceRow]) -> bool:
 
 # --------------------------------------------------------------------------------------------------- inputs left undone
 #
-# Inputs that no member of a group has processed by the end of a run, though a member runs and they can be read.
+# Finds the input records that no member of a group has processed by the end of a run, although a member is running.
 #
-# No invariant of Kafka covers this, but a group that is stuck, or that has skipped a record, is wrong once nothing
-# disturbs it any more.
+# No invariant of Kafka covers this. But a group that nothing disturbs any more must not be stuck or skip a record.
 
 
 def left_undone(scenario: Scenario, rows: Iterable[TraceRow], ledger: RecordLedger) -> tuple[str, ...]:
-    """Return the names of acknowledged inputs without an output, in the order of sending.
+    """Return the names of acknowledged input records without an output, in the order of sending.
 
-    Nothing is returned before KIP-890 (3.6), since a transaction may hang there, and read_committed consumers wait for
-    it.
+    In eras before KIP-890 (3.6) the result is empty, because a transaction may hang and block read_committed consumers.
 
     Args:
         rows: complete trace of a run that ended without disturbance.

@@ -1,8 +1,7 @@
-"""The mix of a batch: the cluster, clients and faults that the schedules of the batch have in common.
+"""The mix of a batch of seeds: the cluster, clients and kinds of faults that its schedules share.
 
-Schedules that choose from everything resemble each other: each has a little of every fault. A batch that lacks most
-faults has more of the others, and reaches combinations that other faults would prevent (swarm testing, Groce et al.
-2012).
+Schedules that choose among all faults resemble each other, because each has a little of everything. A batch with few
+kinds of faults has more of each, and reaches states that other faults would prevent (swarm testing, Groce et al. 2012).
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ BATCH_SEEDS = 16
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """The common choices of a batch.
+    """The choices that all schedules of a batch share.
 
     Attributes:
-        acks: values to choose from, unless the schedule is safe.
-        faults: verbs to choose from, as far as the schedule may have them.
-        bursts: whether faults are close together, around a few instants.
-        links: whether the network fails between two brokers at a time.
-        elections: whether leaders follow each other while single links hold their messages.
-        transactions: whether producers use transactions, if the era has them, and consumers read committed records.
-            Some schedules then have transforms, too.
-        operations: whether operators change replicas, settings, topics and quotas during the run.
-        errors: whether brokers answer some requests with an error or late.
+        acks: values of `acks` to choose from. A safe schedule has acks=all.
+        faults: verbs to choose from. A schedule may exclude some of them.
+        bursts: True if faults are close together, around a few instants.
+        links: True if network faults affect two brokers at a time.
+        elections: True if leaders are elected in quick succession while single links hold messages.
+        transactions: True if producers use transactions, and consumers may read committed records only. Some schedules
+            then have transforms, too.
+        operations: True if operators change replicas, settings, topics and quotas during the run.
+        errors: True if brokers answer some requests with an error or late.
     """
 
     brokers: int
@@ -52,7 +51,7 @@ class Mix:
 
 
 def mix_of(seed: int, profile: str, *, safe: bool) -> Mix:
-    """Return the mix of a seed, which is the same for all seeds of a batch."""
+    """Return the mix of the batch of BATCH_SEEDS seeds to which a seed belongs."""
     rng = random.Random(f"{profile}/{'safe' if safe else 'any'}/batch {seed // BATCH_SEEDS}")
     brokers = rng.choice((3, 3, 3, 4, 4, 5, 6, 7))
     replication_factor = rng.randint(2, min(brokers, 5))

@@ -1,8 +1,8 @@
-"""Actions of operators in random schedules: they change replicas, settings, topics and quotas.
+"""Operators' actions in random schedules: changes of replicas, settings, topics and quotas.
 
-They also delete records and groups, and unregister brokers. None of this breaks a promise. `t`, the topic of every
-schedule, may lose and gain replicas, and gain partitions. A second topic, `u`, is deleted and created again under its
-clients, because a topic that was ever deleted is not judged any more.
+Operators also delete records and unregister brokers. None of these actions breaks a promise. Replicas and partitions
+change in the topic `t`, which every schedule has. A second topic, `u`, is deleted and created again while clients use
+it; `t` is not, because a topic that was ever deleted is not judged any more.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from scenarios.search.troubles import GAPS_MS, LASTING_MS, QUORUM_STANDS_MS, SEN
 
 Tree = dict[str, Any]
 FIRST_TRANSACTIONAL_ID = "tx-p1"
-"""The transactional.id of the first producer, if producers use transactions."""
+"""transactional.id of the first producer, if producers use transactions."""
 
 
 def add_operations(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
-    """Add operators' actions to a schedule, and return steps for its timeline.
+    """Return steps with operators' actions for the timeline of `tree`, and change its cluster as they need it.
 
-    They have their own random stream, and may change the cluster of `tree`.
+    The actions have their own random stream.
     """
     operator = _Operator(random.Random(f"{tree['seed']}/operators"), tree, rules, safe=safe)
     return operator.steps()
@@ -45,7 +45,7 @@ class _Operator:
         if self.rules.membership == "registration":
             kinds += [self._factor, self._factor, self._factor, self._cancel, self._setting_of_brokers]
             kinds += [self._throttle, self._quota, self._add_partitions]
-            # A broker that registers again afterwards counts as stopped in disorder; ELR survives only one such stop.
+            # A broker that is registered anew counts as uncleanly stopped. The ELR survives only one such stop.
             if not (self.safe and any("power_off" in step for step in self.tree["timeline"])):
                 kinds.append(self._forget_broker)
         if self.rules.transactions != "none":
@@ -65,7 +65,7 @@ class _Operator:
     # ------------------------------------------------------------------------------------------------------ replicas
 
     def _factor(self, at_ms: int) -> list[Tree]:
-        """Return steps that change the number of replicas, perhaps before the previous change is complete."""
+        """Return steps that change a partition's number of replicas, perhaps several times in quick succession."""
         steps, partition = [], self._partition()
         for _ in range(self.rng.choice((1, 1, 2, 3))):
             size = self.rng.randint(min(2, len(self.brokers)) if self.safe else 1, len(self.brokers))
@@ -90,7 +90,7 @@ class _Operator:
         return [_step(at_ms, "set_config", {"topic": "t", "config": {"min.insync.replicas": number}})]
 
     def _topic_setting(self, at_ms: int) -> list[Tree]:
-        """Return steps that change how a topic rolls, flushes or deletes its records, and perhaps undo the change."""
+        """Return steps that change the retention, rolling or flushing of `t`, and perhaps undo the change."""
         key, values = self.rng.choice((
             ("retention.ms", (1500, 4000)),
             ("retention.bytes", (2000, 8000)),
@@ -104,7 +104,7 @@ class _Operator:
         return steps
 
     def _setting_of_brokers(self, at_ms: int) -> list[Tree]:
-        """Return a step that changes a broker's default of a topic setting, on one broker or on all."""
+        """Return a step that changes the default of a topic configuration on one broker or on all brokers."""
         number = self.rng.randint(2 if self.safe else 1, len(self.brokers))
         changes = [{"log.retention.ms": 4000}, {"min.insync.replicas": number}]
         if not self.safe:
@@ -115,7 +115,7 @@ class _Operator:
         return [_step(at_ms, "set_config", {**whose, "config": self.rng.choice(changes)})]
 
     def _levels(self, at_ms: int) -> list[Tree]:
-        """Return steps that disable ELR and enable it again."""
+        """Return steps that downgrade the feature ELR to level 0 and upgrade it again."""
         feature = "eligible.leader.replicas.version"
         off = {"features": {feature: 0}, "upgrade_type": "safe_downgrade"}
         on_ms = at_ms + self.rng.choice(LASTING_MS)
@@ -133,14 +133,14 @@ class _Operator:
     # ------------------------------------------------------------------------------------------- records and brokers
 
     def _delete_records(self, at_ms: int) -> list[Tree]:
-        """Return a step that deletes all readable records, or some; a larger offset than the end is refused."""
+        """Return a step that deletes records up to the high watermark or to a small offset, perhaps beyond the end."""
         what: Tree = {"partition": self._partition()}
         if self.rng.random() < 0.5:
             what["offset"] = self.rng.choice((1, 5, 20))
         return [_step(at_ms, "delete_records", what)]
 
     def _end_transaction(self, at_ms: int) -> list[Tree]:
-        """Return steps that end a transaction, by a marker in one partition or by its coordinator."""
+        """Return a step that ends a transaction: fence its producer, or abort it in one partition."""
         if self.rng.random() < 0.3:
             return [_step(at_ms, "fence_producer", FIRST_TRANSACTIONAL_ID)]
         return [_step(at_ms, "abort_transaction", self._partition())]
@@ -161,9 +161,9 @@ class _Operator:
         return [_step(at_ms, "create_partitions", {"topic": "t", "count": self.partitions + self.rng.randint(1, 2)})]
 
     def _forget_broker(self, at_ms: int) -> list[Tree]:
-        """Return steps that unregister a broker, which only a new process can register again.
+        """Return steps that unregister a broker. It registers again only when it is started anew.
 
-        The broker is either running and killed later, or was stopped before.
+        The broker is either running and restarted later, or stopped before.
         """
         broker = self.rng.choice(self.brokers)
         forget = _step(at_ms, "unregister_broker", broker)
@@ -175,7 +175,7 @@ class _Operator:
     # -------------------------------------------------------------------------------------------------------- topics
 
     def _add_other_topic(self) -> None:
-        """Add the topic `u` with its own clients. Its min.insync.replicas is set only in a safe schedule."""
+        """Add the topic `u` with its own producer and consumer, and min.insync.replicas=2 in a safe schedule."""
         rng, workloads = self.rng, self.tree["workloads"]
         config = {"min.insync.replicas": 2} if self.safe else {}
         self.tree["topics"]["u"] = {

@@ -1,4 +1,4 @@
-"""A run of a search as a row: the input and the answer of a worker on another machine."""
+"""The runs of a distributed search as rows: the input and the output of a worker on another machine."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from scenarios.search.search import Found, SeedJob, play_seed, schedule_of, shri
 
 
 class SearchRun(NamedTuple):
-    """A seed to run, or a schedule to shrink.
+    """The input of a worker: a seed to run, or a schedule to shrink.
 
     Attributes:
-        text: the schedule; empty for the schedule of the seed.
-        kinds: kinds of findings to preserve while the schedule is shrunk; () to run it.
+        safe, swarm: see SeedJob.
+        text: YAML of the schedule; empty to generate the schedule from the seed.
+        kinds: kinds of findings that a smaller schedule must still show; () to run the seed.
     """
 
     seed: int
@@ -58,7 +59,7 @@ COLUMNS = (
 
 
 def play_run(seed: int, profile: str, safe: bool, swarm: bool, text: str, kinds: tuple[str, ...]) -> dict[str, Any]:
-    """Run a seed or shrink a schedule. Return the figures for its row, which are the same on every machine."""
+    """Run a seed, or shrink a schedule if `kinds` is not empty. Return the output columns, alike on every machine."""
     collect_rarely()
     if kinds:
         schedule = SearchRun(seed, profile, safe, swarm, text).schedule
@@ -80,7 +81,7 @@ def run_of(job: SeedJob) -> SearchRun:
 def found_of(row: Mapping[str, Any]) -> Found:
     """Return the findings in a row.
 
-    A run that raised or whose process died is a finding; a run that took too long is not.
+    An exception or a crash of the worker counts as a finding, a timeout does not.
     """
     schedule = SearchRun(row["seed"], row["profile"], row["safe"], row["swarm"], row["text"]).schedule
     if row["status"] in ("raised", "crashed"):

@@ -1,7 +1,6 @@
 """Random fault schedules: a cluster, busy clients, overlapping faults, their repair, and a quiet time.
 
-`random_schedule` uses a `random.Random`, so that a seed determines a schedule. The result is a scenario as a tree. Its
-YAML can be replayed by any installation.
+A seed determines a schedule. The schedule is the tree of a scenario file, which any installation of Highwater can run.
 """
 
 from __future__ import annotations
@@ -48,15 +47,20 @@ from scenarios.search.troubles import (
 Tree = dict[str, Any]
 
 _DOWN = ("kill", "stop", "power_off", "fill_disk")
-"""Verbs after which a broker may have to be started; one with a full disk halts at its next write."""
+"""Verbs after which a broker may have to be started. A broker with a full disk halts at its next write."""
 _MENDED_AT_THE_END = ("stop", "kill", "power_off", "pause", "partition", "cut", "latency", "bandwidth", "loss", "hold")
 _UNDONE_BY_FOR = ("slow_disk", "fill_disk", "bump_clock")
-"""Verbs whose effect only ends with their `for`."""
+"""Verbs whose effect ends only after the time in `for`."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A scenario tree, and whether Kafka promises that nothing goes wrong in it."""
+    """A random scenario.
+
+    Attributes:
+        tree: content of the scenario file.
+        safe: True if Kafka's rules promise a clean verdict for this scenario.
+    """
 
     tree: Tree
     safe: bool
@@ -68,7 +72,7 @@ class Schedule:
 
     @property
     def settings(self) -> str:
-        """Return the settings as text: `3 brokers, 2 partitions, RF 3, min ISR 2, acks=1 and all`."""
+        """Return the main settings as text, such as `3 brokers, 2 partitions, RF 3, min ISR 2, acks=1 and all`."""
         topic, workloads = self.tree["topics"]["t"], self.tree["workloads"].values()
         partitions = topic["partitions"]
         assigned = None if isinstance(partitions, int) else partitions
@@ -90,16 +94,15 @@ class Schedule:
 def random_schedule(
     rng: random.Random, *, safe: bool | None = None, profile: str = "kafka-3.9", mix: Mix | None = None
 ) -> Schedule:
-    """Return a random schedule for an era; a safe one promises a clean verdict.
+    """Return a random schedule for an era.
 
-    A schedule is safe if Kafka promises that nothing goes wrong: every producer waits for all replicas and is
-    idempotent, two replicas have what is acknowledged, no disk loses anything, and there is no unclean leader.
-    Everything else may happen. With ELR and min.insync.replicas=2 the cluster survives one disorderly stop of a broker,
-    so there a safe schedule may have one power failure instead of kills. The duplicates of forgotten_batches.py may
-    occur in spite of a clean verdict.
+    In a safe schedule, Kafka promises a clean verdict: every producer is idempotent with acks=all, min.insync.replicas
+    is at least 2, no disk loses data, and no leader election is unclean. Any other fault may happen. With ELR and
+    min.insync.replicas=2 a cluster survives one unclean stop of a broker, so such a schedule may have one power failure
+    instead of kills. Duplicates that Kafka itself would store (forgotten_batches.py) may occur.
 
     Args:
-        safe: None to choose at random.
+        safe: True for a safe schedule, None to choose at random.
         mix: cluster, clients and faults to choose from, with a min ISR of at least 2 for a safe schedule; None for all.
     """
     if safe is None:
@@ -108,7 +111,7 @@ def random_schedule(
 
 
 class _Draft:
-    """A schedule that is being built."""
+    """A builder of one random schedule."""
 
     def __init__(self, rng: random.Random, safe: bool, profile: str, mix: Mix | None) -> None:
         self.rng = rng
@@ -215,8 +218,8 @@ class _Draft:
             "enable.idempotence": idempotent,
             "max.in.flight.requests.per.connection": rng.choice((1, 5)),
             "request.timeout.ms": request_ms,
-            # A batch that expires in flight leaves a gap: an idempotent producer continues in a new epoch, and may then
-            # store later records twice (KIP-360).
+            # After a batch expires in flight, an idempotent producer continues in a new epoch and may store later
+            # records twice (KIP-360). In a safe schedule no batch may expire.
             "delivery.timeout.ms": 120_000 if self.safe else max(request_ms + 20, rng.choice(DELIVERY_MS)),
             "linger.ms": rng.choice((0, 0, 20)),
         }
@@ -264,7 +267,7 @@ class _Draft:
         }
         if self.one_power_failure:
             verbs |= {"kill": lambda: "c1", "restart": lambda: "c1"}
-            verbs.pop("fill_disk")  # The broker halts by itself, in disorder.
+            verbs.pop("fill_disk")  # The broker would halt uncleanly.
         if PROFILES[self.profile].membership != "registration":
             verbs.pop("reassign")
         if not self.safe:
@@ -293,7 +296,7 @@ class _Draft:
         return self.rng.choice(self.instants_ms) + self.rng.choice((0, *GAPS_MS))
 
     def _new_disk(self, number: int) -> list[Tree]:
-        """Return steps that stop or kill a broker for a while and give it an empty disk."""
+        """Return steps that stop or kill a broker and give it an empty disk."""
         at_ms, verb = self.rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS), self.rng.choice(("stop", "kill"))
         label = f"{verb}-{number}"
         down: Tree = {"at": f"{at_ms}ms", verb: self._broker_or_leader(), "as": label}
@@ -306,8 +309,8 @@ class _Draft:
         return str(self.rng.choice((*self.brokers, self._leader(), self._leader())))
 
     def _any_target(self) -> str:
-        # A client that is restarted remembers nothing: records of its former incarnation may follow new records, and
-        # a consumer reads again.
+        # A restarted client has no state. Records of its former incarnation may be stored after new records, and a
+        # consumer reads records again.
         clients = [] if self.safe else [*self.producers, *self.consumers]
         return str(self.rng.choice((*self.brokers, self._leader(), *clients, "c1")))
 
@@ -370,7 +373,7 @@ class _Draft:
         return {"brokers": self._broker_or_leader(), "by": self.rng.choice(("-60s", "-5s", "5s", "60s"))}
 
     def _reassign(self) -> Tree:
-        """Return a reassignment to random replicas; their number stays the same."""
+        """Return a reassignment of a partition to the same number of random brokers."""
         return {"partition": self._partition(), "to": self.rng.sample(self.brokers, self.replication_factor)}
 
     def _set_config(self) -> Tree:
@@ -384,7 +387,7 @@ class _Draft:
         return {"consumer": self.rng.choice(self.consumers), "partition": self._partition(), "to": where}
 
     def _the_end(self, faults: list[Tree]) -> list[Tree]:
-        """Return the steps that end all faults. Starts are repeated, since a node refuses while it shuts down."""
+        """Return the steps that end all faults. Starts are repeated: a node that still shuts down refuses to start."""
         return [*MENDED, *repairs(faults)]
 
 
@@ -400,7 +403,7 @@ def repairs(faults: list[Tree]) -> list[Tree]:
 
 
 def _add_controllers(tree: Tree) -> None:
-    """Use three controllers instead of one, and add faults for them, from their own random stream."""
+    """Use three controllers instead of one, and add faults of controllers with their own random stream."""
     rng = random.Random(f"{tree['seed']}/controllers")
     names = ["c1", "c2", "c3"]
     tree["cluster"]["controllers"] = names
@@ -421,7 +424,7 @@ def _add_controllers(tree: Tree) -> None:
         if rng.random() < 0.8:
             step["for"] = f"{rng.choice(LASTING_MS[1:])}ms"
         faults.append(step)
-    for step in tree["timeline"]:  # The topics must exist first, which takes an election.
+    for step in tree["timeline"]:  # The topics must exist first, and the controllers must elect a leader for that.
         at_ms = int(step["at"].removesuffix("ms"))
         if at_ms < QUORUM_STANDS_MS:
             step["at"] = f"{at_ms + QUORUM_STANDS_MS}ms"
@@ -429,7 +432,7 @@ def _add_controllers(tree: Tree) -> None:
 
 
 def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
-    """Add groups of faults against old rules, from their own random stream, with a probability of one half."""
+    """Add faults that matter under old rules, with a probability of one half and their own random stream."""
     rng = random.Random(f"{tree['seed']}/troubles")
     if rng.random() < 0.5:
         begin_ms, end_ms = TROUBLES_MS
@@ -438,7 +441,7 @@ def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
 
 
 def _add_elections(tree: Tree) -> None:
-    """Add elections, from their own random stream. They break no promise, so a safe schedule may have them."""
+    """Add leader elections with their own random stream. They break no promise, so a safe schedule may have them."""
     rng = random.Random(f"{tree['seed']}/elections")
     begin_ms, end_ms = TROUBLES_MS
     steps = leaders_over_links(rng, tree, PROFILES[tree["profile"]], begin_ms=begin_ms, end_ms=end_ms)

@@ -1,4 +1,4 @@
-"""Runs random schedules, one for each seed, and finds the smallest timeline that still shows the same findings."""
+"""Runs one random schedule per seed, and shrinks the timeline of a schedule that shows a finding."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _MENDED_BY_LABEL = ("start", "resume")
 
 
 class SeedJob(NamedTuple):
-    """One seed in an era.
+    """One seed to run in an era.
 
     Attributes:
-        safe: True to choose only schedules that promise a clean verdict.
+        profile: the era, such as kafka-3.9.
+        safe: True for a schedule in which Kafka promises a clean verdict.
         swarm: True to use the mix of the seed's batch.
     """
 
@@ -33,7 +34,7 @@ class SeedJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The findings of one seed, () if there are none. A run that an exception stopped counts as a bug."""
+    """The findings of one seed, () if there are none. An exception that stopped the run is a finding."""
 
     seed: int
     findings: tuple[Finding, ...]
@@ -58,7 +59,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class FindingKind:
-    """A kind of finding, with or without `our_bug`. `first` shows it first, or with the smallest schedule."""
+    """All findings of a search with the same kind and the same `our_bug`.
+
+    Attributes:
+        sentence: description of one finding.
+        first: the first run with the finding, or the run with the smallest schedule.
+        seeds: seeds of all runs with the finding.
+    """
 
     kind: str
     our_bug: bool
@@ -113,7 +120,8 @@ def _findings(schedule: Schedule) -> tuple[Finding, ...]:
 def shrink(schedule: Schedule, kinds: tuple[str, ...]) -> Iterator[Schedule]:
     """Yield smaller and smaller schedules that show findings of the same `kinds`.
 
-    Steps are removed one by one until no single step can be removed. A step that ends a fault stays with the fault.
+    Steps are removed one by one until no single step can be removed. A step that ends a fault stays as long as the
+    fault.
     """
     smallest, tried = schedule, 0
     number = 0
@@ -129,7 +137,7 @@ def shrink(schedule: Schedule, kinds: tuple[str, ...]) -> Iterator[Schedule]:
 
 
 def without_step(schedule: Schedule, number: int) -> Schedule:
-    """Return the schedule without one step, steps that use its label, and repairs without a fault."""
+    """Return the schedule without the step `number`, the steps that use its label, and repairs of no fault."""
     tree = copy.deepcopy(schedule.tree)
     gone = tree["timeline"].pop(number)
     label = f"@{gone.get('as')}"
@@ -139,7 +147,7 @@ def without_step(schedule: Schedule, number: int) -> Schedule:
 
 
 def _may_go(steps: list[dict[str, Any]], number: int) -> bool:
-    """Return True if a step may be removed: it ends no fault, or a later step ends the same fault."""
+    """Return True if the step `number` ends no fault, or if a later step ends the same fault."""
     step = steps[number]
     mending = next((verb for verb in (*_MENDED_BY_ALL, *_MENDED_BY_LABEL) if verb in step), None)
     if mending is None:
@@ -148,7 +156,7 @@ def _may_go(steps: list[dict[str, Any]], number: int) -> bool:
 
 
 def _mends_nothing(step: dict[str, Any], steps: list[dict[str, Any]]) -> bool:
-    """Return True for `heal: all` without a network fault, and `release: all` without a hold."""
+    """Return True for `heal: all` in a timeline without a network fault, and `release: all` without a hold."""
     return any(
         step.get(mending) == "all" and not any(fault in other for other in steps for fault in faults)
         for mending, faults in _MENDED_BY_ALL.items()

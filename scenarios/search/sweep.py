@@ -1,7 +1,7 @@
-"""The runs of a sweep: the grid of settings of `--vary`, and a run as a function of (scenario, settings, seed).
+"""The runs of a sweep: the grid of settings from `--vary`, and one run as a function of (scenario, settings, seed).
 
-A setting is a `path=value` as in `highwater run --set`. This module does not know Spark; the Spark job gets
-`SweepScenario.play`. The runner is imported at the top, so that a worker has it before it forks.
+A setting is a `path=value` as in `highwater run --set`. This module does not depend on Spark, whose job calls
+`SweepScenario.play`. It imports the runner at the top, so that a worker has it before it forks.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Settings = tuple[str, ...]
 """One `path=value` for each varied path, in the order of the command line."""
 
 LATENCY_DIGITS = 3
-"""Significant digits of the latencies in a row, which has only the number of acknowledgements by latency."""
+"""Significant digits of the latencies in a row, which counts acknowledgements by latency."""
 
 
 class VaryUnreadable(ValueError):
-    """Raised if an option `--vary` is not `path=value,value,...`. The text is the reason."""
+    """Raised if an option `--vary` is not of the form `path=value,value,...`. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One option `--vary`: a path and its values, each as it is written."""
+    """One option `--vary`: a path in the scenario, and its values as the user wrote them."""
 
     path: str
     values: tuple[str, ...]
@@ -66,7 +66,14 @@ class Axis:
 
 
 def _flow_items(rest: str, text: str) -> tuple[str, ...]:
-    """Return the items of a YAML flow sequence without its brackets, each as it is written."""
+    """Split the items of a YAML flow sequence without brackets, and return them as they are written.
+
+    Args:
+        text: the whole option, for error messages.
+
+    Raises:
+        VaryUnreadable: this is no YAML, or an item is empty.
+    """
     flow = f"[{rest}]"
     try:
         node = yaml.compose(flow, Loader=yaml.SafeLoader)
@@ -75,20 +82,20 @@ def _flow_items(rest: str, text: str) -> tuple[str, ...]:
     if not isinstance(node, yaml.SequenceNode) or node.end_mark.index != len(flow) or not node.value:
         raise VaryUnreadable(f"the values of `{text}` cannot be read: separate them by commas")
     items = tuple(flow[item.start_mark.index : item.end_mark.index].strip() for item in node.value)
-    # A comma too many means an empty value, which YAML drops at the end of a list.
+    # An extra comma is an empty value, but YAML drops an empty value at the end of a list.
     if "" in items or rest.rstrip().endswith(","):
         raise VaryUnreadable(f"`{text}` has an empty value: remove the extra comma")
     return items
 
 
 def labels(axes: Sequence[Axis]) -> list[str]:
-    """Return a short name of each axis: Kafka's key, or the whole path if two keys would be equal."""
+    """Return a short name of each axis: the configuration key, or the whole path if two axes have the same key."""
     short = [axis.path.rpartition("config.")[2] if "config." in axis.path else axis.path for axis in axes]
     return [axis.path if short.count(label) > 1 else label for axis, label in zip(axes, short, strict=True)]
 
 
 def grid(axes: Sequence[Axis]) -> list[Settings]:
-    """Return every combination of values, the last axis fastest; a single empty combination without axes.
+    """Return every combination of values. The last axis varies fastest. Without axes, the result is [()].
 
     Raises:
         VaryUnreadable: a path is varied twice.
@@ -103,13 +110,13 @@ def grid(axes: Sequence[Axis]) -> list[Settings]:
 
 @dataclass(frozen=True, slots=True)
 class SweepScenario:
-    """The scenario of a sweep, small enough to be sent to every worker.
+    """The scenario of a sweep in a small form that is sent to every worker.
 
     Attributes:
         named: the scenario as the user named it.
         text: content of its file.
-        overrides: settings of `--set`, in every run.
-        config_files: name and text of each file that it names.
+        overrides: settings from `--set`, which apply to every run.
+        config_files: (name, text) of each configuration file that the scenario refers to.
     """
 
     named: str
@@ -120,10 +127,10 @@ class SweepScenario:
     config_files: tuple[tuple[str, str], ...] = ()
 
     def resolved(self, settings: Settings = ()) -> Scenario:
-        """Return the scenario with these settings and the file's seed.
+        """Return the scenario with these settings and the seed in its file.
 
         Raises:
-            ScenarioInvalid: a setting or the file has errors.
+            ScenarioInvalid: a setting or the file is invalid.
         """
         only = self.variant or "base"
         try:
@@ -134,9 +141,9 @@ class SweepScenario:
         return loaded.scenario if only == "base" else loaded.variants[only]
 
     def play(self, settings: Settings, seed: int) -> dict[str, Any]:
-        """Run the scenario once. Return the figures for its row, which are the same on every machine.
+        """Run the scenario once. Return the columns of its row, which are the same on every machine.
 
-        An error in the settings becomes part of the row. Any exception is a bug in Highwater.
+        An error in the settings is a column of the row. An exception of this method is a bug in Highwater.
         """
         collect_rarely()
         try:
@@ -150,7 +157,7 @@ class SweepScenario:
         return figures(result.summary, result.ledger)
 
     def replay_command(self, settings: Settings, seed: int) -> str:
-        """Return the command that repeats a run, byte for byte."""
+        """Return the shell command that repeats a run with an identical trace."""
         return replay_command(self.named, self.variant, seed, (*self.overrides, *settings))
 
 
@@ -162,12 +169,13 @@ def _resolved(scenario: SweepScenario, settings: Settings) -> Scenario:
 def invalid_values(
     scenario: SweepScenario, axes: Sequence[Axis], settings: Sequence[Settings]
 ) -> tuple[ScenarioInvalid | None, int]:
-    """Find values that are invalid in every combination.
+    """Find a value that is invalid in every combination. Invalid combinations of valid values are no mistake.
 
-    A value that is valid in some combination is no mistake. Combinations that refuse it become rows with an error.
+    Args:
+        settings: all combinations.
 
     Returns:
-        The error of the first such value, None if there is none, and the number of combinations that are refused.
+        The error of the first such value, None if there is none, and the number of invalid combinations.
     """
     refused = dict(_refused(scenario, settings))
     for axis in axes:
@@ -182,7 +190,7 @@ def invalid_values(
 
 
 def _as_varied(invalid: ScenarioInvalid, settings: Settings) -> ScenarioInvalid:
-    """Let errors in `settings` name the `--vary` that the user has written, instead of a `--set`."""
+    """Return an error whose diagnostics about `settings` refer to the user's option `--vary` instead of `--set`."""
 
     def told(found: Diagnostic) -> Diagnostic:
         place = found.place
@@ -203,7 +211,7 @@ def _refused(scenario: SweepScenario, settings: Sequence[Settings]) -> Iterator[
 
 
 def has_chance(scenario: Scenario) -> bool:
-    """Return True if the file leaves something to chance, beyond the pauses before retries, which always vary."""
+    """Return True if a run depends on the seed, apart from the clients' pauses before retries, which always vary."""
     network, cluster = scenario.network, scenario.cluster
     delays = [network.latency, *(link.latency for link in network.links)]
     payloads = [step.payload for step in scenario.timeline]
@@ -214,7 +222,7 @@ def has_chance(scenario: Scenario) -> bool:
         or any(isinstance(payload, Loss) for payload in payloads)
         or "random" in (cluster.phases, cluster.heartbeats)
         or any(workload.arrival is not None and workload.arrival.poisson for workload in scenario.producers)
-        # Elections of controllers draw their timeouts, producers the partition of a record.
+        # Controllers choose election timeouts at random, and producers choose partitions.
         or len(cluster.controllers) > 1
         or any(topic.partitions > 1 for topic in scenario.topics.values())
     )
@@ -224,13 +232,13 @@ def has_chance(scenario: Scenario) -> bool:
 
 
 def without_difference(axes: Sequence[Axis], rows: Sequence[Mapping[str, Any]]) -> dict[str, Literal["any", "acks"]]:
-    """Return the paths whose values made no difference to the figures of the runs.
+    """Return the paths whose values made no difference to the results of the runs.
 
     Args:
-        rows: the figures of each combination of values, in the order of `grid`, of the same seeds.
+        rows: results of each combination of values, in the order of `grid`, for the same seeds.
 
     Returns:
-        By path: `any` if no figure differs, `acks` if only the latencies of acknowledgements differ.
+        For each such path, `any` if nothing differs, `acks` if only the latencies of acknowledgements differ.
     """
     found: dict[str, Literal["any", "acks"]] = {}
     for place, axis in enumerate(axes):
@@ -261,7 +269,7 @@ def _are_alike(rows: Sequence[Mapping[str, Any]], *, with_acks: bool = False) ->
 
 
 def figures(summary: Mapping[str, Any], ledger: RecordLedger) -> dict[str, Any]:
-    """Return the figures of a run that a sweep keeps: counts of records by fate, times, and the digest of its trace."""
+    """Return the columns of a finished run: counts of records by fate, times, and the digest of the trace."""
     records = summary["records"]
     windows = [until - since for found in summary["unavailable"].values() for since, until in found]
     latencies = sorted(ack_latencies(ledger).items())
@@ -288,7 +296,7 @@ _FATES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated
 
 
 def ack_latencies(ledger: RecordLedger) -> Counter[int]:
-    """Return the number of acks by latency in microseconds, rounded to LATENCY_DIGITS digits; none with acks=0."""
+    """Return the number of acknowledgements by latency in microseconds, rounded to LATENCY_DIGITS digits."""
     return Counter(_rounded(entry.acked_us - entry.sent_us) for entry in ledger if entry.acked_us is not None)
 
 

@@ -1,8 +1,8 @@
-"""Consume-transform-produce in random schedules: a group whose members write one record for each that they read.
+"""Consume-transform-produce in random schedules: a group whose members write one record for each record they read.
 
-There is also a read_committed reader, and there are separate faults. Groups are of each kind that the era has: eager,
-cooperative, of the consumer protocol, or migrating. Members may be static. In a schedule that is not safe, some groups
-use no transactions.
+The group's protocol is one that the era has: eager, cooperative, KIP-848's consumer protocol, or a migration between
+two of them. Members may be static. A read_committed consumer reads the output, and there are faults for all of them. In
+a schedule that is not safe, some groups use no transactions.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ GROUP = "transforms"
 COORDINATOR = f"leader({OFFSETS_TOPIC}-0)"
 RACKS = ("A", "B", "C")
 DEPLOYED_MS = STARTS_MS[1] + 1500
-"""Time from which on the members are restarted one by one, when most brokers are running again."""
+"""Time from which the members are restarted one by one. Most brokers are running again by then."""
 SESSION_MS = 6000
-"""Session timeout of members of either protocol."""
+"""Session timeout of the members, in the classic and in the consumer protocol."""
 HEARTBEAT_MS = 2000
 """Heartbeat interval of members of KIP-848's protocol."""
 HELD_OF_CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat")
@@ -35,11 +35,11 @@ HELD_OF_CONSUMER = ("ConsumerGroupHeartbeat",)
 
 
 def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
-    """Add a transforming application to some schedules, from its own random stream, and return steps for the timeline.
+    """Add a group of transforms to some schedules, with its own random stream, and return steps for the timeline.
 
-    A safe schedule promises that each input has its effect once, whichever member dies. Before KIP-447 a group does not
-    fence its members, so two of them may do the same work; a safe schedule of those eras has one member. At the end
-    every member is restarted, one by one, since some have ended after a timeout fenced their producer.
+    In a safe schedule each input has its effect exactly once, whichever member dies. Before KIP-447 a group does not
+    fence its members, so two of them may process the same record; a safe schedule of those eras has only one member. At
+    the end the members are restarted one by one, because some have ended after a timeout fenced their producer.
     """
     rng = random.Random(f"{tree['seed']}/transforms")
     if rng.random() >= 0.4:
@@ -79,7 +79,7 @@ def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
 
 
 def _operation(rng: random.Random, names: list[str]) -> list[Tree]:
-    """Return steps that delete the group or delete or reset its offsets, in some schedules while no member runs."""
+    """Return steps that delete the group, or delete or reset its offsets, mostly while its members are stopped."""
     at_ms = rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS)
     of_topic = {"group": GROUP, "topic": "t"}
     resets = (
@@ -99,12 +99,16 @@ def _operation(rng: random.Random, names: list[str]) -> list[Tree]:
 
 
 def fences_by_group(rules: Rules) -> bool:
-    """Return True if the offsets of a transaction name the member, so that its group fences it (KIP-447)."""
+    """Return True if TxnOffsetCommit names the member, so that the group can fence an old member (KIP-447)."""
     return offered_under(rules)[TXN_OFFSET_COMMIT][1] >= FIRST_WITH_GROUP_METADATA
 
 
 def _protocols(rng: random.Random, rules: Rules, members: int) -> list[dict[str, Any]]:
-    """Return each member's settings of the group protocol. Half of a migrating group has the old settings."""
+    """Return the group protocol's configuration for each member. In a migrating group, every other member has the old.
+
+    Args:
+        members: number of members.
+    """
     eager = {"session.timeout.ms": SESSION_MS, "partition.assignment.strategy": "range"}
     cooperative = eager | {"partition.assignment.strategy": "cooperative-sticky"}
     either = eager | {"partition.assignment.strategy": ["cooperative-sticky", "range"]}
@@ -121,7 +125,7 @@ def _protocols(rng: random.Random, rules: Rules, members: int) -> list[dict[str,
 
 
 def _application(rng: random.Random, rules: Rules, safe: bool) -> Tree:
-    """Return the common settings of the members."""
+    """Return the workload that all members have in common, as a tree."""
     config: Tree = {
         "group.id": GROUP,
         "auto.offset.reset": "earliest",
@@ -155,7 +159,7 @@ def _transform(rng: random.Random, name: str, application: Tree, protocol: dict[
 
 
 def _held(protocols: list[dict[str, Any]], application: Tree) -> tuple[str, ...]:
-    """Return the APIs for which a hold affects such an application."""
+    """Return the APIs that the group's members use, whose requests a hold can delay."""
     held = ["OffsetFetch"]
     is_transactional = "transaction.timeout.ms" in application["config"]
     held += ["TxnOffsetCommit", "AddOffsetsToTxn"] if is_transactional else ["OffsetCommit"]
@@ -167,7 +171,13 @@ def _held(protocols: list[dict[str, Any]], application: Tree) -> tuple[str, ...]
 
 
 def _trouble(rng: random.Random, names: list[str], held: tuple[str, ...], number: int, *, may_kill: bool) -> Tree:
-    """Return a fault of a member, the coordinator, a rack or their messages. A broker is only stopped in order."""
+    """Return a step with a fault of a member, the coordinator, a rack, or their messages.
+
+    Args:
+        names: the members.
+        held: APIs that a hold may delay.
+        may_kill: False if brokers may only be stopped or paused.
+    """
     at_ms = rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS)
     who = rng.choice((*names, *names, COORDINATOR, f"rack({rng.choice(RACKS)})"))
     is_member = who in names

@@ -1,8 +1,8 @@
-"""Groups of faults for random schedules: those of old eras, those around transactions, and errors on demand.
+"""Groups of related faults ("troubles") for random schedules: for old eras, for transactions, and injected errors.
 
-Ordinary faults rarely coincide in certain ways: leaders that follow each other while no replica can fetch, a whole
-cluster that loses power, a broker that gets a response for its former incarnation. Each trouble here is a few related
-steps that do. For an old era they are situations in which the missing rules make a difference.
+Independent faults rarely coincide in an interesting way, such as elections in a row while no replica can fetch, a power
+failure of the whole cluster, or a response to a broker's former incarnation. A trouble is a few steps that cause such a
+situation. For an old era, these are the situations in which its missing rules matter.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from replica.rules import Rules
 
 # ---------------------------------------------------------------------------------------------------------------- times
 #
-# When the phases of a random schedule begin, and how long its parts last.
+# The times at which the phases of a random schedule begin, and the lengths of its parts.
 #
-# A schedule is short: what matters is how faults coincide, and an undisturbed cluster costs as much to simulate as a
-# disturbed one. Sessions, lag times and faults are all three times shorter than Kafka's defaults, so that their
-# proportions are the same.
+# A schedule is short, because only the coincidence of faults matters, and simulating an undisturbed cluster costs as
+# much. Sessions, lag times and faults are all several times shorter than in practice, in similar proportions.
 
 CHAOS_BEGINS_MS = 1_000
 QUORUM_STANDS_MS = 6_000
@@ -30,25 +29,25 @@ CHAOS_ENDS_MS = 14_000
 SENDING_ENDS_MS = 16_000
 HEALED_MS = 18_000
 TROUBLES_MS = (QUORUM_STANDS_MS + 500, CHAOS_ENDS_MS - 3000)
-"""Interval in which a trouble, or a series of elections, may begin."""
+"""Interval (milliseconds of the run) in which a trouble may begin."""
 STARTS_MS = (HEALED_MS, HEALED_MS + 3000, HEALED_MS + 12_000)
-"""Times at which stopped nodes are started, since a node that is still shutting down refuses (two retries of 5 s)."""
+"""Times at which stopped nodes are started, several because a node that still shuts down refuses to start."""
 DURATION_MS = 108_000
-"""Duration of a schedule, with room for the minute that liveness.py waits, and more, after the last start."""
+"""Duration of a schedule: more than the minute that the checks in liveness.py wait after the last start."""
 
 GAPS_MS = (1, 15, 60, 200, 700, 2500)
 """Delays between related steps."""
 LASTING_MS = (50, 300, 1000, 2500, 5000)
 SESSIONS_MS = ((3000, 1000), (1500, 500))
-"""broker.session.timeout.ms and broker.heartbeat.interval.ms."""
+"""Pairs of broker.session.timeout.ms and broker.heartbeat.interval.ms."""
 LAG_MS = (1500, 2500, 4000)
-"""replica.lag.time.max.ms"""
+"""Values of replica.lag.time.max.ms."""
 FETCH_WAITS_MS = (500, 1000)
-"""replica.fetch.wait.max.ms, shorter than any lag time; followers of an idle leader fetch this often."""
+"""Values of replica.fetch.wait.max.ms, shorter than any lag time. Followers of an idle leader fetch this often."""
 REQUEST_MS = (1000, 2500, 10_000)
-"""request.timeout.ms of producers."""
+"""Values of request.timeout.ms of producers."""
 DELIVERY_MS = (1500, 7000)
-"""delivery.timeout.ms of a producer that may give up."""
+"""Values of delivery.timeout.ms of a producer that may give up."""
 
 Tree = dict[str, Any]
 
@@ -56,12 +55,12 @@ _GAPS_MS = GAPS_MS[1:]
 
 
 def lasting(rng: random.Random, verb: str, payload: Any, *, at_ms: int, label: str) -> dict[str, Any]:
-    """Return a step of the timeline that ends by itself; later steps refer to it by `label`."""
+    """Return a step of the timeline that ends after a random time. Later steps refer to it by `label`."""
     return {"at": f"{at_ms}ms", verb: payload, "as": label, "for": f"{rng.choice(LASTING_MS[1:])}ms"}
 
 
 def hold_of(rng: random.Random, sender: str, api: str) -> dict[str, Any]:
-    """Return a hold of one API's messages from `sender` to the brokers, of requests, responses or both."""
+    """Return the payload of a `hold` step for an API's requests, responses or both from `sender` to the brokers."""
     hold = {"from": sender, "to": "brokers", "api": api}
     if rng.random() < 0.5:
         hold["part"] = rng.choice(("request", "response"))
@@ -69,14 +68,16 @@ def hold_of(rng: random.Random, sender: str, api: str) -> dict[str, Any]:
 
 
 def may_miss_a_rule(rules: Rules) -> bool:
-    """Return True if the era is older than KIP-903, the last rule that these troubles are about."""
+    """Return True if the era is older than KIP-903, the newest of the rules that `old_troubles` test."""
     return rules.isr_eligibility != "broker-epoch"
 
 
 def old_troubles(rng: random.Random, tree: Tree, rules: Rules, *, safe: bool, begin_ms: int, end_ms: int) -> list[Tree]:
-    """Return the steps of one or two troubles that begin between `begin_ms` and `end_ms`, with labels `trouble-...`.
+    """Return the steps of one or two troubles for an old era, which begin between `begin_ms` and `end_ms`.
 
-    Disks may lose bytes only if the schedule is not `safe`.
+    Args:
+        tree: the schedule, to which the steps are not yet added.
+        safe: True if no disk may lose data.
     """
     brokers = list(tree["cluster"]["brokers"])
     kinds = [_leaders_in_a_row, _leaders_over_links, _leaders_over_links, _all_blink]
@@ -92,7 +93,7 @@ def old_troubles(rng: random.Random, tree: Tree, rules: Rules, *, safe: bool, be
 
 
 def leaders_over_links(rng: random.Random, tree: Tree, rules: Rules, *, begin_ms: int, end_ms: int) -> list[Tree]:
-    """Return elections while links hold messages, for schedules of any era."""
+    """Return steps that elect leaders while links between brokers hold messages, for schedules of any era."""
     brokers = list(tree["cluster"]["brokers"])
     return _leaders_over_links(_Trouble(rng, brokers, _partition(rng, tree), rules, begin_ms, end_ms, 0))
 
@@ -103,7 +104,7 @@ def _partition(rng: random.Random, tree: Tree) -> str:
 
 
 class _Trouble:
-    """The brokers, partition and time of one trouble."""
+    """A builder of the steps of one trouble, with its brokers, its partition and its time."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class _Trouble:
         return {**self.step(after_ms, verb, payload), "as": self.named(label), "for": f"{for_ms}ms"}
 
     def elections(self) -> list[Tree]:
-        """Return several elections. The controller refuses a broker that has no replica or is out of sync."""
+        """Return `elect` steps of random brokers. The controller refuses brokers without a replica in the ISR."""
         steps, after_ms = [], 0
         for _ in range(self.rng.randint(2, 8)):
             after_ms += self.rng.choice(_GAPS_MS)
@@ -143,7 +144,7 @@ class _Trouble:
 
 
 def _leaders_in_a_row(trouble: _Trouble) -> list[Tree]:
-    """Return elections while fetches are held, so that leaders' records differ (KIP-101, KIP-279, KAFKA-7128)."""
+    """Return elections while fetches are held, which makes the leaders' logs diverge (KIP-101, KIP-279, KAFKA-7128)."""
     hold: Tree = {
         "from": "brokers",
         "to": "brokers",
@@ -156,9 +157,9 @@ def _leaders_in_a_row(trouble: _Trouble) -> list[Tree]:
 
 
 def _leaders_over_links(trouble: _Trouble) -> list[Tree]:
-    """Return elections while single links hold messages in one direction, each for a different time.
+    """Return elections while single links hold messages in one direction, each link for a different time.
 
-    One broker may have been cut off before. Messages to or from a former leader reach the current leader (KIP-320), and
+    One broker may be cut off before. Messages to or from a former leader then arrive under a new leader (KIP-320), and
     a returning replica catches up with a leader that lacks acknowledged records (KAFKA-7128).
     """
     rng, steps = trouble.rng, []
@@ -178,14 +179,17 @@ def _leaders_over_links(trouble: _Trouble) -> list[Tree]:
 
 
 def _late_orders(trouble: _Trouble) -> list[Tree]:
-    """Return steps that delay LeaderAndIsr, so that leaders and followers are in different epochs (KIP-320)."""
+    """Return elections while LeaderAndIsr to one broker is delayed, so brokers are in different epochs (KIP-320)."""
     hold = {"from": "controller", "to": trouble.rng.choice(trouble.brokers), "api": "LeaderAndIsr"}
     return [trouble.lasting(0, "hold", hold, trouble.rng.choice(LASTING_MS[1:]), "hold"), *trouble.elections()]
 
 
 def _all_blink(trouble: _Trouble) -> list[Tree]:
-    """Return kills of all brokers in close succession (KIP-101: a replica truncated to an old high watermark leads)."""
-    # All are down before everything is repaired and started.
+    """Return kills of all brokers in quick succession.
+
+    Without KIP-101, a replica that has truncated its log to an old high watermark may then become leader.
+    """
+    # All brokers are killed before the faults are repaired and nodes are started.
     gap_ms = min(trouble.rng.choice(_GAPS_MS), (HEALED_MS - 1 - trouble.at_ms) // len(trouble.brokers))
     order = trouble.rng.sample(trouble.brokers, len(trouble.brokers))
     return [
@@ -195,7 +199,7 @@ def _all_blink(trouble: _Trouble) -> list[Tree]:
 
 
 def _dark(trouble: _Trouble) -> list[Tree]:
-    """Return a power failure of every broker at the same time, or a short one of the leader alone (KIP-380)."""
+    """Return power failures of all brokers at nearly the same time, or of one leader alone (KIP-380)."""
     for_ms = trouble.rng.choice(LASTING_MS)
     leader = f"leader({trouble.partition})"
     victims = trouble.brokers if trouble.rng.random() < 0.6 else [leader]
@@ -206,7 +210,7 @@ def _dark(trouble: _Trouble) -> list[Tree]:
 
 
 def _stale_join(trouble: _Trouble) -> list[Tree]:
-    """Return steps by which a follower loses its disk while its leader's proposal to add it is in flight (KIP-903)."""
+    """Return steps that wipe a follower's disk while a request to add it to the ISR is in flight (KIP-903)."""
     leader = trouble.rng.choice((f"leader({trouble.partition})", trouble.brokers[0]))
     follower = trouble.rng.choice(trouble.brokers)
     asks = trouble.rules.isr_update == "alter-partition"
@@ -224,19 +228,19 @@ def _stale_join(trouble: _Trouble) -> list[Tree]:
 
 # --------------------------------------------------------------------------------------------------------- transactions
 #
-# Transactions in random schedules: transactional producers, read_committed consumers, and faults around the
-# coordinator, whose topic has leaders like any other.
+# Transactions in random schedules: transactional producers, read_committed consumers, and faults of the transaction
+# coordinator, which is the leader of a partition of the internal topic.
 
 COORDINATOR = f"leader({TRANSACTIONS_TOPIC}-0)"
 TIMEOUTS_MS = (4000, 15_000, 60_000)
-"""transaction.timeout.ms"""
+"""Values of transaction.timeout.ms."""
 HELD = ("WriteTxnMarkers", "EndTxn", "AddPartitionsToTxn", "Produce")
 
 
 def add_transactions(tree: dict[str, Any], rules: Rules, *, safe: bool) -> list[dict[str, Any]]:
-    """Make some clients of a schedule transactional, from their own random stream, and return steps for its timeline.
+    """Make some clients of a schedule transactional, with their own random stream, and return steps for its timeline.
 
-    Producers with the same transactional.id fence each other.
+    Some producers get the same transactional.id and fence each other.
     """
     rng = random.Random(f"{tree['seed']}/transactions")
     tree["cluster"]["config"] |= {
@@ -280,9 +284,9 @@ def _trouble(rng: random.Random, rules: Rules, number: int, at_ms: int, *, safe:
 
 
 def _hold(rng: random.Random, rules: Rules) -> dict[str, Any]:
-    """Return a hold of requests about transactions.
+    """Return the payload of a `hold` step for an API of transactions.
 
-    Since KIP-890 leaders send AddPartitionsToTxn, which only clients sent before.
+    AddPartitionsToTxn is held from leaders in eras with KIP-890 and from clients in earlier eras.
     """
     api = rng.choice(HELD)
     asked_by_leaders = api == "AddPartitionsToTxn" and rules.transactions != "v1"
@@ -290,20 +294,20 @@ def _hold(rng: random.Random, rules: Rules) -> dict[str, Any]:
     return hold_of(rng, sender, api)
 
 
-# ----------------------------------------------------------------------------------------------------- errors on demand
+# ----------------------------------------------------------------------------------------------------- injected errors
 
 FAILED_APIS = (
     "Produce", "Produce", "Produce", "Fetch", "Fetch", "Metadata", "ListOffsets", "OffsetForLeaderEpoch",
     "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "OffsetFetch",
     "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn",
 )  # fmt: skip
-"""APIs whose requests may fail. An API that is listed more often is chosen more often."""
+"""APIs whose requests may fail. An API that is repeated is chosen more often."""
 
 
 def add_errors(tree: Tree, *, safe: bool) -> list[Tree]:
-    """Return steps by which brokers answer requests with an error or late, from their own random stream.
+    """Return `fail` steps, by which brokers answer requests with an error or late, with their own random stream.
 
-    A safe schedule has only errors after which a client may repeat the request.
+    A safe schedule has only retriable errors.
     """
     rng = random.Random(f"{tree['seed']}/errors")
     return [

@@ -1,4 +1,4 @@
-"""The options of `highwater serve` about access: users, super users, listeners, advertised addresses, certificates."""
+"""Parses the access options of `highwater serve`: users, super users, listeners, advertised addresses, certificates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class AccessRefused(Exception):
-    """An option of `serve` that cannot be applied. The text names the option, the reason and a remedy."""
+    """Raised if an option of `serve` cannot be applied. The message has the option, the reason and a remedy."""
 
 
 def passwords_of(wishes: Sequence[str]) -> dict[str, str]:
@@ -29,7 +29,7 @@ def passwords_of(wishes: Sequence[str]) -> dict[str, str]:
         wishes: values of `--user`, each NAME:PASSWORD-FILE.
 
     Raises:
-        AccessRefused: if a value is malformed, a name occurs twice, or a file cannot be used.
+        AccessRefused: a value is malformed, a name occurs twice, or a file cannot be used.
     """
     passwords: dict[str, str] = {}
     for wish in wishes:
@@ -47,15 +47,15 @@ def passwords_of(wishes: Sequence[str]) -> dict[str, str]:
 def super_users_of(
     names: Sequence[str], *, authorizes: bool, in_zookeeper_era: bool, allows_unruled: bool
 ) -> tuple[str, ...] | None:
-    """Return the super users as `User:name`, or None if brokers do not authorize and all users may do everything.
+    """Return the super users as `User:name`, or None if brokers check no ACLs and all users may do everything.
 
     Args:
         names: values of `--super-user`.
         authorizes: True if brokers check ACLs (`--authorize`).
-        allows_unruled: value of allow.everyone.if.no.acl.found; if True, any user can add the first ACL.
+        allows_unruled: value of allow.everyone.if.no.acl.found. If it is True, any user can add the first ACL.
 
     Raises:
-        AccessRefused: if the options contradict each other, or no user could add the first ACL.
+        AccessRefused: the options contradict each other, or no user could add the first ACL.
     """
     if not authorizes:
         if names:
@@ -79,7 +79,7 @@ def super_users_of(
 
 
 def _password(name: str, file: Path) -> str:
-    """Return the only line of a password file. Raises AccessRefused if the file is not private or not valid."""
+    """Return the content of a password file, one line. Raises AccessRefused if the file is not private or not valid."""
     try:
         mode = file.stat().st_mode
         if stat.S_ISREG(mode) and mode & OTHERS:
@@ -101,13 +101,13 @@ def _password(name: str, file: Path) -> str:
 
 # ------------------------------------------------------------------------------------------------------------ listeners
 #
-# The values of `--listener` and `--advertise`: further listeners, and the addresses that brokers send to clients.
+# Parses `--listener` (additional listeners) and `--advertise` (the addresses that brokers send to clients).
 #
 # source: listeners, advertised.listeners, listener.security.protocol.map (SocketServerConfigs,
 # KafkaConfig.validateValues)
 
 RESERVED = ("CONTROLLER", BETWEEN_BROKERS)
-"""Names that Highwater uses for its own listeners, so client listeners cannot have them."""
+"""Names of Highwater's own listeners, which listeners for clients cannot have."""
 PORT_MAX = 65_535
 
 
@@ -119,7 +119,7 @@ def listeners_of(
     first: ListenerSecurity,
     in_zookeeper_era: bool,
 ) -> tuple[ServerListener, ...]:
-    """Return the listeners that brokers open besides the first listener.
+    """Return the listeners that brokers open in addition to their first listener.
 
     Args:
         wishes: values of `--listener`, each [NAME=]PROTOCOL:PORT. The name defaults to the protocol. PORT is the port
@@ -128,7 +128,7 @@ def listeners_of(
         first: security of the first listener, which is named after its protocol.
 
     Raises:
-        AccessRefused: if a value is malformed, or a name or port is taken.
+        AccessRefused: a value is malformed, or a name or port is taken.
     """
     if wishes and in_zookeeper_era:
         raise AccessRefused(
@@ -166,17 +166,17 @@ def advertising(
     security: ListenerSecurity,
     in_zookeeper_era: bool,
 ) -> ListenerSecurity:
-    """Return `security` with the addresses that brokers send to clients instead of those on which they listen.
+    """Return `security` with advertised addresses, which brokers send to clients in place of their own addresses.
 
     Args:
         wishes: values of `--advertise`, each [NAME=]HOST[:PORT]. The name defaults to the first listener. PORT is the
             port of the first broker and defaults to the port on which it listens; later brokers count up.
         host: host on which brokers listen.
         first_port: port of the first broker on the first listener.
-        security: security of the first listener; it has all other listeners.
+        security: security of the first listener, with all other listeners.
 
     Raises:
-        AccessRefused: if a value is malformed or names no listener, or a listener is advertised twice.
+        AccessRefused: a value is malformed, refers to no listener, or advertises a listener twice.
     """
     if wishes and in_zookeeper_era:
         raise AccessRefused("--advertise: Highwater supports it from release 3.3 on; choose a later --profile")
@@ -202,21 +202,21 @@ def advertising(
 
 
 def hosts_of(host: str, wishes: Sequence[str]) -> tuple[str, ...]:
-    """Return all hosts under which clients know the brokers; a certificate must be valid for them.
+    """Return all hosts under which clients connect to the brokers, for which a certificate must be valid.
 
     Args:
         host: host on which brokers listen.
-        wishes: values of `--advertise`; see `advertising`.
+        wishes: values of `--advertise` (see `advertising`).
 
     Raises:
-        AccessRefused: if a value of `--advertise` is malformed.
+        AccessRefused: a value of `--advertise` is malformed.
     """
     own = LOOPBACK if host == EVERYWHERE else host
     return tuple(dict.fromkeys((own, "localhost", *(_advertised(wish)[1] for wish in wishes))))
 
 
 def _advertised(wish: str) -> tuple[str, str, int | None]:
-    """Parse a value of `--advertise` to (listener name, host, port): "" for the first listener, None for its port."""
+    """Parse a value of `--advertise` into (listener, host, port), "" for the first listener, None for no port."""
     parts = re.fullmatch(
         r"(?:([A-Za-z0-9_]{1,100})=)?([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::([1-9][0-9]{0,4}))?", wish
     )
@@ -246,7 +246,7 @@ def _needed(ports: range) -> str:
 
 
 def _parsed(wish: str) -> tuple[str, str, int]:
-    """Parse a value of `--listener` to (name, protocol, port). Names are in capitals, as in ListenerName.normalised."""
+    """Parse a value of `--listener` into (name, protocol, port). Names become upper case (ListenerName.normalised)."""
     parts = re.fullmatch(r"(?:([A-Za-z0-9_]{1,100})=)?([A-Za-z_]{1,100}):([1-9][0-9]{0,4})", wish)
     if parts is None:
         raise AccessRefused(f"--listener must be [NAME=]PROTOCOL:PORT, for example PLAINTEXT:29092, not `{wish}`")
@@ -265,13 +265,13 @@ def _check_protocol(wish: str, protocol: str, first: ListenerSecurity) -> None:
 
 # --------------------------------------------------------------------------------------------------------- certificates
 #
-# The certificates of `highwater serve --tls`: the user's own, or one that a temporary authority has signed.
+# The certificate of a TLS listener: the user's own (`--tls-cert`), or one from a temporary authority (`--tls`).
 
 AUTHORITY = "ca.pem"
 
 
 def own_files(certificate: Path, key: Path) -> TlsFiles:
-    """Return the user's own certificate and key. Raises AccessRefused if a server cannot use them."""
+    """Return the files of the user's own certificate and key. Raises AccessRefused if a server cannot use them."""
     files = TlsFiles(certificate.resolve(), key.resolve())
     try:
         server_context(files)
@@ -281,13 +281,13 @@ def own_files(certificate: Path, key: Path) -> TlsFiles:
 
 
 def throw_away_files(folder: Path, hosts: Sequence[str]) -> TlsFiles:
-    """Create a certificate authority and a certificate signed by it, and return the files of the certificate.
+    """Create a temporary certificate authority and a server certificate. Return the files of the server certificate.
 
-    The authority's own certificate is written to the file AUTHORITY in `folder`. Its key is never written, so it cannot
-    sign anything later. Raises OSError.
+    The authority's certificate is written to the file AUTHORITY in `folder`. Its key is not written, so it cannot sign
+    anything later. Raises OSError.
 
     Args:
-        hosts: names and addresses for which the certificate is valid.
+        hosts: names and addresses for which the server certificate is valid.
     """
     import trustme
 

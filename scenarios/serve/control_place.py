@@ -1,7 +1,7 @@
-"""How commands such as `highwater fault` find a running cluster of the same user and send it requests.
+"""Lets commands such as `highwater fault` find a running cluster of the same user and send requests to it.
 
-A cluster listens on an AF_UNIX socket in a private directory, so that file permissions decide which users may open it.
-A state file describes the cluster. There is one beside the socket and one in the folder in which the run is kept.
+A cluster listens on an AF_UNIX socket in a directory that only its user may open. A state file describes the cluster;
+one copy is beside the socket, and one is in the folder in which the run is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ANSWER_WITHIN_S = 30.0
 
 
 class NoCluster(Exception):
-    """No cluster can be asked, or its answer is unusable. The text says why; `fix` is a remedy."""
+    """Raised if no cluster answers, or its answer is unusable. The message is the reason; `fix` is a remedy."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -34,12 +34,14 @@ class NoCluster(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The state file of a running cluster.
+    """The content of a running cluster's state file.
 
     Attributes:
+        pid: process id of the cluster.
         socket: path of the socket for requests.
         record: path of the folder in which the run is kept.
         trace: path of the trace's folder.
+        bootstrap: value of bootstrap.servers for clients.
         started: Unix time in seconds.
     """
 
@@ -52,7 +54,7 @@ class Serving:
 
 
 def own_directory() -> Path:
-    """Return $XDG_RUNTIME_DIR/highwater, or a directory named after the user's id in the temporary directory."""
+    """Return the user's directory for sockets: $XDG_RUNTIME_DIR/highwater, or else one in the temporary directory."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and Path(runtime).is_dir():
         return Path(runtime) / "highwater"
@@ -60,7 +62,7 @@ def own_directory() -> Path:
 
 
 def _make_private(directory: Path) -> None:
-    """Create a directory for this user only. Raises OSError if it belongs to another user or is open to others."""
+    """Create a directory that only this user may open. Raises OSError if it exists and others may open it."""
     directory.mkdir(mode=0o700, exist_ok=True)
     if not _is_private(directory):
         raise PermissionError(
@@ -80,7 +82,7 @@ def _is_private(directory: Path) -> bool:
 
 @contextmanager
 def announced(record: Path, trace_dir: Path, bootstrap: str, started: int) -> Iterator[socket.socket]:
-    """Provide a listening socket that other commands can find while the block runs. Raises OSError."""
+    """Provide a listening socket, and write the state files by which other commands find it. Raises OSError."""
     directory = own_directory()
     _make_private(directory)
     _sweep(directory)
@@ -100,7 +102,7 @@ def announced(record: Path, trace_dir: Path, bootstrap: str, started: int) -> It
         listener.close()
         path.unlink(missing_ok=True)
         for file in files:
-            if _read(file) == serving:  # Another cluster may have written the file since.
+            if _read(file) == serving:  # Another cluster may have replaced the file.
                 file.unlink(missing_ok=True)
 
 
@@ -117,7 +119,7 @@ def _write(file: Path, serving: Serving) -> None:
 
 
 def _sweep(directory: Path) -> None:
-    """Remove the files of clusters that were killed."""
+    """Remove the state files and sockets of clusters that were killed."""
     for file in directory.glob("*.json"):
         serving = _read(file)
         if serving is None or not _is_running(serving):
@@ -129,13 +131,13 @@ def _sweep(directory: Path) -> None:
 
 
 def find_cluster(record: Path | None, default: Path) -> Serving:
-    """Return the cluster that keeps its run in `record`.
+    """Return the running cluster that keeps its run in `record`.
 
-    If `record` is None, return the one that keeps its run in `default`, otherwise the only running cluster of this
-    user.
+    If `record` is None, return the cluster that keeps its run in `default` or, if there is none, the user's only
+    running cluster.
 
     Raises:
-        NoCluster: if no cluster matches, or several are running.
+        NoCluster: no cluster matches, or several are running.
     """
     serving = _read((record or default) / STATE_FILE)
     if serving is not None and _is_running(serving):
@@ -183,7 +185,7 @@ def _connect(serving: Serving) -> socket.socket:
 
 
 def _is_running(serving: Serving) -> bool:
-    """Return False if no process listens on the cluster's socket. A cluster that is too busy to accept is running."""
+    """Return True if a process listens on the cluster's socket, even if it is too busy to accept connections."""
     try:
         _connect(serving).close()
     except (ConnectionRefusedError, FileNotFoundError, PermissionError):

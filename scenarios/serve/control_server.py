@@ -1,8 +1,8 @@
-"""The server of a live cluster for `highwater fault` and similar commands.
+"""The server in a live cluster for the requests of `highwater fault` and similar commands.
 
-Each connection to its private socket carries one JSON request: {"words": [...], "for": ..., "as": ...},
+Each connection to its private socket carries one request in JSON: {"words": [...], "for": ..., "as": ...},
 {"yaml": step}, {"end": name}, {"list": true}, {"condition": text} or {"topic": "NAME:PARTITIONS:RF"}. Steps are parsed
-by the rules of the scenario language and performed by the run's timeline, like the steps of a scenario file.
+and performed like the steps of a scenario file.
 """
 
 from __future__ import annotations
@@ -53,34 +53,31 @@ from scenarios.serve.serving import TopicWish
 ASK_WITHIN_S = 5.0
 DONE_WITHIN_S = 20.0
 TAKEN_WITHIN_S = 60.0
-"""Seconds that a client has to read its answer.
-
-The state of 10,000 partitions is 4 MB, and is sent while the cluster is busy.
-"""
+"""Seconds that a client has to read its answer, which is 4 MB for 10,000 partitions."""
 AT_ONCE_MAX = 16
 WORDS_MAX = 200
 Answer = dict[str, Any]
 
 
 class BadRequest(ValueError):
-    """A malformed request, which `highwater fault` never sends."""
+    """Raised if a request is malformed or is not a valid condition or topic."""
 
 
 class ControlServer:
-    """The server of a live run's control socket, which answers requests until it is cancelled."""
+    """Serves the control socket of a live run until cancelled."""
 
     def __init__(
         self, run: ScenarioRun, time: LiveTime, gone: dict[TopicPartition, dict[str, tuple[int, int]]]
     ) -> None:
-        """Serve the requests for one run.
+        """Create the server for one run.
 
         Args:
-            gone: acked records of each partition that the cluster has lost. The caller updates it.
+            gone: lost acked records by partition and name, as in LossWatch, which updates it.
         """
         self._gone = gone
         self._run = run
         self._time = time
-        self._next_index = len(run.scenario.timeline)  # The steps of operators are numbered after those of the file.
+        self._next_index = len(run.scenario.timeline)  # Operators' steps are numbered after the steps of the file.
         self._limit = trio.CapacityLimiter(AT_ONCE_MAX)
 
     async def serve(self, listener: socket.socket) -> None:
@@ -102,12 +99,12 @@ class ControlServer:
                     if answer is not None:
                         await stream.send_all(json.dumps(answer).encode())
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # The caller has disconnected. The trace shows whether its request was carried out.
+            pass  # The client has disconnected. The trace shows whether its request was carried out.
         finally:
             self._limit.release_on_behalf_of(turn)
 
     async def _answer(self, stream: trio.SocketStream) -> Answer | None:
-        """Read a request and return the answer, or None if the client closed the connection without a request."""
+        """Read a request and return its answer, or None if the client has closed the connection without a request."""
         data = bytearray()
         with trio.move_on_after(ASK_WITHIN_S) as patience:
             async for chunk in stream:
@@ -129,7 +126,7 @@ class ControlServer:
             return {**_failed("step", text), "diagnostics": [as_dict(one) for one in invalid.diagnostics]}
 
     async def _do(self, data: bytes | bytearray) -> Answer:
-        """Carry out a request and return the answer. Raises BadRequest, ShorthandError or ScenarioInvalid."""
+        """Carry out a request and return its answer. Raises BadRequest, ShorthandError or ScenarioInvalid."""
         try:
             request = json.loads(data)
         except (ValueError, RecursionError):
@@ -158,7 +155,7 @@ class ControlServer:
                 raise BadRequest("the request is neither a step nor a question")
 
     async def _create_topic(self, text: str) -> Answer:
-        """Create the topic that a request describes. Raises BadRequest."""
+        """Create a topic described as NAME:PARTITIONS:RF. Raises BadRequest."""
         run = self._run
         try:
             wish = TopicWish.parse(text, len(run.scenario.cluster.brokers))
@@ -178,7 +175,11 @@ class ControlServer:
         return {**answer, "fault": step.name, "step": text}
 
     async def _told(self, submit: Any) -> Answer:
-        """Submit an action to the timeline, and return the answer when the action was performed or has failed."""
+        """Submit an action to the timeline. Return the answer once the action has been performed or has failed.
+
+        Args:
+            submit: called with the function that the timeline calls with the result (timeline.Tell).
+        """
         said: list[tuple[str, bool]] = []
         done = trio.Event()
 
@@ -214,21 +215,21 @@ def _failed(kind: str, text: str) -> Answer:
 
 # --------------------------------------------------------------------------------------------------- steps of operators
 #
-# Steps of `highwater fault` are parsed by the rules of the scenario language, with the current names of the cluster.
+# Parses the steps of `highwater fault` in the scenario language. They may use all names that the cluster has now.
 
 NAME = "the step"
 
 
 def read_operator_step(text: str, run: ScenarioRun, index: int) -> tuple[Step, tuple[Diagnostic, ...]]:
-    """Parse a step from the control socket, in YAML, and return it with its warnings.
+    """Parse an operator's step in YAML. Return the step and its warnings.
 
-    A step without `at` and `when` is performed immediately.
+    A step without `at` and `when` gets the time 0, so it is performed immediately.
 
     Args:
         index: number of the step among all steps of the run.
 
     Raises:
-        ScenarioInvalid: if the step has errors.
+        ScenarioInvalid: the step has errors.
     """
     problems, step = Problems(), None
     with suppress(TooManyProblems):
@@ -253,7 +254,7 @@ def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step |
     # Parse the step as a separate timeline, because all earlier steps have already been performed.
     line = Sequence(node.place, [node])
     read_labels(scope, line, "timeline")
-    for label, verb in _names_of_the_past(run).items():  # A new fault may have the name of an ended one.
+    for label, verb in _names_of_the_past(run).items():  # The new step may reuse these names, so they come later.
         scope.labels.setdefault(label, verb)
     steps = read_timeline(scope, line, "timeline")
     if not steps:
@@ -271,9 +272,9 @@ def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step |
 
 
 def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
-    """Return the names to which a step may refer, with topics that were created since the start of the cluster.
+    """Return the names that a step may use, including topics created since the start of the cluster.
 
-    The names of faults in force are taken, so a new step cannot have them.
+    They include the names of faults in force, which a new step cannot have.
     """
     scenario, view = run.scenario, run.view
     cluster = scenario.cluster
@@ -295,7 +296,7 @@ def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
 
 # ----------------------------------------------------------------------------------------------------------- conditions
 #
-# A condition is `isr(orders-0) == 3`, or a state in the form of `when`: {orders-0: {isr: [b1, b2]}}.
+# A condition is a comparison such as `isr(orders-0) == 3`, or a state as in `when`: {orders-0: {isr: [b1, b2]}}.
 
 CONDITION = re.compile(r"(leader|epoch|isr|elr|hw|leo)\(([^()]+)\)\s*(==|!=|>=|<=|>|<)\s*(\S.*)")
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -304,7 +305,11 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _condition(text: str, run: ScenarioRun) -> dict[str, Any]:
-    """Evaluate a condition; return its truth and the current state. Raises BadRequest or ScenarioInvalid."""
+    """Evaluate a condition. Return {holds: bool, found: text about the current state}.
+
+    Raises:
+        BadRequest, ScenarioInvalid: the condition is invalid.
+    """
     short = CONDITION.fullmatch(text.strip())
     if short is not None:
         return _comparison(run.view, *short.groups())
@@ -325,7 +330,7 @@ def _condition(text: str, run: ScenarioRun) -> dict[str, Any]:
 
 
 def _comparison(view: ClusterView, field: str, name: str, sign: str, wanted: str) -> dict[str, Any]:
-    """Compare a field of a partition with the wanted value. Raises BadRequest."""
+    """Evaluate a comparison of a partition's field, such as `isr`, with a value. Raises BadRequest."""
     try:
         partition = parse_partition(name.strip())
     except SelectorError as error:
@@ -358,7 +363,7 @@ def _comparison(view: ClusterView, field: str, name: str, sign: str, wanted: str
 
 
 def _names_of_the_past(run: ScenarioRun) -> dict[str, str]:
-    """Return the labels of all steps, even finished ones, whose nodes `"@name"` selects, each with the step's verb."""
+    """Return the verbs of all steps whose nodes `@label` can select, including finished steps, by label."""
     verbs = {step.label: step.verb for step in run.scenario.timeline if step.label is not None}
     return {name: verbs.get(name, "") for name in run.captured}
 
@@ -369,10 +374,7 @@ def _names_of_the_past(run: ScenarioRun) -> dict[str, str]:
 
 
 def cluster_state(run: ScenarioRun) -> dict[str, Any]:
-    """Return the state of a cluster as JSON values.
-
-    Offsets are exclusive ends; times are in seconds since the run's start.
-    """
+    """Return the state of a cluster as JSON values. Times are in seconds since the start of the run."""
     view, time = run.view, run.cluster.time
     return {
         "profile": run.scenario.profile,
@@ -437,7 +439,7 @@ def _fault(fault: InForce) -> dict[str, Any]:
 
 
 def still_holds(run: ScenarioRun, fault: InForce) -> bool:
-    """Return True if a fault is still in force. A separate `start` or `resume` step ends the faults of a process."""
+    """Return False if the nodes of a `kill`, `stop`, `power_off` or `pause` fault have been started or resumed."""
     view, machines = run.view, run.cluster.machines
     match fault.step.payload:
         case Kill() | Stop() | PowerOff():

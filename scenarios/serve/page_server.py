@@ -1,9 +1,9 @@
-"""An HTTP server for the pages of a running cluster (`highwater serve --view`) and of `highwater play`.
+"""An HTTP server for the page of a running cluster (`highwater serve --view`) or of `highwater play`.
 
-It answers only requests with its secret token: GET of the page and of its feed (server-sent events), and POST of the
-page's commands, if there are any. The token is part of the URL, so other users of the machine cannot read the page.
-Host, Origin and Sec-Fetch-Site are checked to refuse pages of other sites. `play --bind` listens on the network and
-also has a second token for viewers, which allows GET of a separate page and of the feed, but no POST.
+The server answers only requests with its secret token in the URL, so other users of the machine cannot read the page:
+GET of the page and of its feed (server-sent events), and POST of the page's commands, if it has any. Requests from
+pages of other sites are refused by their Host, Origin and Sec-Fetch-Site. `play --bind` listens on the network and has
+a second token for viewers, which allows GET of a separate page and of the feed, but no POST.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ import trio
 HEAD_BYTES_MAX = 8_192
 HEAD_WITHIN_S = 5.0
 TAKEN_WITHIN_S = 10.0
-"""Seconds in which a page must read a part of the feed. A slower page is disconnected, and may connect again."""
+"""Seconds that a page has to read a part of the feed. A slower page is disconnected and may connect again."""
 PAUSE_S = 0.25
 READERS_MAX = 16
 STRANGERS_MAX = 64
-"""Largest number of open connections without a valid request. A further connection closes the oldest one."""
+"""Largest number of connections that have not sent a valid request yet. One more connection closes the oldest."""
 CHUNK_BYTES = 65_536
 BODY_BYTES_MAX = 512 << 10
 
 Post = Callable[[bytes], Awaitable[object]]
-"""A function that gets the body of a POST request and returns the answer, which is sent as JSON."""
+"""A handler that gets the body of a POST request and returns the answer, which is sent as JSON."""
 
 
 class Feed(Protocol):
-    """A stream of events for pages. Each page has its own position in the stream."""
+    """A stream of events for pages. Each page has its own position (`progress`) in the stream."""
 
     def begin(self) -> Any:
-        """Return the position of a page that has received nothing."""
+        """Return the position at the beginning, for a new page."""
 
     def part(self, progress: Any) -> dict[str, Any]:
-        """Return the next part that the page has not received, and advance `progress` past it."""
+        """Return the part of the stream at a position, and advance the position. The part may be empty."""
 
     def has_more(self, progress: Any) -> bool:
-        """Return True if the next part is not empty."""
+        """Return True if the part at this position would not be empty."""
 
 
 HTML = "text/html; charset=utf-8"
 WATCH = "watch"
-"""The result of `Door.judge` for the page of viewers."""
+"""Result of `Door.judge` for the page of viewers."""
 FEED = "text/event-stream"
 JSON = "application/json"
 HOST = "127.0.0.1"
@@ -62,13 +62,13 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """The address of a page, and the checks that decide which requests are answered.
+    """The address of a page, and the checks of requests to it.
 
     Attributes:
-        port: port on which the page is served.
-        posts: handlers of POST requests, by name.
-        names: hosts under which the page is reachable; those before 127.0.0.1 also from other machines.
-        watch_token: token of viewers; None if there are none.
+        token: secret part of the URL.
+        posts: handlers of POST requests, by the last part of the URL.
+        names: host names and addresses of the page. Other machines can use those before 127.0.0.1.
+        watch_token: token of viewers, None if there are none.
     """
 
     token: str
@@ -82,12 +82,16 @@ class Door:
         return self.addresses_with(self.token)[0]
 
     def addresses_with(self, token: str) -> list[str]:
-        """Return the URLs with a token that other machines can reach, or the first one if there is none."""
+        """Return the URLs with a token that other machines can reach or, if there are none, one for this machine."""
         reachable = list(takewhile(HOST.__ne__, self.names)) or self.names[:1]
         return [f"http://{name}:{self.port}/{token}/" for name in reachable]
 
     def judge(self, request: h11.Request) -> tuple[int, str]:
-        """Return (200, content type or name of a POST) for a request to be answered, otherwise (status, reason)."""
+        """Decide whether a request is answered.
+
+        Returns:
+            (200, FEED, HTML, WATCH, or the name of a POST handler), or (HTTP error status, reason).
+        """
         is_post = request.method == b"POST" and bool(self.posts)
         if request.method != b"GET" and not is_post:
             return 405, "only GET"
@@ -97,7 +101,7 @@ class Door:
         if [value for name, value in request.headers if name == b"host"] not in ([host] for host in hosts):
             return 421, "not the host of this page"
         given = {name: value for name, value in request.headers if name in (b"origin", b"sec-fetch-site")}
-        # Browsers send the origin with every POST.
+        # Browsers send the Origin header with every POST.
         if given.get(b"origin", b"" if is_post else b"http://" + hosts[0]) not in [b"http://" + host for host in hosts]:
             return 403, "another origin"
         if given.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
@@ -113,21 +117,21 @@ class Door:
 
 
 def open_door(posts: Mapping[str, Post] | None = None) -> tuple[Door, socket.socket]:
-    """Listen on a free port of the loopback interface, and create a new secret token for it."""
+    """Listen on a free port of the loopback interface. Return the page's address, with a new token, and the socket."""
     listener = socket.create_server((HOST, 0))
     listener.setblocking(False)
     return Door(secrets.token_urlsafe(24), listener.getsockname()[1], posts or {}), listener
 
 
 def open_shared_door(host: str, port: int, posts: Mapping[str, Post]) -> tuple[Door, socket.socket]:
-    """Listen on the network, with a second token for viewers.
+    """Listen on the network. Return the page's address, with a second token for viewers, and the socket.
 
     Args:
-        host: name or IPv4 address to listen on; 0.0.0.0 for all interfaces.
-        port: port to listen on; 0 for a free one.
+        host: name or IPv4 address to listen on, 0.0.0.0 for all interfaces.
+        port: port to listen on, 0 for any free port.
 
     Raises:
-        OSError: if the address cannot be used.
+        OSError: the address cannot be used.
     """
     listener = socket.create_server((host, port))
     listener.setblocking(False)
@@ -143,10 +147,10 @@ _SIOCGIFADDR = 0x8915
 
 
 def _reachable_addresses() -> list[str]:
-    """Return the IPv4 addresses of this machine that other machines can reach."""
+    """Return the IPv4 addresses of this machine except those of the loopback interface."""
     found: list[str] = []
-    for _, name in socket.if_nameindex() if sys.platform == "linux" else ():  # The request's number is that of Linux.
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):  # It may have no address.
+    for _, name in socket.if_nameindex() if sys.platform == "linux" else ():  # _SIOCGIFADDR is a number of Linux.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):  # Some have no address.
             answer = fcntl.ioctl(asked, _SIOCGIFADDR, struct.pack("256s", name.encode()))
             found.append(socket.inet_ntoa(answer[20:24]))
     with suppress(OSError):
@@ -155,12 +159,14 @@ def _reachable_addresses() -> list[str]:
 
 
 class PageServer:
-    """The HTTP server of a live run's pages, which answers requests until it is cancelled.
+    """Serves a page and its feed over HTTP until cancelled.
 
     Args:
-        feed: events for the pages; None if there are none.
-        watch_page: page for viewers.
-        readers_max: maximum number of connections that are served at the same time.
+        page: HTML of the page.
+        policy: Content-Security-Policy of the page.
+        feed: events for the page, None if there are none.
+        watch_page: HTML of the page for viewers.
+        readers_max: largest number of connections that are served at the same time.
     """
 
     def __init__(
@@ -193,15 +199,15 @@ class PageServer:
             while True:
                 try:
                     stream = await listener.accept()
-                except OSError:  # No file descriptor is left. The cluster needs them more than a page does.
+                except OSError:  # No file descriptor is left. Wait, since the cluster needs them more than a page.
                     await trio.sleep(PAUSE_S)
                     continue
                 nursery.start_soon(self._connection, stream)
 
     async def _connection(self, stream: trio.abc.Stream) -> None:
-        """Answer one request.
+        """Answer the request of a connection.
 
-        Requests with the token wait for a free slot; connections without it cannot block them.
+        A valid request waits for one of `readers_max` slots. Connections without the token do not occupy slots.
         """
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         try:
@@ -252,7 +258,7 @@ class PageServer:
         return self._door.judge(event)
 
     async def _body(self, http: h11.Connection, stream: trio.abc.Stream) -> bytes | None:
-        """Return the body of a request, or None if it is too long."""
+        """Return the body of a request, or None if it is longer than BODY_BYTES_MAX."""
         body = bytearray()
         while not isinstance(event := http.next_event(), h11.EndOfMessage):
             if event is h11.NEED_DATA:
@@ -271,7 +277,7 @@ class PageServer:
     async def _tell(self, http: h11.Connection, stream: trio.abc.Stream, feed: Feed) -> None:
         """Send the feed until the page closes the connection.
 
-        Empty parts are sent too: they set the page's clock, and reveal that a page has disconnected.
+        Empty parts are sent, too: they set the page's clock, and sending them fails if the page has disconnected.
         """
         await _send(http, stream, self._head(200, FEED))
         progress = feed.begin()

@@ -1,4 +1,4 @@
-"""Runs a live cluster that any Kafka client can use; `highwater serve` adds only the command line."""
+"""Runs a live cluster that any Kafka client can use. `highwater serve` only adds the command line."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class TopicWish:
-    """A topic to create, written as NAME:PARTITIONS:REPLICATION_FACTOR."""
+    """A topic to create, given as NAME:PARTITIONS:REPLICATION_FACTOR."""
 
     name: str
     partitions: int
@@ -68,9 +68,12 @@ class TopicWish:
 
     @classmethod
     def parse(cls, text: str, brokers: int) -> TopicWish:
-        """Parse NAME[:PARTITIONS[:REPLICATION_FACTOR]].
+        """Parse NAME[:PARTITIONS[:REPLICATION_FACTOR]]. Raises ValueError.
 
-        The default is one partition, with a replica on each broker but no more than three. Raises ValueError.
+        The defaults are one partition and, with fewer than three brokers, as many replicas as brokers, otherwise three.
+
+        Args:
+            brokers: number of brokers.
         """
         name, *numbers = text.split(":")
         if not name or len(numbers) > 2:
@@ -91,7 +94,13 @@ class TopicWish:
 def cluster_of(
     brokers: int, topics: Sequence[TopicWish], profile: str | None, overrides: Sequence[str]
 ) -> ScenarioFile:
-    """Return the scenario of a cluster without steps and workloads. Raises ScenarioInvalid."""
+    """Return the scenario of a cluster without steps and workloads. Raises ScenarioInvalid.
+
+    Args:
+        brokers: number of brokers.
+        profile: era of Kafka, None for the newest.
+        overrides: settings of `--set`.
+    """
     document: dict[str, Any] = {
         "schema": 1,
         "id": "serve",
@@ -102,7 +111,7 @@ def cluster_of(
         "cluster": {
             "controllers": ["c1"],
             "brokers": {f"b{number}": {} for number in range(1, brokers + 1)},
-            # As in Kafka's server.properties: small clusters can have groups, and a group's first member need not wait.
+            # As in Kafka's server.properties: groups work in small clusters, and a group's first member does not wait.
             "config": {
                 "offsets.topic.replication.factor": min(3, brokers),
                 "transaction.state.log.replication.factor": min(3, brokers),
@@ -128,13 +137,13 @@ class ServeOptions:
 
     Attributes:
         host: address on which brokers listen.
-        port: port of the first broker; later brokers count up. 0 for any free ports.
-        reads_along: emit events for the records that clients send, receive and read.
-        in_processes: run every broker and controller in a separate process.
-        shows_page: serve a page of the running cluster on the loopback interface.
-        lasts_s: seconds after which a cluster that is ready stops; None if it runs until it is stopped.
+        port: port of the first broker, from which later brokers count up; 0 for any free ports.
+        reads_along: True to decode clients' requests and emit events for their records.
+        in_processes: True to run every broker and controller in a separate process.
+        shows_page: True to serve a page about the running cluster on the loopback interface.
+        lasts_s: seconds after readiness at which the cluster stops; None to run until stopped.
         security: authentication and encryption that brokers require of clients.
-        parent: process id of the parent; the cluster stops when the parent ends. None: it outlives its parent.
+        parent: process id of the parent process, with which the cluster ends; None to outlive the parent.
         metrics: server of the cluster's metrics, None for no metrics.
     """
 
@@ -151,7 +160,7 @@ class ServeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """Functions that write to the user's terminal. `say_if_heard` ignores the error if the terminal was closed."""
+    """Functions that write to the user's terminal. `say_if_heard` ignores the error if the terminal is closed."""
 
     say: Say
     say_if_heard: Say
@@ -159,10 +168,10 @@ class Voice:
 
 
 class Server:
-    """One live cluster, from its start to the verdict."""
+    """A live cluster for outside clients, from its start to the verdict."""
 
     def __init__(self, scenario: Scenario, options: ServeOptions, voice: Voice) -> None:
-        # The expectations of a scenario file are about its own clients, but here other clients take part.
+        # The scenario's expectations do not apply, because outside clients take part in the run.
         self.scenario = replace(scenario, duration_us=FOREVER_US, expect=Expect())
         self._options = options
         self._voice = voice
@@ -179,11 +188,11 @@ class Server:
         self._was_asked_to_stop = False
 
     def run(self, runs_dir: Path) -> RunResult:
-        """Run the cluster until SIGINT, SIGTERM or SIGHUP, or until its time is over.
+        """Run the cluster until SIGINT, SIGTERM or SIGHUP, or until its time is over. Return the judged run.
 
         Raises:
-            PortTaken, OSError, NotPossibleNow: if the cluster cannot run.
-            KeyboardInterrupt: after a second signal, or when the parent process has ended.
+            PortTaken, OSError, NotPossibleNow: the cluster cannot run.
+            KeyboardInterrupt: a second signal came, or the parent process has ended.
         """
         before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
         try:
@@ -269,8 +278,8 @@ class Server:
     async def _stop_when_asked(self, run: ScenarioRun) -> None:
         """Stop the run at the first signal or when its time is over.
 
-        The next SIGINT or SIGTERM interrupts the judging, because this block then no longer handles these signals.
-        SIGHUP is ignored, because it comes twice when a terminal is closed.
+        The next SIGINT or SIGTERM interrupts the judging of the run. A second SIGHUP is ignored, because closing a
+        terminal sends two.
         """
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         said = OVER
@@ -286,13 +295,13 @@ class Server:
             self._voice.say_if_heard(f"\n  {said}")
             self._judging.begin(run.view, self._progress.enter_context(ProgressLine("judging the run")))
             run.writer.write_parts()
-            # End the run now, and not at the last event, which may be long ago if the cluster is idle.
+            # Set the end of the run to now. The last event may be long ago if the cluster is idle.
             self._time.enter()
             self._time.stop()
             run.ended_early()
 
     def _keep_unjudged(self, run: ScenarioRun, work_dir: Path) -> None:
-        # There is nothing to keep if the cluster has not started, or if its whole run is kept already.
+        # There is nothing to keep if the cluster was not stopped in order, or if the whole run has been kept already.
         if not self._was_asked_to_stop or not work_dir.exists():
             return
         for number in STOP_SIGNALS:
@@ -322,7 +331,7 @@ class Server:
             self._voice.say(line)
 
     async def _tell_the_story(self, run: ScenarioRun) -> None:
-        """Print key events when they happen."""
+        """Print the key events of the run when they happen."""
         self._losses.mirror = run.mirror
         await run.is_ready.wait()
         assert self._time is not None
@@ -338,7 +347,7 @@ class Server:
         await self._teller.run()
 
     async def _be_followed(self, run: ScenarioRun) -> None:
-        """Write the trace in parts, so that `highwater report --follow` can read it while it grows."""
+        """Write the trace in parts, which `highwater report --follow` reads while the run goes on."""
         await cut_parts_while_followed(run.writer)
 
     async def _show_page(self, run: ScenarioRun) -> None:
@@ -359,10 +368,10 @@ class Server:
             self._options.metrics.expose(self._metrics, self._time.clock_us)
 
     async def _end_with_parent(self, run: ScenarioRun) -> None:
-        """Stop the run when the parent process ends, as Ctrl-C before the start does, so that nothing is kept.
+        """Raise KeyboardInterrupt when the parent process ends, so that the run stops and is not kept.
 
-        Other means fail: other children of the parent may inherit a pipe and keep it open, and PR_SET_PDEATHSIG is sent
-        at the end of the thread that started this process, not of its process.
+        The parent is polled, because a pipe may be kept open by its other children, and PR_SET_PDEATHSIG is sent when
+        the thread that started this process ends.
         """
         parent = self._options.parent
         if parent is not None:
@@ -378,7 +387,7 @@ async def _end_in_time(run: ScenarioRun, lasts_s: float, waiting: trio.CancelSco
 
 
 async def _ports_open(run: ScenarioRun) -> None:
-    """Wait until every running broker accepts connections, which it does shortly after it is unfenced."""
+    """Wait until every running broker accepts connections, shortly after it is unfenced."""
     for name, (host, port) in zip(run.scenario.cluster.brokers, run.cluster.bootstrap, strict=True):
         while run.cluster.running(name):
             try:
@@ -391,7 +400,12 @@ async def _ports_open(run: ScenarioRun) -> None:
 def ready_lines(
     run: ScenarioRun, page_address: str | None, metrics: MetricsServer | None, lasts_s: float | None
 ) -> list[str]:
-    """Return the lines that show the addresses of the cluster, its page and its metrics, and commands to try."""
+    """Return the lines of text that show a ready cluster's addresses, and commands to try.
+
+    Args:
+        page_address: URL of the cluster's page, None if there is no page.
+        lasts_s: see ServeOptions.
+    """
     cluster, scenario = run.cluster, run.scenario
     bootstrap = _addresses(cluster.bootstrap)
     took = f"{cluster.time.now_us / 1_000_000:.2f} s"
@@ -444,7 +458,7 @@ def ready_lines(
 
 
 def own_plan(scenario: Scenario) -> list[str]:
-    """Return a line about the scenario's own steps and workloads; an empty list if it has none."""
+    """Return one line about the scenario's own steps and workloads, an empty list if it has none."""
     parts = []
     if steps := scenario.timeline:
         timed = [step for step in steps if isinstance(step.trigger, At)]
@@ -461,7 +475,7 @@ def own_plan(scenario: Scenario) -> list[str]:
 
 
 def _over_us(step: Step) -> int:
-    """Return the time at which a step with `at` is over, including repetitions and duration."""
+    """Return the time in microseconds at which a step with `at` is over, including its repetitions and its `for`."""
     assert isinstance(step.trigger, At)
     return step.trigger.at_us + (step.every_us or 0) * (step.times - 1) + (step.for_us or 0)
 
@@ -471,7 +485,7 @@ def _addresses(found: Iterable[tuple[str, int]]) -> str:
 
 
 def client_settings(security: ListenerSecurity) -> list[str]:
-    """Return the settings that a client needs, with librdkafka's names; an empty list if it needs none."""
+    """Return the security settings that a client needs, as librdkafka's `key=value`; an empty list if none."""
     if security.protocol == "PLAINTEXT":
         return []
     settings = [f"security.protocol={security.protocol}"]

@@ -1,6 +1,6 @@
-"""Messages about topics on the terminal of a live cluster.
+"""Lines about topics for the terminal of a live cluster.
 
-They report topics that clients create and delete, and failed writes to the topic of the transaction coordinators.
+They report topics that clients create and delete, and transactions whose coordinator cannot write to its topic.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
 
 WITHOUT_COORDINATOR_MAX = 100
-"""Largest number of transactional ids that get their own message while their coordinator cannot write its decisions."""
+"""Largest number of transactional ids with a line each while their coordinators cannot write to their topic."""
 
 Change = Literal["made", "grown", "deleted"]
 
@@ -34,41 +34,40 @@ _GONE_WITH = {
 
 @dataclass(slots=True)
 class _Burst:
-    """Topics that have changed in the same way, shown as one line.
+    """Topics that have changed in the same way and are shown in one line.
 
     Attributes:
-        deletion: the controller's sentence about the deletion of the first topic; "" for created topics.
+        deletion: sentence about the deletion of the first topic, "" if the topics were created or have grown.
     """
 
     at_us: int
     change: Change
     deletion: str
     topics: dict[str, list[trace.PartitionCreated]] = field(default_factory=dict)
-    """New partitions by topic."""
+    """The new partitions of each topic."""
 
 
 class TopicNews(Listener):
     """Listener that turns changes of topics into lines.
 
-    The first change gets a line immediately; further changes in the next second share a line. The changes of one topic
-    keep
-    their order: a topic that is created, deleted and created again has three lines.
+    The first change gets a line at once. Changes in the next second share lines, one per kind of change, but the
+    changes of one topic keep their order: a topic that is created, deleted and created again has three lines.
 
     Args:
-        announced: partitions that the banner shows, so that their creation needs no line.
+        announced: partitions that the banner shows, whose creation needs no line.
     """
 
     def __init__(self, announced: Iterable[TopicPartition]) -> None:
         self._announced = dict.fromkeys(announced)
         self._bursts: list[_Burst] = []
         self._latest: dict[str, int] = {}
-        """The index of each topic's latest burst."""
+        """Index in `_bursts` of each topic's latest change."""
         self._waits_until_us = 0
         self._refusals: list[StoryLine] = []
         self._unwritten: tuple[int, str] | None = None
-        """Sequence number and sentence of the latest refused write to the transaction coordinators' topic."""
+        """Sequence number and sentence of the event for the latest refused write to the transactions topic."""
         self._without_coordinator: dict[str, None] = {}
-        """The transactional ids for which the message was shown, until their coordinator writes again."""
+        """Transactional ids that have had a line since their coordinator last wrote to its topic."""
 
     @on(trace.PartitionCreated)
     def _created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
@@ -85,7 +84,7 @@ class TopicNews(Listener):
 
     @on(trace.TopicDeleted)
     def _deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
-        """Handle the deletion of a topic. Internal topics count too, as groups or transactions go with them."""
+        """Add the deletion of a topic, also of an internal one, since groups or transactions are deleted with it."""
         self._changed(event.topic, _Burst(row.at_us, "deleted", event.sentence()))
 
     @on(trace.ProduceRefused)
@@ -99,7 +98,7 @@ class TopicNews(Listener):
 
     @on(trace.TransactionRefused)
     def _transaction_refused(self, row: TraceRow, event: trace.TransactionRefused) -> None:
-        """Show the first refusal of a transaction. The client retries until it gives up; later ones are not shown."""
+        """Add a line for the first refusal of a transaction after a refused write. Retries get no further lines."""
         name, known = event.transactional_id, self._without_coordinator
         seq, why = self._unwritten or (-1, "")
         if seq in row.causes and name not in known and len(known) < WITHOUT_COORDINATOR_MAX:
@@ -107,9 +106,9 @@ class TopicNews(Listener):
             self._refusals.append(StoryLine(row.at_us, "refused", f"{event.sentence()}; {why}"))
 
     def among(self, story: Iterable[StoryLine], now_us: int) -> list[StoryLine]:
-        """Return new lines of the story and of topics, sorted by time.
+        """Return the story's new lines and the lines about topics that are due, sorted by time.
 
-        Waiting lines are shown early if any other line is shown.
+        If the story has new lines, all lines about topics are due.
         """
         others = [line for line in story if not isinstance(line.event, trace.TopicDeleted)]
         own = self._take(now_us) if others or now_us >= self._waits_until_us else []
@@ -126,7 +125,7 @@ class TopicNews(Listener):
         return lines
 
     def _changed(self, topic: str, found: _Burst) -> None:
-        """Add the topic to the first burst of this change after its latest burst, or to `found` if there is none."""
+        """Add a topic to the first burst of the same change after the topic's latest burst, or else append `found`."""
         place = self._latest.get(topic, -1) + 1
         while place < len(self._bursts) and self._bursts[place].change != found.change:
             place += 1
@@ -170,6 +169,6 @@ def _names(topics: Iterable[str]) -> str:
 
 
 def _shortened(topic: str) -> str:
-    """Shorten the name of a topic but keep the number at its end, so that topics can still be listed as ranges."""
+    """Shorten a topic's name without the number at its end, so that topics can still be listed as ranges."""
     prefix, _ = split_record_name(topic)
     return shortened(prefix) + shortened(topic[len(prefix) :])

@@ -1,4 +1,4 @@
-"""Listeners of a live cluster that report lost records, deleted topics and the progress of judging immediately."""
+"""Listeners of a live cluster that report lost records, deleted topics and the progress of judging at once."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from scenarios.terminal.progress import ProgressLine
 
 ACKED_KEPT = 10_000
-"""Number of a partition's latest acked records that are compared with the log of a new leader during the run.
+"""Number of a partition's latest acked records that are compared with a new leader's log during the run.
 
 The verdict at the end compares all records.
 """
 NO_EPOCH = -1
 EPOCHS_KEPT = 100
-"""Number of the latest leader epochs that are kept per partition."""
+"""Number of leader epochs that are kept per partition, the latest ones."""
 _READING_SHARE = 0.7
-"""Share of the time for judging that is spent on reading the final logs."""
+"""Share of the progress of judging that stands for reading the final logs."""
 
 
 class DeletionWatch(Listener):
-    """Listener that removes deleted topics from the recorder of client traffic."""
+    """Listener that reports deleted topics to the observer of client traffic (`tap`)."""
 
     def __init__(self) -> None:
         self.tap: ClientTap | None = None
@@ -49,7 +49,7 @@ class DeletionWatch(Listener):
 
 
 class JudgingProgress(Listener):
-    """Listener that shows the share of the final logs that has been read."""
+    """Listener that shows the progress of judging: the share of the final logs that has been read."""
 
     def __init__(self) -> None:
         self._line: ProgressLine | None = None
@@ -78,30 +78,30 @@ class JudgingProgress(Listener):
 
 
 class LossWatch(Listener):
-    """Listener that reports and counts the acked records that a new leader lacks.
+    """Listener that reports acked records that a new leader lacks, and keeps them in `gone`.
 
-    A record is gone in three cases: the new leader's log ends before it, that log has no records of its epoch, or its
-    broker acked it although another broker leads since a lower offset. It is no longer gone if a later leader has it,
-    as after an unclean election of the broker that acked it, or if it is acked again after a retry.
+    A record counts as gone in three cases: the new leader's log ends before the record's offset, that log has no
+    records of the record's epoch, or a former leader acked the record at an offset at which a later leader's epoch had
+    begun. The record is no longer gone if a later leader's log has it, or if it is acked again after a retry.
 
-    A topic created under the name of a deleted one is unrelated to records that were acked before the deletion, and to
-    records that were acked by a broker that has not learned of the deletion.
+    If a deleted topic is created again, records that were acked before the deletion do not count, nor do records acked
+    by a broker that has not learned of the deletion.
     """
 
     def __init__(self, say_line: SayLine) -> None:
         self.gone: dict[TopicPartition, dict[str, tuple[int, int]]] = {}
-        """Offset and leader epoch of each acked record that is gone, by partition and name."""
+        """(offset, leader epoch) of each acked record that is gone, by partition and name of the record."""
         self.mirror: LogMirror | None = None
-        """Provides the epochs in each log. Without it only the ends of logs are compared."""
+        """The logs of all replicas as the trace shows them. If None, only the ends of logs are compared."""
         self._say_line = say_line
         self._acked: dict[TopicPartition, deque[tuple[int, str, int]]] = {}
-        """Offset, name and leader epoch of each acked record."""
+        """(offset, name, leader epoch) of the latest acked records of each partition."""
         self._starts: dict[TopicPartition, list[tuple[int, int]]] = {}
-        """The leader epochs of each partition, with their start offsets."""
+        """(leader epoch, start offset) of the latest epochs of each partition."""
         self._leaders: dict[TopicPartition, dict[str, int]] = {}
-        """The brokers that have led the partition, each with the latest epoch in which it led."""
+        """The latest epoch in which each broker led a partition."""
         self._former: dict[tuple[TopicPartition, str], None] = {}
-        """Brokers that have led a deleted partition of this name and not yet the current partition."""
+        """Brokers that have led a deleted partition of this name and have not learned of the deletion."""
 
     @on(trace.RecordAcked)
     def _record_acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
@@ -130,7 +130,7 @@ class LossWatch(Listener):
 
     @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
-        """Forget that the broker has led a deleted partition, because it has learned of the deletion."""
+        """Note that a broker has learned of a partition's deletion."""
         self._former.pop((TopicPartition(event.topic, event.partition), event.node), None)
 
     @on(trace.LeadershipBegan)
@@ -155,7 +155,7 @@ class LossWatch(Listener):
             self._say_line(StoryLine(row.at_us, "lost", text))
 
     def _find_again(self, row: TraceRow, event: trace.LeadershipBegan, partition: TopicPartition) -> None:
-        """Report the records that are no longer gone because the log of the new leader has them."""
+        """Report the records that are no longer gone because the new leader's log has them."""
         log = None if self.mirror is None else self.mirror.logs.get(partition, {}).get(event.node)
         if self.mirror is None or log is None:
             return
@@ -184,17 +184,17 @@ def _named(records: Sequence[str], partition: TopicPartition) -> str:
 
 # ------------------------------------------------------------------------------------------------- lines for the viewer
 #
-# Lines for the user's terminal. The cluster does not wait for a terminal that is not read.
+# Lines for the user's terminal. The cluster must not wait for a terminal or a pipe that is not read.
 
 WAITING_MAX = 500
-"""Number of lines that may wait to be written. If there are more, the oldest are dropped."""
+"""Largest number of lines that wait to be written. If there are more, the oldest are dropped."""
 PAUSE_S = 0.05
 
 SayLine = Callable[[StoryLine], None]
 
 
 class LineWriter:
-    """A thread that writes lines, because writing to a stopped terminal or a pipe without a reader blocks."""
+    """Writes lines in a thread, because writing to a stopped terminal or a pipe without a reader blocks."""
 
     def __init__(self, say_line: SayLine) -> None:
         self._say_line = say_line
@@ -206,7 +206,7 @@ class LineWriter:
         self._waiting.append(line)
 
     async def run(self) -> None:
-        """Write the waiting lines at regular intervals. Few lines wait, since key events are rare in most runs."""
+        """Write the waiting lines every PAUSE_S until cancelled."""
         while True:
             await trio.sleep(PAUSE_S)
             if self._waiting:

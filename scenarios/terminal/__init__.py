@@ -1,4 +1,4 @@
-"""The command's terminal: colours, safe output, progress, interruption, exit codes.
+"""Handles the terminal of a command: colours, safe output, progress, interruption, exit codes.
 
 May import: scenarios.observe.
 Open first: style.py.

@@ -1,4 +1,4 @@
-"""Makes SIGTERM end a command like Ctrl-C: results so far are kept and reported, and the exit code names the signal."""
+"""Makes SIGTERM end a command like Ctrl-C, with the results so far and with an exit code of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import FrameType
 
 
 class ExitCode(IntEnum):
-    """The exit codes. A loss of records is a result and not a failure, unless the scenario or a flag says so."""
+    """The exit codes. Lost records are a failure only if the scenario's expectations or a flag say so."""
 
     HELD = 0
     EXPECTATION_FAILED = 1
@@ -34,7 +34,7 @@ class Interruption:
     exit_code = ExitCode.INTERRUPTED
 
     def terminate(self, number: int, frame: FrameType | None) -> None:
-        """Call the handler of Ctrl-C, which Trio or a query on Spark may have replaced to delay the interruption."""
+        """Handle SIGTERM: set the exit code, and call the present handler of SIGINT, such as Trio's."""
         self.exit_code = ExitCode.TERMINATED
         handler = signal.getsignal(signal.SIGINT)
         assert callable(handler)
@@ -43,7 +43,7 @@ class Interruption:
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Let SIGTERM do what SIGINT does, within the block."""
+    """Make SIGTERM have the effect of SIGINT within the block."""
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
         yield interruption
@@ -58,10 +58,10 @@ def interruptible() -> Iterator[Interruption]:
 
 @contextmanager
 def _handler_of_ctrl_c() -> Iterator[None]:
-    """Install Python's handler of SIGINT, even if SIGINT is ignored in a background process of a shell.
+    """Install Python's handler of SIGINT if SIGINT is ignored, as in a shell's background process.
 
-    Trio replaces only Python's own handler; without that SIGTERM would raise KeyboardInterrupt in the middle of Trio. A
-    blocked SIGINT is treated like an ignored one, also in child processes.
+    Trio replaces only Python's own handler. Otherwise SIGTERM would raise KeyboardInterrupt inside Trio. SIGINT is
+    blocked within the block, which has the same effect as ignoring it, also in child processes.
     """
     if callable(signal.getsignal(signal.SIGINT)):
         yield

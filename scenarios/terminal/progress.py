@@ -1,4 +1,4 @@
-"""Progress on stderr for work that takes longer than half a second; nothing on stdout."""
+"""Shows on stderr the progress of work that takes longer than half a second."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from scenarios.terminal.safe_output import OutputFailed
 QUIET_S = 0.5
 REFRESH_S = 0.1
 ESTIMATE_FROM_S = 5.0
-"""Time before the first estimate, since the speed at the beginning says little."""
+"""Seconds before the first estimate. Earlier estimates would be unreliable."""
 
 REPEAT_S = 10.0
-"""Longest time between lines if stderr is not a terminal."""
+"""Longest time in seconds between two lines if stderr is not a terminal."""
 
 COLUMNS_MAX = 120
 
 
 def _room() -> int:
-    """Return the largest number of columns of a redrawn line. Longer lines would wrap, and could not be erased."""
+    """Return the largest width of a redrawn line. A longer line would wrap and could not be erased."""
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:
@@ -33,10 +33,10 @@ def _room() -> int:
 
 
 class ProgressLine:
-    """A line of progress with the estimated time left.
+    """A line on stderr with the progress of some work and the estimated time left.
 
-    On a terminal it is redrawn twice a second. Otherwise a line is printed for every tenth of the work, and at least
-    one every REPEAT_S.
+    On a terminal the line is redrawn at least twice a second. Otherwise a new line is printed for every tenth of the
+    work, and at least every REPEAT_S.
     """
 
     def __init__(self, label: str) -> None:
@@ -62,14 +62,14 @@ class ProgressLine:
                 sys.stderr.flush()
 
     def note(self, text: str) -> None:
-        """Print a separate line above the redrawn one, where it stays."""
+        """Print a permanent line of text above the redrawn line."""
         with self.aside():
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Let the block print above the redrawn line, which is often on the same terminal."""
+        """Erase the redrawn line, and do not draw it within the block, which may print to the same terminal."""
         with self._lock:
             if self._shown and self._terminal:
                 sys.stderr.write("\r\x1b[K")
@@ -77,7 +77,12 @@ class ProgressLine:
             yield
 
     def show(self, fraction: float, detail: str = "") -> None:
-        """Show progress; `fraction` is the share of the work that is done, 0 to 1."""
+        """Show the progress.
+
+        Args:
+            fraction: share of the work that is done, 0 to 1.
+            detail: text after the label.
+        """
         with self._lock:
             self._present = (fraction, detail)
             now_s = time.monotonic()
@@ -102,14 +107,14 @@ class ProgressLine:
                     self._print(now_s, int(self._present[0] * 100))
 
     def _print(self, now_s: float, percent: int) -> None:
-        """Print a line on a stderr that is not a terminal. The caller must have the lock."""
+        """Print a line on a stderr that is not a terminal. The caller must hold the lock."""
         assert self._present is not None
         self._drawn_s = now_s
         sys.stderr.write(f"{self._label}: {percent} % {self._present[1]}{self._left(now_s)}\n")
         sys.stderr.flush()
 
     def _left(self, now_s: float) -> str:
-        """Return the estimated time left as text; "" if it is short or cannot be estimated yet."""
+        """Return the estimated time left as text, "" if there is no estimate yet."""
         assert self._present is not None
         fraction = self._present[0]
         taken_s = now_s - self._began_s
@@ -119,7 +124,7 @@ class ProgressLine:
         return f", about {f'{left_s} s' if left_s < 120 else f'{left_s // 60} min'} left"
 
     def _draw(self, now_s: float) -> None:
-        """Redraw the line. The caller must have the lock."""
+        """Redraw the line on a terminal. The caller must hold the lock."""
         assert self._present is not None
         fraction, detail = self._present
         self._drawn_s = now_s
@@ -132,14 +137,14 @@ class ProgressLine:
 
 
 class WaitingLine:
-    """A line that shows what the command waits for, and for how long, if progress cannot be measured.
+    """A line on stderr that shows what the command waits for, and for how long. The progress cannot be measured.
 
-    On a terminal the line is redrawn twice a second; otherwise a line is printed for each wait and every REPEAT_S.
-    Nothing is drawn after `end`, which may be called from any thread, and more than once.
+    On a terminal the line is redrawn twice a second. Otherwise a new line is printed for each wait and every REPEAT_S.
+    Nothing is drawn after `end`, which may be called from any thread and more than once.
     """
 
     def __init__(self, what: str) -> None:
-        """Show a wait immediately; `what` is a sentence such as `Spark starts`."""
+        """Show the line at once. `what` is a sentence such as `Spark starts`."""
         self._began_s = time.monotonic()
         self._for = what
         self._printed_s = -REPEAT_S

@@ -1,4 +1,4 @@
-"""One partition over a run as lines of signs: a row for each replica, and the high watermark, on one time axis."""
+"""Draws one partition over the time of a run as text: a row per replica, and a row for the high watermark."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from scenarios.terminal.style import Style
 def ribbon(
     partition: TopicPartition, history: PartitionHistory, end_us: int, mark_indexes: Mapping[str, int], style: Style
 ) -> list[str]:
-    """Return lines with leader, ISR and outages per replica over the run, and the high watermark, on one time axis.
+    """Return lines that show each replica's role and outages, and the high watermark, on one time axis.
 
     Args:
-        mark_indexes: index of each broker's mark, which decides its colour.
+        end_us: end of the run.
+        mark_indexes: index of each broker's mark, which determines its colour.
     """
     label = max(len(str(partition)), *(len(f"ISR {node}") for node in history.replicas)) + 2
     top = max((value for _, value in history.high_watermark), default=0)
@@ -53,11 +54,11 @@ _STANDINGS = {
     "frozen-in": "frozen, still in the ISR",
     "frozen-out": "frozen",
 }
-"""The meaning of each sign in the rows of replicas. The legend shows only the signs that occur."""
+"""The state that each sign in a replica's row stands for. The legend shows only the signs that occur."""
 
 
 def _offsets(levels: Sequence[int | None]) -> str:
-    """Return a line with each new high watermark in the column where it begins, if there is space."""
+    """Return a line of numbers: each new high watermark, in the column of its time, if there is space."""
     cells = [" "] * len(levels)
     free, before = 0, None
     for column, level in enumerate(levels):
@@ -69,7 +70,7 @@ def _offsets(levels: Sequence[int | None]) -> str:
 
 
 def _axis(end_us: int, columns: int) -> str:
-    """Return a line with about five round times in seconds, each above its column."""
+    """Return a line with some round times in seconds, each in its column."""
     seconds = end_us / 1_000_000
     step = next((size for size in _STEPS if seconds / size <= 7), _STEPS[-1])
     cells = [" "] * (columns + 8)

@@ -1,6 +1,6 @@
-"""Safe output: control characters in text from clients are never printed as they are.
+"""Escapes control characters in the output of a command, since it may contain text from clients.
 
-A terminal obeys them: they move its cursor, change its title, or worse. So all output of a command uses this module.
+A terminal would obey them: move its cursor, change its title, or worse. All output of a command uses this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import click
 from scenarios.terminal.interruption import ExitCode
 
 _NOT_OURS = re.compile(r"\x1b(?!\[[0-9;]*[mK])|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
-"""All control characters except line ends, tabs, and the colours and erasures of Highwater's own screens."""
+"""Matches all control characters except line ends, tabs, and the colours and erasures of Highwater's own screens."""
 
 
 def printable(text: str) -> str:
@@ -27,26 +27,26 @@ LATEST_CHARACTERS = 8_192
 
 
 class OutputFailed(click.ClickException):
-    """The output of a command cannot be written."""
+    """Raised if the output of a command cannot be written."""
 
     exit_code = int(ExitCode.MISSING)
 
 
 class SafeOutput:
-    """A text stream that prints control characters in escaped form.
+    """A text stream that escapes control characters.
 
-    If its reader has gone (`| head`), the command continues without output and ends with its usual exit code. Raises
-    OutputFailed for other errors, such as a full disk.
+    If the reader of a pipe has ended (`| head`), the command continues without output and keeps its usual exit code.
+    Other errors, such as a full disk, raise OutputFailed.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.latest = ""
-        """The end of the output so far."""
+        """The last LATEST_CHARACTERS characters of the output, or more if the latest text was longer."""
 
     def write(self, text: str) -> int:
         if text == "":
-            return 0  # click tests a stream by writing nothing, and hides the result.
+            return 0  # click writes "" to test a stream, and ignores the result.
         self.latest = (self.latest + text)[-LATEST_CHARACTERS:] if len(text) < LATEST_CHARACTERS else text
         try:
             self._stream.write(printable(text))
@@ -70,14 +70,13 @@ class SafeOutput:
 
 
 def reopen_closed_streams() -> None:
-    """Open the null device in place of a standard stream that the caller has closed (`>&-`).
+    """Open the null device in place of each standard stream that is closed (`>&-`).
 
-    Otherwise Python has no object for the stream, and the next opened file gets its number, so that a child process
-    would print into that file.
+    Otherwise the next opened file would get the stream's file descriptor, and a child process would print into it.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            descriptor = os.open(os.devnull, os.O_RDWR)  # The lowest free number is that of the stream.
+            descriptor = os.open(os.devnull, os.O_RDWR)  # The lowest free descriptor is that of the stream.
             os.set_inheritable(descriptor, True)
             setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
 

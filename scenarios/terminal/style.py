@@ -1,4 +1,4 @@
-"""How to write to a terminal: colours or none, typographic signs or plain ASCII, and its width."""
+"""The style of a terminal: with or without colours, Unicode signs or plain ASCII, and the width."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Style:
     """The style of a terminal.
 
     Attributes:
-        plain: True for ASCII and words instead of signs.
+        colour: True to use colours.
+        plain: True to use ASCII and words instead of Unicode signs.
         width: number of columns, between 80 and 100.
     """
 
@@ -72,13 +73,13 @@ class Style:
     def of(cls, stream: TextIO, environment: Mapping[str, str], *, plain: bool = False) -> Style:
         """Return the style of a stream.
 
-        There is no colour with NO_COLOR or TERM=dumb, or if the stream is not a terminal. Words replace signs that
-        cannot be printed.
+        There is no colour if NO_COLOR or TERM=dumb is set, or if the stream is not a terminal. The style is plain if
+        TERM=dumb is set or if the stream's encoding is not Unicode.
         """
         terminal = stream.isatty() and environment.get("TERM") != "dumb"
         unicode = (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf16", "utf32")
         asked = environment.get("COLUMNS", "")
-        # No terminal is wider, and int() refuses more than 4300 digits.
+        # Only the first digits count, because int() refuses more than 4300 digits.
         width = int(asked[:4]) if asked.isdecimal() else 100
         if terminal:
             width = shutil.get_terminal_size((100, 24)).columns
@@ -90,7 +91,7 @@ class Style:
         return _SIGNS[name][self.plain]
 
     def level(self, part: float) -> str:
-        """Return a bar sign whose height is the share `part` of the full height."""
+        """Return a sign for a level between 0 and 1: a bar of this height, or a digit in plain style."""
         levels = _LEVELS[self.plain]
         return levels[min(int(part * len(levels)), len(levels) - 1)]
 
@@ -98,10 +99,10 @@ class Style:
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
 
     def broker(self, text: str, mark_index: int) -> str:
-        """Return text in the broker's colour; `mark_index` is the broker's index from `mark_places`."""
+        """Return text in a broker's colour. `mark_index` is the broker's index from `mark_places`."""
         if not self.colour:
             return text
-        # Dark enough for a light background and light enough for a dark one, as a terminal does not say which it has.
+        # The colour must be readable on a light and on a dark background, because the background is unknown.
         return f"\x1b[38;5;{_of_256(BROKER_MARKS[mark_index].light)}m{text}\x1b[0m"
 
     def bold(self, text: str) -> str:
@@ -119,7 +120,7 @@ class Style:
 
 
 def _of_256(colour: str) -> int:
-    """Return the number of the nearest of a terminal's 6 x 6 x 6 colours, which begin at number 16."""
+    """Return the number of the nearest colour in a terminal's 6 x 6 x 6 cube, whose first number is 16."""
     values = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     red, green, blue = (min(range(6), key=lambda level: abs(_LEVELS_OF_256[level] - value)) for value in values)
     return 16 + 36 * red + 6 * green + blue
@@ -130,14 +131,14 @@ _LEVELS_OF_256 = (0, 95, 135, 175, 215, 255)
 
 # -------------------------------------------------------------------------------------------------------------- folding
 #
-# Splitting a text into lines.
+# Functions that split and align texts.
 
 
 def folded(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Split a text into lines, at least one, without breaking names such as `kafka-east-1` at their hyphens.
+    """Split a text into one or more lines, without breaking names such as `kafka-east-1` at their hyphens.
 
     Args:
-        first, rest: what the first line and the other lines begin with; included in the width.
+        first, rest: beginning of the first line and of all later lines, included in the width.
     """
     lines = textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return lines or [first]
@@ -151,12 +152,12 @@ def table_lines(
     gap: str = "  ",
     widest: int | None = None,
 ) -> list[str]:
-    """Return lines with the cells aligned in columns. Cells may be coloured, and have several lines.
+    """Return lines with the cells of a table aligned in columns. Cells may be coloured and may have several lines.
 
     Args:
-        rows: rows with the same number of cells, heads first; a plain string is a separate line between rows.
+        rows: the heads and the rows, with the same number of cells each. A string is a line of its own between rows.
         right: indexes of the columns that are aligned to the right.
-        widest: largest width of a column, None for no limit; a longer cell moves the rest of its line.
+        widest: largest width of a column, None for no limit. A longer cell shifts the rest of its line.
     """
     whole = [row for row in rows if not isinstance(row, str)]
     widths = [max(map(_width, column)) for column in zip(*whole, strict=True)]
@@ -182,7 +183,7 @@ def _width(cell: str) -> int:
 
 
 def pair_lines(names: tuple[str, str], texts: tuple[str, str], width: int, indent: str = "  ") -> list[str]:
-    """Return lines with two texts, each beside its name; an empty text is left out."""
+    """Return lines with two texts, each beside its name. An empty text is left out."""
     longest = max(map(len, names))
     return [
         line
@@ -193,7 +194,7 @@ def pair_lines(names: tuple[str, str], texts: tuple[str, str], width: int, inden
 
 
 def beside(head: str, text: str, width: int) -> list[str]:
-    """Return the text beside the head, or below it if a long head leaves too little space."""
+    """Return lines with a text beside its head, or below a long head that leaves too little space."""
     if len(head) + len(text) <= width:
         return [(head + text).rstrip()]
     if len(head) <= width // 2:

@@ -1,6 +1,6 @@
-"""The page of a run: one HTML file, written by Python from the run's trace and displayed by TypeScript.
+"""Creates the page of a run: one HTML file with the run's data, which TypeScript displays.
 
-The sources of the page are in page/; `make page` builds player.html from them, which is committed.
+The TypeScript sources are in page/. `make page` builds player.html from them, which is committed.
 
 May import: scenarios.explain, scenarios.language, scenarios.language.verbs, scenarios.language.write,
 scenarios.observe.

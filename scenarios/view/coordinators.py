@@ -1,4 +1,4 @@
-"""The events of transaction and group coordinators, as changes for the page. Runs without coordinators have none."""
+"""Turns the events of transaction and group coordinators into changes for the page."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from scenarios.view.places import NOTHING, PlacesOfNames
 STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead",
 )  # fmt: skip
-"""Kafka's states of a transactional.id. The page refers to them by index."""
+"""Kafka's states of a transactional.id, to which the page refers by index."""
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 NO_MEMBERS, REBALANCING, STABLE = range(3)
 
 TAKEN_OVER_MAX = 500
-"""Number of open transactions, and of groups, that a new tape copies from the previous one."""
+"""Largest number of open transactions, and of groups, that a new tape takes over from the previous tape."""
 
 
 @dataclass(slots=True)
 class CoordinatorNames:
-    """The lists of names in the page's data about coordinators. Changes refer to a name by its index."""
+    """The lists of names in the page's data about coordinators, to which changes refer by index."""
 
     transactional_ids: PlacesOfNames = field(default_factory=PlacesOfNames)
     groups: PlacesOfNames = field(default_factory=PlacesOfNames)
     assigned: PlacesOfNames = field(default_factory=PlacesOfNames)
-    """Partitions that were assigned to members, by the names that clients use."""
+    """Names of the partitions that were assigned to members."""
     members: PlacesOfNames = field(default_factory=PlacesOfNames)
     """Ids of group members."""
     clients: dict[str, str] = field(default_factory=dict)
@@ -53,7 +53,10 @@ class CoordinatorNames:
 class CoordinatorChanges(Listener):
     """Listener that turns the events of coordinators into changes for the page.
 
+    A change is a list that begins with its kind: "txn", "marker", "stable", "group" or "own".
+
     Args:
+        names: lists of names that grow with the changes.
         nodes, partitions: the tape's lists of names.
     """
 
@@ -151,7 +154,7 @@ class CoordinatorChanges(Listener):
             who = names.members.place(owner)
             if owner is not None:
                 names.clients[owner] = group.members[owner].client_id
-            # A group without members has no reader for any partition, so its partitions do not count as unread.
+            # A group without members owns no partitions, so its partitions do not count as unread.
             found.append(["own", place, names.assigned.place(partition), who, int(partition in owners)])
         self._owners[group.name] = owners
         return found

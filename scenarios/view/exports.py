@@ -1,4 +1,4 @@
-"""Exports of a run's tape to Perfetto, ShiViz, Mermaid and CSV, with the sentences of the page."""
+"""Exports a run's tape (view/tape.py) to Perfetto, ShiViz, Mermaid and CSV, with the sentences of the page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from scenarios.view.places import NOTHING
 from scenarios.view.tape import Tape
 
 _CLUSTER = 1
-"""Process id for the cluster in Perfetto. Nodes have the ids after it."""
+"""Process id of the cluster in Perfetto. The nodes have the following ids."""
 
 
 def perfetto(tape: Tape) -> str:
-    """Return the tape in Chrome's trace event format (JSON), which ui.perfetto.dev opens.
+    """Return the tape in Chrome's trace event format (JSON), which ui.perfetto.dev reads.
 
-    Each node is a process, LEO and HW are counters, messages are flows, and faults are slices.
+    Each node is a process, LEO and HW are counters, messages are flows, and events and faults are slices.
 
     Source: Trace Event Format, Google 2016
     """
@@ -75,13 +75,14 @@ def _receivers(tape: Tape) -> dict[int, list[int]]:
 
 
 SHIVIZ_PATTERN = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
-"""The log format for ShiViz, which must be the first line of the file."""
+"""Regular expression for the log, which ShiViz expects in the first line of the file."""
 
 
 def shiviz(tape: Tape) -> str:
-    """Return a log with vector clocks.
+    """Return the tape as a log with vector clocks.
 
-    An event's clock merges the clock of its node and that of the event that sent the message before it.
+    The clock of an event merges the clock of its node and, if a message caused the event, the clock of the sending
+    event.
 
     Source: ShiViz, log format (bestchai.bitbucket.io/shiviz)
     """
@@ -104,11 +105,11 @@ def shiviz(tape: Tape) -> str:
 
 
 MERMAID_LINES_MAX = 450
-"""Largest number of lines of a diagram. Mermaid refuses more than 500 arrows or 50,000 characters."""
+"""Largest number of steps in a diagram. Mermaid refuses more than 500 arrows or 50,000 characters."""
 
 
 def mermaid(tape: Tape) -> str:
-    """Return a sequence diagram of messages and key events; of a long run the middle is left out, with a note."""
+    """Return a sequence diagram of the messages and key events. The middle of a long run is replaced by a note."""
     nodes, kinds, texts = map(list, (tape.nodes, tape.kinds, tape.texts))
     steps = []
     for place, at_us in enumerate(tape.at_us):
@@ -132,12 +133,12 @@ def _alias(node: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Replace characters that Mermaid interprets: a semicolon ends a statement, a number sign begins an entity."""
+    """Shorten a text and replace characters with a meaning in Mermaid: `;` ends a statement, `#` begins an entity."""
     return text.replace(";", ",").replace("#", "no. ").replace("\n", " ")[:100]
 
 
 def table(tape: Tape) -> str:
-    """Return the tape as comma-separated values (RFC 4180), one event per line with its sentence."""
+    """Return the tape as comma-separated values (RFC 4180), with one event and its sentence per line."""
     nodes, kinds, texts, partitions = map(list, (tape.nodes, tape.kinds, tape.texts, tape.partitions))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
@@ -151,7 +152,7 @@ def table(tape: Tape) -> str:
 
 
 def _harmless(cell: str) -> str:
-    """Escape a cell that a spreadsheet would run as a formula. Names in a trace may look like formulas."""
+    """Escape text, such as the name of a client, that a spreadsheet would run as a formula."""
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") else cell
 
 
@@ -161,4 +162,4 @@ EXPORTS: Mapping[str, tuple[str, Callable[[Tape], str]]] = {
     "mermaid": ("mermaid.mmd", mermaid),
     "csv": ("events.csv", table),
 }
-"""For each format, the name of the file in the run's folder and the function that returns its text."""
+"""For each format, the name of the exported file and the function that returns its content."""

@@ -1,8 +1,8 @@
-"""Labels of the runs on a page, which say how each run differs from the others.
+"""Creates labels for the runs on a page from their differences.
 
 Examples are `acks=1` and `acks=all`; `rate=5/s` and `rate=50/s`; `seed 1` and `seed 2`; `kill b2 at 9 s` and
-`without kill b2 at 9 s`. A variant keeps its name, as in `slow: rate=5/s`. The only run of a page is labelled with its
-variant. No two runs have the same label.
+`without kill b2 at 9 s`. A variant keeps its name, as in `slow: rate=5/s`. If a page has only one run, its label is the
+name of the variant. No two runs on a page have the same label.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from scenarios.language.write.lock import as_tree
 
 AS_WRITTEN = "as written"
 DIFFERENCES_MAX, CHARACTERS_MAX = 3, 60
-"""Largest number of differences in a label, and of their characters.
-
-If there are more, the label is the name of the variant.
-"""
+"""Largest number of differences, and of their characters, in a label. If there are more, the variant is the label."""
 _NOT_A_SETTING = (
     *("schema", "id", "variant", "title", "question", "questions", "sources", "lesson", "tags"),
     *("seed", "timeline", "expect"),
@@ -47,7 +44,7 @@ class NamedRun:
         return str(self.summary.get("run_dir") or "").rpartition("/")[2].partition("-")[0]
 
     def world(self) -> str:
-        """Return how the run was played if this is unusual (cut short, or on real Kafka), otherwise ""."""
+        """Return text about unusual circumstances (cut short, or on real Kafka), "" if there are none."""
         found = [f"cut short at {self.summary['cut_short']['at_s']:g} s"] if "cut_short" in self.summary else []
         if "real_kafka" in self.summary:
             found.append(f"Kafka {self.summary['real_kafka']}")
@@ -81,7 +78,7 @@ def labels_of(runs: Sequence[NamedRun]) -> list[str]:
 
 
 def _differences(run: NamedRun, others: Sequence[NamedRun]) -> str:
-    """Return the differences of a run from other runs of the same scenario, or "" if none can be described."""
+    """Return the differences of a run from other runs of the same scenario as text, "" if there are none."""
     if not others:
         return ""
     found = []
@@ -98,9 +95,10 @@ def _differences(run: NamedRun, others: Sequence[NamedRun]) -> str:
 
 
 def _with_variant(run: NamedRun, found: str) -> list[str]:
-    """Return the differences under the name that the author of the file has given to the variant.
+    """Return the differences with the name of the variant in front, as in `slow: rate=5/s`, in a list.
 
-    The name alone is returned if there is no room for both. A name such as `acks-all` is left out before `acks=all`.
+    If both are too long, only the name is returned. If the name says the same (`acks-all` for `acks=all`), only the
+    differences are returned.
     """
     if found and (run.summary["variant"] is None or run.variant.replace("-", "") == re.sub(r"\W", "", found)):
         return [found]
@@ -109,7 +107,7 @@ def _with_variant(run: NamedRun, found: str) -> list[str]:
 
 
 def _settings(scenario: Scenario, others: Sequence[Scenario]) -> Iterator[str]:
-    """Yield the settings that differ, such as `acks=1`, or `p1 acks=1` if the same key differs for several clients."""
+    """Yield the settings that differ, such as `acks=1`, or `p1 acks=1` if several clients have different values."""
     trees = [_leaves(as_tree(one)) for one in (scenario, *others)]
     paths = _paths_that_differ(trees)
     owners = Counter(path[-1] for path in paths)
@@ -126,9 +124,9 @@ def _settings(scenario: Scenario, others: Sequence[Scenario]) -> Iterator[str]:
 
 
 def _paths_that_differ(trees: Sequence[Mapping[Path, Any]]) -> list[Path]:
-    """Return the paths of the settings that differ.
+    """Return the paths of the settings that differ between the trees.
 
-    If acks or the profile alone distinguish all runs, settings that follow from them are left out.
+    If acks or the profile already distinguishes all runs, settings that follow from it are left out.
     """
     values = {path: [str(tree.get(path)) for tree in trees] for tree in trees for path in tree}
     found = [path for path, given in values.items() if len(set(given)) > 1]
@@ -139,7 +137,7 @@ def _paths_that_differ(trees: Sequence[Mapping[Path, Any]]) -> list[Path]:
 
 
 def _follows(path: Path, decisive: Path) -> bool:
-    """Return True if one setting follows from another: idempotence from acks, or the rules from a profile."""
+    """Return True if a setting follows from the decisive one: idempotence from acks, or rules from the profile."""
     if decisive == ("profile",):
         return path[0] == "protocol"
     return path == (*decisive[:-1], "enable.idempotence")
@@ -162,7 +160,7 @@ def _text(value: object) -> str:
 
 
 def _steps(scenario: Scenario, others: Sequence[Scenario]) -> list[str]:
-    """Return the steps that some other run lacks, or if there are none, `without` each step that only others have."""
+    """Return the steps that another run lacks or, if there are none, `without ...` for each step only others have."""
     mine, *theirs = [
         [
             f"{unlabelled_sentence(step, one.timeline)} {_moment(trigger_text(step))}"

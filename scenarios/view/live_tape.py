@@ -1,8 +1,8 @@
-"""The page data of a running cluster (its tape), sent in parts. Each page receives what it does not have yet.
+"""The tape of a running cluster (view/tape.py), which each page receives in parts.
 
 The tape is bounded. Unimportant events are left out, and in busy seconds also events of single records; their changes
-are applied with the next event on the tape. When the tape is full, a new one begins with the state of the cluster, but
-without the records in its logs. The trace is complete.
+are applied with the next event on the tape. When the tape is full, a new one begins with the present state of the
+cluster, but without the records in its logs. The trace of the run remains complete.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from scenarios.observe.view import ClusterView
 from scenarios.view.tape import FREQUENT, QUIET, TapeRecorder
 
 EVENTS_MAX = 20_000
-"""Largest number of events of a tape. A page redraws its charts from the whole tape several times a second."""
+"""Largest number of events on a tape, since a page redraws its charts from the whole tape several times a second."""
 CHANGES_MAX = 60_000
 PART_EVENTS_MAX = 2_000
 BUSY_EVENTS = 300
-"""Number of events in a second from which single records are left out."""
+"""Number of events in one second after which events of single records are left out."""
 GONE_NAMED_MAX = 1_000
-"""Largest number of lost records of a partition that a page marks, the latest ones."""
+"""Largest number of lost records that a page marks per partition, the latest ones."""
 AT_LEAST_EVERY_US = 100_000
-"""Longest time between two events on the tape, after which even an unimportant event is kept."""
+"""Microseconds after the last event on the tape from which even an unimportant event is kept in a busy second."""
 
 
 @dataclass(slots=True)
 class PageProgress:
-    """The part of the tape that one page has received, as the number of items of each list.
+    """The number of items that one page has received from each list of the tape.
 
     Attributes:
-        tape: number of the page's tape, 0 before the first part.
-        gone: records that the page marks as lost; None before the first part.
+        tape: number of the tape, 0 before the first part.
+        gone: records that the page marks as lost, None before the first part.
     """
 
     tape: int = 0
@@ -51,10 +51,10 @@ class LiveTape(Listener):
     """Listener that records events on a tape, which pages read in parts."""
 
     def __init__(self, gone: Mapping[TopicPartition, Collection[str]], events_max: int = EVENTS_MAX) -> None:
-        """Start an empty tape.
+        """Begin an empty tape.
 
         Args:
-            gone: for each partition, the acked records that the cluster has lost. The caller updates it.
+            gone: lost acked records by partition. The caller updates it.
             events_max: number of events after which a new tape begins.
         """
         self._events_max = events_max
@@ -85,7 +85,7 @@ class LiveTape(Listener):
         return PageProgress()
 
     def part(self, progress: PageProgress) -> dict[str, Any]:
-        """Return the next events for a page, at most PART_EVENTS_MAX and perhaps none, with all names that they use."""
+        """Return the next events for a page with all names they use: at most PART_EVENTS_MAX events, perhaps none."""
         tape = self._recorder.tape
         begins = progress.tape != self._number
         if begins:

@@ -1,4 +1,4 @@
-"""Writes the page: one HTML file with the built player and the data of its runs."""
+"""Creates the page: one HTML file with the player and the data of one or more runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from scenarios.view.questions import questions_of
 from scenarios.view.tape import Tape, record_tape
 
 PLAYER = "player.html"
-"""File of the player, which `make page` builds from page/."""
+"""File with the player, which `make page` builds from page/."""
 
 _TITLE_PLACE = "HIGHWATER_TITLE"
 _CONNECT_PLACE = "HIGHWATER_CONNECT"
@@ -36,7 +36,7 @@ _DATA_PLACE = "HIGHWATER_DATA"
 
 @dataclass(frozen=True, slots=True)
 class RunOfPage:
-    """A run on a page. `document` is the JSON that the page reads."""
+    """A run on a page. `document` is the JSON object that the player reads."""
 
     rows: Sequence[TraceRow]
     document: dict[str, Any]
@@ -52,8 +52,9 @@ def run_of_page(
     """Prepare a run for a page.
 
     Args:
-        scenario: the scenario of the run; None if its lock file cannot be read.
-        what_if: for each record, its outcomes in runs with one change.
+        rows: the trace.
+        scenario: the scenario of the run, None if its lock file cannot be read.
+        what_if: for a lost record, its outcomes in runs with one change each.
     """
     question = scenario.question if scenario else None
     named = NamedRun(summary, scenario)
@@ -79,8 +80,8 @@ def run_of_page(
 
 
 def page_of(runs: Sequence[RunOfPage], *, predicts: bool = False) -> str:
-    """Return the page of one run, or of several side by side; with `predicts` it begins with its questions."""
-    # The title of a scenario often reveals the answers.
+    """Return the HTML page of one run, or of several runs side by side. With `predicts` it begins with questions."""
+    # With questions, the title is not shown, since it often reveals the answers.
     titles = dict.fromkeys(run.document["head"]["scenario" if predicts else "title"] for run in runs)
     labels = labels_of([run.named for run in runs])
     documents = [
@@ -91,13 +92,13 @@ def page_of(runs: Sequence[RunOfPage], *, predicts: bool = False) -> str:
 
 
 def play_page(run: RunOfPage, play: Mapping[str, Any]) -> str:
-    """Return the page of `highwater play`, which requests further runs from its server."""
+    """Return the HTML page of `highwater play`, which requests further runs from its server."""
     document = {**run.document, "differs": None}
     return _filled(run.document["head"]["title"], {"runs": [document], "play": play}, "'self'")
 
 
 def live_page(head: Mapping[str, Any]) -> str:
-    """Return the page of a running cluster, which reads its tape from the server's feed."""
+    """Return the HTML page of a running cluster, which reads its tape from the server's feed."""
     return _filled(head["title"], {"runs": [], "live": head}, "'self'")
 
 
@@ -110,7 +111,7 @@ def policy_of(page: str) -> str:
 
 def _filled(title: str, data: Mapping[str, Any], connects_to: str) -> str:
     text = json.dumps({"brokers": _marks(), **data}, separators=(",", ":"), ensure_ascii=True).encode()
-    # The gzip header has neither a file name nor a time, so that the same runs give the same page.
+    # Without a file name and a time in the gzip header, the same runs give the same page.
     packed = base64.b64encode(gzip.compress(text, mtime=0)).decode()
     player = files("scenarios.view").joinpath(PLAYER).read_text(encoding="utf-8")
     before, between, after = _cut(player.replace(_CONNECT_PLACE, connects_to, 1))
@@ -118,10 +119,10 @@ def _filled(title: str, data: Mapping[str, Any], connects_to: str) -> str:
 
 
 def difference(first: RunOfPage, run: RunOfPage) -> list[Any] | None:
-    """Return when a run diverges from the first one, and what each does then, this run first; None if it never does."""
+    """Return [time, event in `run`, event in `first`] where a run diverges from the first one, None if it does not."""
     is_real, was_real = (bool(one.document["head"]["sampled"]) for one in (run, first))
     if is_real != was_real:
-        # Real Kafka is observed by samples and by its wall clock, so no two events can be equal.
+        # Events of real Kafka come from samples and have times of the wall clock, so no two events are equal.
         nodes = {True: "the nodes are Apache Kafka's own", False: "the nodes are Highwater's"}
         return [0, nodes[is_real], nodes[was_real]]
     found = None if run is first else first_difference(first.rows, run.rows)
@@ -146,24 +147,24 @@ def _cut(player: str) -> tuple[str, str, str]:
 
 # -------------------------------------------------------------------------------------------------- moments and stories
 #
-# The decisive moment of a run, and explanations of lost and missing records.
+# Chooses the moment at which the page opens, and the records whose fate it explains ("stories").
 
 ROWS_READ_MAX = 60_000
-"""Largest number of rows that all stories together may read. Each story reads the whole trace once."""
+"""Largest number of events that all stories of a page together may read. Each story reads the whole trace."""
 STORIES_MAX = 24
 WAITS_MAX = 10
 
 _TELLING_SIGNS = ("lost", "truncated", "bad", "elected", "offline", "refused", "isr", "fault", "down", "ended")
-"""Signs of key events. A page without findings opens at the first event with the first of these signs that occurs.
+"""Signs of key events, the most important first, at which a page without findings opens.
 
-The search begins with the first record sent, because a live cluster elects the leaders of all partitions before.
+The search begins at the first record, because a live cluster elects the leaders of all partitions before it.
 """
 _OF_STEPS = ("fault", "down", "ended")
-"""Signs of steps, which may also come before the first record."""
+"""Signs of key events that count even before the first record, because steps of the timeline cause them."""
 
 
 def stories_of(rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> list[Explanation]:
-    """Explain the records in the findings of a run, one story per record, up to a limit for all stories."""
+    """Return an explanation for each record in the anomalies of a run and each missing record, up to a limit."""
     wanted: dict[str, None] = {}
     for anomaly in summary["anomalies"]:
         wanted.update(dict.fromkeys(anomaly["records"]))
@@ -174,16 +175,16 @@ def stories_of(rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> list[Exp
         try:
             stories.append(explain_record(rows, name))
         except RecordUnknown:
-            continue  # No producer of this run has sent a record of this name.
+            continue  # No producer of this run has sent a record with this name.
     return stories
 
 
 SLOW_US = 1_000_000
-"""Microseconds without an ack from which a record has a story even if the run has no key event."""
+"""Latency of an ack, in microseconds, from which a run without key events explains the record."""
 
 
 def slowest_story(rows: Sequence[TraceRow], tape: Tape) -> list[Explanation]:
-    """Return the story of the slowest ack of a run without key events, or nothing if all acks were fast."""
+    """Return the explanation of the record with the slowest ack in a run without key events, [] if all were fast."""
     if any(sign and at_us > 0 for sign, at_us in zip(tape.key, tape.at_us, strict=True)):
         return []
     acks = [row.event for row in rows if isinstance(row.event, RecordAcked)]
@@ -194,7 +195,7 @@ def slowest_story(rows: Sequence[TraceRow], tape: Tape) -> list[Explanation]:
 
 
 def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[str, Any]) -> int:
-    """Return the index on the tape of the event at which the page opens."""
+    """Return the index on the tape of the event at which the page opens: the decisive event, if there is one."""
     for story in stories:
         places = [tape.places[one.seq] for one in story.moments if one.decisive and one.seq in tape.places]
         if places:
@@ -224,7 +225,7 @@ def _first(tape: Tape, kind: type[TraceEvent]) -> int | None:
 
 
 def story_json(story: Explanation, tape: Tape) -> dict[str, Any]:
-    """Return a story as JSON, with indexes on the tape in place of sequence numbers."""
+    """Return a record's explanation as a JSON object, with indexes on the tape in place of sequence numbers."""
     document = story.as_json()
     return {
         "record": document["record"],
@@ -242,11 +243,11 @@ def story_json(story: Explanation, tape: Tape) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------------------------- the head
 #
-# The summary at the top of the page: the cluster, the rules, and the verdict if the run is over.
+# Creates the summary at the top of the page: the cluster, the rules, and the verdict if the run is over.
 
 
 def head(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the page's summary of a finished run: the cluster, the rules, and the verdict."""
+    """Return the page's summary of a finished run as a JSON object."""
     return {
         "scenario": summary["scenario"],
         "title": summary["title"],
@@ -274,7 +275,11 @@ def head(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _alerts(dashboard: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return when each usual alert would have fired, its longest true time, its `for`; and the first loss."""
+    """Return when common alerts would have fired in the run, and when the first record was lost.
+
+    Returns:
+        `alerts`: [name, time of firing, longest time for which it was true, its `for`] of each, and `lost_us`.
+    """
     if dashboard is None:
         return {"alerts": [], "lost_us": None}
     alerts = [
@@ -294,9 +299,9 @@ def _racks(scenario: Scenario | None) -> dict[str, str]:
 
 
 def _waits(summary: Mapping[str, Any]) -> list[list[Any]]:
-    """Return the start and a text of the parts of the longest waits, in which clients wrote or read nothing.
+    """Return the longest waits of clients that could write or read nothing, as [start time, text].
 
-    A wait has one part for each cause. Parts shorter than 1 s are left out.
+    A wait has one item for each cause that lasted at least PATIENCE_US.
     """
     longest = sorted(summary.get("waits", ()), key=lambda wait: wait["from_us"] - wait["to_us"])[:WAITS_MAX]
     return [
@@ -312,7 +317,7 @@ def _waits(summary: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def live_head(scenario: Scenario) -> dict[str, Any]:
-    """Return the page's summary of a running cluster, which has no verdict yet."""
+    """Return the page's summary of a running cluster, without a verdict, as a JSON object."""
     nothing: list[str] = []
     return {
         "scenario": scenario.id,

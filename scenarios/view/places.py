@@ -22,7 +22,7 @@ class PlacesOfNames:
         return NOTHING if name is None else self._places.get(name, NOTHING)
 
     def after(self, count: int) -> list[str]:
-        """Return the names from index `count` on."""
+        """Return the names with indexes of `count` or more."""
         return list(islice(self._places, count, None))
 
     def __len__(self) -> int:

@@ -1,13 +1,13 @@
-"""The questions that the page asks before decisive moments. All answers are read from the trace.
+"""Creates the questions that the page asks its reader before decisive moments. The trace has all answers.
 
-1. A question lists all steps between its moment and that of its answer, and is not asked if these are too many. It
-   mentions nothing else that the reader has not seen.
-2. An answer is shown only if it does not answer another question. `known` is the index on the tape at which the run
-   itself shows the answer.
+1. A question lists all steps between its own moment and that of its answer, and is not asked if they are too many. It
+   reveals nothing else that the reader has not seen.
+2. An answer must not reveal the answer to another question. `known` is the index on the tape of the event from which
+   the run itself shows the answer.
 3. Options that earlier events have refuted are left out.
-4. No two questions have the same subject: of what is lost, only one asks.
-5. Steps, elections and cut logs are asked about first. A run with few of them also asks about what every cluster does:
-   how an ISR changes, when followers learn a high watermark, what becomes of a record.
+4. No two questions have the same subject. For example, only one asks which records are lost.
+5. Steps, elections and truncated logs come first. A run with few of them also gets questions about everyday events: a
+   change of an ISR, the time until a follower learns a high watermark, the fate of a record.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from scenarios.view.places import NOTHING
 from scenarios.view.tape import Tape, partition_name
 
 Answered = tuple[Sequence[str], str, str]
-"""The options, the correct option, and the reason."""
+"""(options, correct option, reason)."""
 
 QUESTIONS_MAX = 8
 FEW = 2
-"""Number of questions below which a run also asks about everyday events."""
+"""Number of questions below which a run also gets questions about everyday events."""
 NO_BROKER = "no broker"
 _ENDS = {"kill": "be killed", "power_off": "lose its power", "died": "be killed from outside"}
-"""What will happen to a node, as text in a question, by the way in which it stopped."""
+"""Text in a question about a node that is about to stop, by the way in which it stops."""
 STEPS_TOLD_MAX = 3
-"""Largest number of future steps with which a question is asked. A scenario's own questions have no such limit."""
+"""Largest number of future steps that a question may list. A scenario's own questions have no limit."""
 OF_STEPS = (trace.FaultBegan, trace.FaultEnded, trace.NodeStopped, trace.NodeStarted)
 
 
@@ -49,10 +49,11 @@ class Question:
     """A question about a run.
 
     Attributes:
-        before: index on the tape of the event before which the page asks.
+        before: index on the tape of the event before which the page asks the question.
         answer: index of the correct option.
+        because: reason for the answer.
         known: index on the tape of the event that shows the answer.
-        partition: index on the tape of the partition that it is about, NOTHING if it is about none.
+        partition: index on the tape of the partition in question, NOTHING if there is none.
     """
 
     before: int
@@ -70,7 +71,7 @@ class Question:
 def questions_of(
     rows: Sequence[TraceRow], tape: Tape, summary: Mapping[str, Any], scenario: Scenario | None = None
 ) -> list[Question]:
-    """Return the questions of a run in order, at most QUESTIONS_MAX. The scenario's own questions take precedence."""
+    """Return at most QUESTIONS_MAX questions for a run, in order of time. The scenario's own questions come first."""
     asker = _Asker(tape, tuple(summary["records"]["lost"]), _Plan(rows, tape, scenario))
     for question in scenario.questions if scenario else ():
         place, found = place_of(question, tape), answered(question, rows, summary)
@@ -90,7 +91,7 @@ def questions_of(
 
 
 class _Plan:
-    """The steps of the timeline, and the times at which they happened in this run."""
+    """The steps of the timeline, with the times at which they were performed in this run."""
 
     def __init__(self, rows: Sequence[TraceRow], tape: Tape, scenario: Scenario | None) -> None:
         self._began = [
@@ -101,13 +102,13 @@ class _Plan:
         self._steps = {step.name: step for step in (scenario.timeline if scenario else ())}
 
     def still_to_come(self, place: int, after_us: int, until_us: int) -> list[str] | None:
-        """Return the sentences of future steps, without the nodes that a selector will match.
+        """Return sentences about the future steps between two times, without the nodes that a selector will match.
 
         Args:
-            place: index on the tape of an event. The reader has seen all events before it.
+            place: index on the tape of the event before which a question is asked.
 
         Returns:
-            None if there are such steps and the scenario cannot be read.
+            The sentences, or None if a future step is not in the scenario.
         """
         found: list[str] = []
         targets = {event.fault: ", ".join(event.targets) for _, at, event in self._began if at < place}
@@ -122,7 +123,7 @@ class _Plan:
 
 
 class _Questions(Listener):
-    """Base of the listeners that follow a run and ask about its events."""
+    """Base class of the listeners that follow a run and create questions about its events."""
 
     def __init__(self, tape: Tape, plan: _Plan) -> None:
         self.tape = tape
@@ -151,7 +152,10 @@ class _Questions(Listener):
             self.found.append(Question(place, ask, distinct, distinct.index(answer), because, known, partition))
 
     def _before(self, place: int) -> int:
-        """Return the index before which to ask: events of the same time would give the answer away, unlike a step."""
+        """Return the index on the tape before which to ask about the event at `place`.
+
+        Earlier events with the same time come after the question, since they may reveal the answer. Steps do not.
+        """
         tape = self.tape
         while place > 0 and tape.at_us[place - 1] == tape.at_us[place] and tape.kind[place - 1] not in self._of_steps:
             place -= 1
@@ -159,20 +163,20 @@ class _Questions(Listener):
 
 
 class _Asker(_Questions):
-    """Listener that asks about steps, elections and cut logs."""
+    """Listener that creates questions about steps, elections and truncated logs."""
 
     def __init__(self, tape: Tape, lost: tuple[str, ...], plan: _Plan) -> None:
         super().__init__(tape, plan)
         self.lost = lost
         self.view = ClusterView((), ())
         self.seen = ClusterView((), ())
-        """The state without the events of the current instant, which the reader has not seen when the page asks."""
+        """The state before all events with the current time, which the reader has not seen when the page asks."""
         self._instant: list[TraceRow] = []
         self._acked: dict[TopicPartition, dict[str, int]] = {}
         self._has_asked_of_survival = False
         self._has_asked_of_keeping = False
         self._following: dict[tuple[str, TopicPartition], trace.FollowingBegan] = {}
-        """How each follower began to follow, until its log changes."""
+        """The event with which each replica became a follower, until its log changes."""
 
     def __call__(self, row: TraceRow) -> None:
         if self._instant and self._instant[-1].at_us != row.at_us:
@@ -190,7 +194,12 @@ class _Asker(_Questions):
     def ask_of_scenario(
         self, place: int, question: ScenarioQuestion, found: Answered, rows: Sequence[TraceRow]
     ) -> None:
-        """Add a question that the scenario asks before the event at index `place`."""
+        """Add a question of the scenario file.
+
+        Args:
+            place: index on the tape of the event before which the question is asked.
+            found: the options and the answer.
+        """
         options, answer, because = found
         asked, before = question.answer_from, self._before(place)
         until_us = self.tape.end_us if asked is None or asked.by_us is None else asked.by_us
@@ -207,7 +216,7 @@ class _Asker(_Questions):
 
     @on(trace.NodeStopped)
     def _leader_dies(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        """Ask once per run which of the acked records will survive, when a leader dies."""
+        """Ask which of the acked records will survive, when the first leader in the run dies."""
         for name, partition in self.view.partitions.items() if event.how != "stop" else ():
             replica = partition.replicas.get(event.node)
             acked = self._acked.get(name)
@@ -220,10 +229,10 @@ class _Asker(_Questions):
                 continue
             at_risk = [record for record, offset in acked.items() if offset >= replica.high_watermark]
             gone = [record for record in acked if record in self.lost]
-            # If no record is at risk, pretend that the latest one is.
+            # If no record is at risk, offer the loss of the latest record as an option.
             thinkable = [[], at_risk or list(acked)[-1:], gone, list(acked)]
             if any(end > min(acked.values()) for end in self._ends_of_followers(name, event.node)):
-                thinkable.pop()  # The reader has seen a follower copy some of them.
+                thinkable.pop()  # The reader has seen that a follower has some of the records, so not all can be lost.
             options = [_all_but(names, len(acked)) for names in sorted(thinkable, key=len)]
             ends = _ENDS.get(event.how, "end")
             ask = (
@@ -272,9 +281,9 @@ class _Asker(_Questions):
 
     @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        """Ask once per run what happens to a log that is not cut. If only cuts were asked about, the reader would know.
+        """Ask once per run about a follower's log that is not truncated, so that truncation is not always the answer.
 
-        Until KIP-101 a follower cut its log back to its high watermark, so it is asked about a log that is longer.
+        The log must be longer than its high watermark, to which followers truncated their logs before KIP-101.
         """
         began = self._following.pop((event.node, TopicPartition(event.topic, event.partition)), None)
         if began is None or self._has_asked_of_keeping or not 0 < began.high_watermark < began.log_end_offset:
@@ -285,7 +294,14 @@ class _Asker(_Questions):
             self._ask_of_log(row, began.leader_epoch, end, {began.high_watermark, 0}, end)
 
     def _ask_of_log(self, row: TraceRow, epoch: int, before: int, cuts: set[int], after: int) -> None:
-        """Ask what happens to the log of a follower. `after` is where it ends then, one of `cuts` or `before`."""
+        """Ask whether a follower truncates its log or keeps it.
+
+        Args:
+            epoch: leader epoch in which the replica follows.
+            before: log end offset before the event.
+            cuts: possible log end offsets after a truncation.
+            after: real log end offset after the event, one of `cuts` or `before`.
+        """
         event = row.event
         assert isinstance(event, trace.LogTruncated | trace.BatchAppended)
         words = {end: f"it cuts its log back to {end}" for end in sorted(cuts - {before})} | {
@@ -301,7 +317,7 @@ LATER = "later than that"
 
 
 class _Everyday(_Questions):
-    """Listener that asks about events of any run, each kind once."""
+    """Listener that creates questions about everyday events, one for each kind of event."""
 
     def __init__(self, tape: Tape, plan: _Plan, summary: Mapping[str, Any]) -> None:
         super().__init__(tape, plan)
@@ -323,7 +339,7 @@ class _Everyday(_Questions):
 
     @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
-        """Ask what becomes of the first record that is lost, missing or failed."""
+        """Ask about the fate of the first record that is lost, missing or failed."""
         place = self.tape.places.get(row.seq)
         if event.record != self._wanted or place is None or not self._is_first("fate"):
             return
@@ -353,7 +369,7 @@ class _Everyday(_Questions):
 
     @on(trace.HighWatermarkLearned)
     def _learned(self, row: TraceRow, event: trace.HighWatermarkLearned) -> None:
-        """Ask how long a follower takes to learn a high watermark that its leader has shown."""
+        """Ask how long a follower takes to learn a high watermark that its leader has reached."""
         began = self._advanced.get(TopicPartition(event.topic, event.partition))
         known = self.tape.places.get(row.seq)
         if began is None or known is None or row.at_us == began.at_us:
@@ -381,7 +397,11 @@ def _acks(acks: int) -> str:
 
 
 def _all_but(gone: Sequence[str], count: int) -> str:
-    """Return a text on how many of `count` acked records survive; `gone` has the names of the others."""
+    """Return text about the survivors of `count` acked records, such as `all but r3`.
+
+    Args:
+        gone: names of the lost records.
+    """
     if not gone:
         return "all of them"
     return "none of them" if len(gone) == count else f"all but {format_record_names(gone)}"
@@ -393,7 +413,7 @@ def _with_steps(ask: str, to_come: Sequence[str]) -> str:
 
 # -------------------------------------------------------------------------------------------- questions of the scenario
 #
-# The questions that a scenario file asks about its run.
+# Finds the moments and the answers of the questions in a scenario file.
 
 NONE = "none"
 _FATES = {
@@ -402,11 +422,11 @@ _FATES = {
     (False, True): "it is not acked, and in the log all the same",
     (False, False): "it is not acked, and not in the log",
 }
-"""Sentences about a record, by (acked, in the log at the end)."""
+"""Sentences about the fate of a record, by (acked, in the log at the end)."""
 
 
 def place_of(question: ScenarioQuestion, tape: Tape) -> int | None:
-    """Return the index on the tape before which the page asks a question, or None if the run has no such moment."""
+    """Return the index on the tape of the event before which a question is asked, None if the run has no such event."""
     kind = tape.kinds.known(question.before)
     for place, at_us in enumerate(tape.at_us):
         if question.at_us is not None and at_us >= question.at_us:
@@ -417,9 +437,9 @@ def place_of(question: ScenarioQuestion, tape: Tape) -> int | None:
 
 
 def answered(question: ScenarioQuestion, rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> Answered | None:
-    """Return the options and the answer of a question, or None if the run does not answer it.
+    """Return the options and the answer of a scenario's question, or None if the run does not answer the question.
 
-    An answer in the file is about the described run, so it is used only if the file's expectations were met.
+    An answer that is written in the file is used only if the run has met the file's expectations.
     """
     asked = question.answer_from
     found: Answered | None = None
@@ -438,7 +458,7 @@ def _moment(asked: AnswerFromTrace) -> str:
 
 
 def _states(asked: AnswerFromTrace, rows: Sequence[TraceRow]) -> Iterator[tuple[PartitionView, bool]]:
-    """Yield the partition after each event, and whether the event is early enough to count for the answer."""
+    """Yield the state of the partition in question after each event, and True if the event counts for the answer."""
     view = ClusterView((), ())
     for row in rows:
         view(row)
@@ -479,7 +499,7 @@ def _hw(asked: AnswerFromTrace, rows: Sequence[TraceRow], summary: Mapping[str, 
             found, end = replica.high_watermark, max(end, replica.log_end_offset)
     if found is None:
         return None
-    # A reader who guesses would choose the shortest or the longest log.
+    # Half of the correct value is another option.
     return _numbers(found, end, found // 2), str(found), f"{_moment(asked)} the high watermark of {asked.of} is {found}"
 
 
@@ -502,7 +522,7 @@ def _not_refuted(
     """Return the options that are still possible after the events that the reader has seen.
 
     Args:
-        more_is_to_come: True if steps follow, which may start a broker.
+        more_is_to_come: True if steps follow, which may start a stopped broker.
     """
     refuted: set[str] = set()
     if asked.kind == "fate":
@@ -531,7 +551,7 @@ def _not_refuted(
 
 
 def _at_least(least: int, options: Sequence[str], answer: str) -> list[str]:
-    """Raise numbers below `least`, which the reader has seen to be too small, to `least`, except for the answer."""
+    """Replace options below `least`, which the reader knows to be too small, by `least`, except for the answer."""
     return list(dict.fromkeys(option if option == answer else str(max(int(option), least)) for option in options))
 
 
@@ -546,7 +566,7 @@ _COUNTED: Mapping[str, type[trace.RecordAcked] | type[trace.RecordFailed]] = {
     "acked": trace.RecordAcked,
     "failed": trace.RecordFailed,
 }
-"""The event of each outcome. The number of records with such an event can only grow during a run."""
+"""The event for each outcome whose number of records can only grow during a run."""
 
 
 def _numbers(*values: int) -> list[str]:

@@ -1,7 +1,7 @@
-"""The data of a page, called the tape: the events of a trace with a sentence each, and their changes of the state.
+"""The data of a page, called the tape: the events of a trace, each with a sentence and the changes of the state.
 
-The page implements no rule of Kafka: after each event it applies the changes of that event. They are computed from
-`ClusterView`, which the invariant checker uses too.
+The page implements no rules of Kafka. It only applies the changes of each event, which are computed here with
+`ClusterView`, as in the invariant checker.
 """
 
 from __future__ import annotations
@@ -24,15 +24,12 @@ from scenarios.view.coordinators import CoordinatorChanges, CoordinatorNames
 from scenarios.view.places import NOTHING, PlacesOfNames
 
 EVENTS_MAX = 60_000
-"""Largest number of events of a page, so that it opens fast.
-
-Events that change nothing are left out first, and the page says so.
-"""
+"""Number of events of a page above which unimportant events are left out, so that the page opens fast."""
 EVERY_EVENT = 1 << 60
-"""Value for `EVENTS_MAX` with which no event is left out."""
+"""Value for `events_max` with which no event is left out."""
 
 BATCHES_IN_FLIGHT_MAX = 2_000
-"""Number of batches in flight whose record names a new tape copies from the previous one."""
+"""Largest number of batches whose record names a new tape takes over from the previous tape."""
 
 QUIET = (trace.FollowerFetched, trace.RecordsSent, trace.RequestCompleted, trace.HighWatermarkLearned)
 """Events that are left out first. Their changes are applied with the next event that is kept."""
@@ -53,7 +50,7 @@ FREQUENT = (
     trace.ShareRecordsAcquired,
     trace.ShareRecordsSettled,
 )
-"""Events that are left out if there are still too many."""
+"""Events that are left out if there are still too many without QUIET."""
 _MESSAGE_ARRIVES = (
     trace.BatchAppended,
     trace.ProduceRefused,
@@ -68,13 +65,10 @@ _MESSAGE_ARRIVES = (
     trace.FollowingBegan,
     trace.LogTruncated,
 )
-"""Events that the arrival of a message can cause.
-
-If such an event has a cause at another node, the message left there.
-"""
+"""Events that the arrival of a message can cause. A cause at another node is then the sending of the message."""
 
 FETCH_FLIGHT_MAX_US = 500_000
-"""Longest flight of a fetch. An older cause belongs to an earlier request that got no answer."""
+"""Longest flight of a fetch in microseconds. An older cause belongs to an earlier request without a response."""
 
 _TOUCH_ALL = (
     trace.NodeStarted,
@@ -85,10 +79,10 @@ _TOUCH_ALL = (
     trace.FaultBegan,
     trace.FaultEnded,
 )
-"""Events that can change the state of all partitions, or of nodes that they do not name."""
+"""Events after which the states of all nodes and partitions are compared, since they may have changed."""
 
 SENT, ACKED, HANDED_OVER, FAILED, RETRIED = range(5)
-"""The states of a record at its producer, as the page shows them."""
+"""The states of a record at its producer, in the data of the page."""
 _KNOWN_BY_PRODUCER: dict[type[trace.TraceEvent], int] = {
     trace.RecordSent: SENT,
     trace.RecordAcked: ACKED,
@@ -101,7 +95,7 @@ DOWN, RUNNING, PAUSED = range(3)
 
 @dataclass(slots=True)
 class FaultSpan:
-    """A fault and the time in which it is in force. `until_us` is None if it never ends."""
+    """A fault and the time for which it is in force. `until_us` is None if it has not ended."""
 
     verb: str
     text: str
@@ -115,10 +109,14 @@ class FaultSpan:
 
 @dataclass(slots=True)
 class Tape:
-    """The page's data, as lists with one item per event.
+    """The page's data. The lists from `at_us` to `changes` have one item per event.
+
+    Items of `kind`, `node`, `partition` and `text` are indexes in the lists of names.
 
     Attributes:
-        places: index in the lists by the sequence number of an event.
+        changes: changes of the state by each event. A change is a list that begins with its kind.
+        places: index of each event in these lists, by its sequence number.
+        left_out: number of events of the trace that are not on the tape.
     """
 
     nodes: PlacesOfNames = field(default_factory=PlacesOfNames)
@@ -137,11 +135,11 @@ class Tape:
     partition: list[int] = field(default_factory=list)
     text: list[int] = field(default_factory=list)
     sender: list[int] = field(default_factory=list)
-    """Index of the event at another node that sent the message that caused this event, else NOTHING."""
+    """Index of the event that sent the message that caused this event, NOTHING if there is none."""
     key: list[str] = field(default_factory=list)
-    """Name of the sign of a key event, else ""."""
+    """Name of the sign of a key event, "" for other events."""
     short: list[int] = field(default_factory=list)
-    """Index in `texts` of the short description of a key event, else NOTHING."""
+    """Index in `texts` of the short description of a key event, NOTHING for other events."""
     changes: list[list[list[Any]]] = field(default_factory=list)
     coordinators: CoordinatorNames = field(default_factory=CoordinatorNames)
     places: dict[int, int] = field(default_factory=dict)
@@ -152,13 +150,13 @@ class Tape:
         return len(self.at_us)
 
     def partitions_with_records(self) -> set[int]:
-        """Return the indexes of the partitions that records were sent to, or of all if there are none; and NOTHING."""
+        """Return the indexes of all partitions with records, or of all partitions if none has any, and NOTHING."""
         at = {"append": 1, "record": 4}
         found = {change[at[change[0]]] for changes in self.changes for change in changes if change[0] in at}
         return {NOTHING, *(found - {NOTHING} or range(len(self.partitions)))}
 
     def nodes_as_json(self) -> dict[str, Any]:
-        """Return the nodes and, for each broker, the index of its node and of its mark."""
+        """Return the nodes as [name, role], and the brokers as [index of the node, index of the broker's mark]."""
         return {
             "nodes": [[name, self.roles.get(name, "")] for name in self.nodes],
             "brokers": [[self.nodes.place(name), mark] for name, mark in mark_places(self.brokers).items()],
@@ -192,7 +190,7 @@ def _differences(values: Sequence[int]) -> list[int]:
 
 
 def record_tape(rows: Sequence[TraceRow], events_max: int = EVENTS_MAX) -> Tape:
-    """Return the tape of a whole trace. `rows` are in the order of their sequence numbers."""
+    """Return the tape of a complete trace. `rows` must be sorted by sequence number."""
     shown = [row for row in rows if not isinstance(row.event, AT_THE_END)]
     dropped: tuple[type[trace.TraceEvent], ...] = ()
     for more in (QUIET, FREQUENT):
@@ -220,7 +218,7 @@ class TapeRecorder(Listener):
         self._names_by_crc: dict[tuple[str, int, int], tuple[str, ...]] = {}
         self._actors: dict[int, str] = {}
         self._held: dict[int, int] = {}
-        """The `seq` of an event of a message that a fault held back or released, to that of the sending event."""
+        """Sequence number of the sending event, by that of the event that the message was held back or released."""
         self._faults: dict[str, FaultSpan] = {}
         self._replicas: dict[tuple[TopicPartition, str], list[Any]] = {}
         self._standings: dict[TopicPartition, list[Any]] = {}
@@ -228,7 +226,7 @@ class TapeRecorder(Listener):
         tape = self.tape
         self._coordinators = CoordinatorChanges(tape.coordinators, tape.nodes, tape.partitions)
         self._waiting: list[list[Any]] = []
-        """Changes of events that were left out."""
+        """Changes that belong to the next event on the tape, such as those of events that are left out."""
 
     def __call__(self, row: TraceRow) -> None:
         event = row.event
@@ -250,9 +248,9 @@ class TapeRecorder(Listener):
         self._put(row, line.sign if line else "", text)
 
     def _is_told(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded) -> bool:
-        """Return True if another event at this time describes the fault, such as a node's stop or the ending step.
+        """Return True if another event on the tape already describes the begin or end of a fault, such as NodeStopped.
 
-        The changes of this event are then added to those of the other event.
+        The event then gets no item of its own, and its changes are added to the last item.
         """
         place = self._told_at(row, event)
         if place == NOTHING:
@@ -276,7 +274,7 @@ class TapeRecorder(Listener):
         return NOTHING
 
     def take_over(self, before: TapeRecorder) -> None:
-        """Start with the state at the end of another tape: the cluster, its nodes, and the faults in force."""
+        """Begin with the state at the end of another tape: the cluster, its nodes, and the faults in force."""
         for name in before.tape.roles:
             self.tape.nodes.place(name)
         self.tape.roles, self.tape.brokers = before.tape.roles, before.tape.brokers
@@ -314,7 +312,7 @@ class TapeRecorder(Listener):
         self._waiting = []
 
     def _sender(self, row: TraceRow, actor: str | None) -> int:
-        """Return the index of the event at another node whose message caused this event, else NOTHING."""
+        """Return the index of the event at another node whose message caused this event, NOTHING if there is none."""
         if not isinstance(row.event, _MESSAGE_ARRIVES):
             return NOTHING
         for cause in (self._held.get(cause, cause) for cause in reversed(row.causes)):
@@ -435,7 +433,7 @@ class TapeRecorder(Listener):
         names = self._records(event)
         records = [self.tape.records.place(name) for name in names] if len(names) == count else [NOTHING] * count
         change = ["append", place, self.tape.nodes.place(event.node), event.base_offset, event.leader_epoch, records]
-        # All batches of a producer with a transactional.id are in transactions. The page shows how these end.
+        # All batches of a transactional producer are in transactions, whose ends the page shows.
         if self._coordinators.is_transactional(event.producer_id):
             change.append(event.producer_id)
         self._waiting.append(change)
@@ -497,7 +495,7 @@ _FEW_WORDS: dict[type[trace.TraceEvent], str] = {
 
 
 def _few_words(event: trace.TraceEvent, sign: str) -> str:
-    """Return a description of a key event in two or three words."""
+    """Return a description of a key event in a few words."""
     match event:
         case trace.IsrCommitted():
             return f"ISR {set_of(event.isr)}"
@@ -516,7 +514,7 @@ def _actor(event: trace.TraceEvent) -> str | None:
 
 
 def partition_name(event: trace.TraceEvent) -> str | None:
-    """Return the name of the event's partition; None if it has none, or if a producer has not chosen one yet."""
+    """Return the name of an event's partition, None if there is none or the producer has not chosen one yet."""
     topic: str | None = getattr(event, "topic", None)
     number: int | None = getattr(event, "partition", None)
     return None if topic is None or number is None or number < 0 else f"{topic}-{number}"

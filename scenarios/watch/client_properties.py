@@ -1,7 +1,7 @@
-"""The settings to connect to a cluster: the keys of a `client.properties` file that Kafka's own tools use.
+"""Reads the security settings of a `client.properties` file, as Kafka's own tools use it.
 
-Supported are security.protocol, sasl.mechanism (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), sasl.jaas.config, and for TLS the
-trust store and the key store as PEM. Other keys are ignored.
+Supported keys are security.protocol, sasl.mechanism (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), sasl.jaas.config, and for
+TLS a trust store and a key store in PEM. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TO_PEM = "keytool -importkeystore -srckeystore STORE -destkeystore s.p12; opens
 
 
 class SettingsInvalid(ValueError):
-    """A file of settings cannot be used. `fix` is a remedy. Neither text contains a password."""
+    """Raised if the settings cannot be used. `fix` is a remedy. Neither text contains a password."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The security settings. `protocol` is security.protocol; `tls` and `sasl` are None if the protocol lacks them."""
+    """The security settings of a client. `tls` and `sasl` are None if security.protocol does not use them."""
 
     protocol: str = "PLAINTEXT"
     tls: ssl.SSLContext | None = field(default=None, repr=False)
@@ -45,7 +45,7 @@ class Security:
 
 
 def read_security(file: Path) -> Security:
-    """Return the security settings of a file. Raises SettingsInvalid."""
+    """Read the security settings in a properties file. Raises SettingsInvalid."""
     try:
         found = javaproperties.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -61,7 +61,7 @@ def read_security(file: Path) -> Security:
 
 
 def security_of(found: Mapping[str, str]) -> Security:
-    """Return the security settings of properties. Raises SettingsInvalid."""
+    """Return the security settings in a client's properties. Raises SettingsInvalid."""
     protocol = found.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise SettingsInvalid("security.protocol has an unknown value", f"choose one of {', '.join(PROTOCOLS)}")

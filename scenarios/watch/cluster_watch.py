@@ -1,8 +1,8 @@
-"""The watched cluster: turns answers of brokers into trace events. Unchanged answers yield none.
+"""Turns the responses of a watched cluster's brokers into trace events, one for each change.
 
-`ClusterWatch` is pure. Its knowledge is sampled: the time of an event is that of the first answer that showed a change,
-which happened at some time since the previous answer. The events are those of Highwater's own clusters, in the same
-tables, with brokers named `b<ID>`.
+`ClusterWatch` has no I/O. An event has the time of the first response that showed the change; the change itself took
+place at some time after the previous response. The events are the same as for Highwater's own clusters. Brokers are
+named `b<ID>`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from scenarios.watch.statements import CONTROLLER
 from scenarios.watch.watched import LeaderEnds, WatchedBroker, WatchedPartition, WatchedReplica, broker_name, names_of
 
 SILENT, HOLDS_BACK = "no_answer", "holds_high_watermark"
-"""Verbs of two faults in the trace: a broker does not answer; a broker holds back a high watermark."""
+"""Verbs of two faults that a watch writes to the trace: a broker does not answer, or holds back a high watermark."""
 HOLD_TOLD_FROM_US = 1_000_000
 
 
 class ClusterWatch:
-    """A watched cluster.
+    """The state of a watched cluster, which emits an event for each change.
 
     Attributes:
-        brokers, partitions: as last known, by id and by name.
-        holds: held high watermarks.
+        brokers: last known state by broker id.
+        partitions: last known state by name.
+        holds: high watermarks that do not advance.
+        left_out: number of topics and partitions that are not watched (see ClusterAnswer).
         cluster_id: None if unknown.
     """
 
@@ -45,11 +47,11 @@ class ClusterWatch:
         self._trace = recorder
         self._min_isr: dict[str, int] = {}
         self._holding: dict[BrokerId, int] = {}
-        """Brokers that hold back high watermarks according to the trace, each with the time since which it does."""
+        """Brokers that hold back high watermarks according to the trace, with the time at which each of them began."""
 
     @property
     def title(self) -> str:
-        """The cluster as text: `Cluster 5L6g3nShT-eMCtK--X86sw: 3 brokers, 12 partitions`."""
+        """The name and size of the cluster as text: `Cluster 5L6g3nShT-eMCtK--X86sw: 3 brokers, 12 partitions`."""
         away = sum(not known.listed for known in self.brokers.values())
         brokers = count_of(len(self.brokers), "broker") + (f" ({away} not listed)" if away else "")
         sizes = f"{brokers}, {count_of(len(self.partitions), 'partition')}"
@@ -58,7 +60,7 @@ class ClusterWatch:
     # ------------------------------------------------------------------------------------------------------ brokers
 
     def brokers_answered(self, now_us: int, asked: str, addresses: Sequence[ListedBroker]) -> None:
-        """Process a list of brokers; `asked` is the name of the broker that returned it."""
+        """Process the list of live brokers that the broker `asked` has returned."""
         self._enter(now_us)
         listed_now = {address.broker_id: address for address in addresses}
         for broker_id, address in listed_now.items():
@@ -73,14 +75,13 @@ class ClusterWatch:
                 self._emit(trace.BrokerFenced(node=CONTROLLER, broker=name, cause=FencingCause.NOT_LISTED))
 
     def may_describe(self, broker_id: BrokerId, listed: Sequence[ListedBroker] | None = None) -> bool:
-        """Return True if a broker's description of the cluster counts.
+        """Return True if a broker's metadata can be trusted.
 
-        It does not count if the other brokers no longer list this broker: it may be cut off from the controllers, and
-        then its state is old. Nor does it count if the broker does not list itself: it is fenced, or has just started
-        (with ZooKeeper it lists no broker then). If no other broker answers, any description counts.
+        A broker that other brokers no longer list may be cut off from the controllers and have old metadata. A broker
+        that does not list itself is fenced or has just started. If no other broker answers, any metadata is accepted.
 
         Args:
-            listed: the broker's own list, None before it is asked.
+            listed: brokers that this broker has returned, None before it is asked.
         """
         known = self.brokers.get(broker_id)
         is_in = known is not None and known.listed
@@ -101,7 +102,7 @@ class ClusterWatch:
         return self.brokers.setdefault(broker_id, WatchedBroker(broker_id))
 
     def answered(self, now_us: int, broker_id: BrokerId) -> None:
-        """Record that a broker has answered, which ends the fault of a silent broker in the trace."""
+        """Record that a broker has answered. If it was silent, emit the end of this fault."""
         known = self._broker(broker_id)
         known.answered_us = now_us
         if known.silent_since_us is not None:
@@ -111,7 +112,7 @@ class ClusterWatch:
             known.silent_since_us, known.silence = None, ""
 
     def silent(self, now_us: int, broker_id: BrokerId, since_us: int, why: str) -> None:
-        """Record that a broker has not answered since `since_us`."""
+        """Record that a broker has not answered since `since_us`, and emit a fault if this is new."""
         known = self._broker(broker_id)
         known.silence = why
         if known.silent_since_us is None:
@@ -121,7 +122,7 @@ class ClusterWatch:
             self._began(f"silent-{name}", SILENT, name, f"{name} has not answered since {since_us / 1e6:.1f} s ({why})")
 
     def look(self, now_us: int) -> None:
-        """Emit an event for each broker that has begun or ceased to hold back high watermarks of any partition."""
+        """Emit the begin or end of a fault for each broker that has begun or ceased to hold back high watermarks."""
         self._enter(now_us)
         holding: dict[BrokerId, list[TopicPartition]] = {}
         for name, hold in self.holds.now.items():
@@ -143,7 +144,7 @@ class ClusterWatch:
     # ---------------------------------------------------------------------------------------------------- partitions
 
     def cluster_answered(self, now_us: int, answer: ClusterAnswer) -> None:
-        """Process all partitions, as one broker describes them."""
+        """Process one broker's metadata of all partitions: emit the differences from the last known state."""
         self._enter(now_us)
         self.left_out = answer.left_out
         there = {one.name: one for one in answer.partitions}
@@ -160,7 +161,7 @@ class ClusterWatch:
         return self._min_isr.get(topic)
 
     def min_isrs_answered(self, now_us: int, found: Mapping[str, int]) -> None:
-        """Process the answer with min.insync.replicas of topics."""
+        """Process the values of min.insync.replicas by topic: emit those that have changed."""
         self._enter(now_us)
         changed = {topic: value for topic, value in found.items() if self._min_isr.get(topic) != value}
         self._min_isr.update(changed)
@@ -182,7 +183,11 @@ class ClusterWatch:
             )
 
     def _forget(self, there: Mapping[TopicPartition, PartitionAnswer]) -> None:
-        """Forget topics that no longer exist, or that were created again with the same name."""
+        """Forget topics that no longer exist or were created again, and emit their deletion.
+
+        Args:
+            there: partitions in the latest metadata.
+        """
         gone: dict[str, None] = {}
         for name, known in self.partitions.items():
             one = there.get(name)
@@ -204,13 +209,13 @@ class ClusterWatch:
     def _changed(self, known: WatchedPartition, one: PartitionAnswer) -> None:
         before = known.answer
         if 0 <= one.leader_epoch < known.leader_epoch:
-            return  # A broker with old metadata has answered.
+            return  # The answering broker has old metadata.
         known.answer = one
         known.partition_epoch += 1
         if one.replicas != before.replicas:
             self._emit(statements.reassigned(known, before))
         if one.leader != before.leader or one.leader_epoch > known.leader_epoch:
-            # Before Metadata version 7 brokers do not return the epoch, so changes are counted.
+            # Before version 7 Metadata has no leader epoch, so leader changes are counted.
             known.leader_epoch = one.leader_epoch if one.leader_epoch >= 0 else known.leader_epoch + 1
             self.holds.ended(known.name)
             known.ends = LeaderEnds()
@@ -223,7 +228,7 @@ class ClusterWatch:
     # ------------------------------------------------------------------------------------------------------ replicas
 
     def replicas_answered(self, now_us: int, broker_id: BrokerId, answers: Iterable[ReplicaAnswer]) -> None:
-        """Process a broker's answer about its own replicas."""
+        """Process a broker's response about its own replicas: emit what has changed in their logs."""
         self.answered(now_us, broker_id)
         self._enter(now_us)
         for answer in answers:
@@ -241,7 +246,7 @@ class ClusterWatch:
         if high_watermark is None:
             high_watermark = UNKNOWN_OFFSET if replica.high_watermark is None else replica.high_watermark
         else:
-            # The end was requested first, and both may have risen since; a log always reaches up to its high watermark.
+            # The end was requested before the high watermark, and the log has grown at least to the latter since.
             end = max(end, high_watermark)
         before_end, before_hw = replica.log_end_offset, replica.high_watermark
         replica.log_end_offset, replica.high_watermark, replica.answered_us = end, high_watermark, now_us
@@ -280,7 +285,7 @@ class ClusterWatch:
         leading = known.leading
         if leading is None or leading.log_end_offset is None or leading.high_watermark is None:
             return
-        # The follower's answer may be newer than the leader's.
+        # The leader's log end may be older than the follower's.
         state = (end, max(end, leading.log_end_offset))
         if state != replica.stated:
             replica.stated = state
@@ -292,14 +297,14 @@ class ClusterWatch:
         """Emit the first events of the trace.
 
         Args:
-            how: title of the run that says that a cluster is watched, since the cluster's own title is unknown yet.
+            how: title of the run, since the cluster's own title is not known yet.
         """
         self._emit(trace.RunStarted(scenario="watch", variant=None, seed=0, profile=profile, title=how))
         self._emit(trace.NodeStarted(node=CONTROLLER, role="controller"))
         self._emit(trace.ControllerActivated(node=CONTROLLER, controller_epoch=0))
 
     def finish(self, now_us: int) -> None:
-        """Emit the last events of the trace: the last known state of every replica that has answered."""
+        """Emit the last events of the trace: the last known state of every replica whose offsets are known."""
         self._enter(now_us)
         for known in self.partitions.values():
             for broker_id, replica in known.replicas.items():
@@ -318,18 +323,18 @@ class ClusterWatch:
         self._trace.at_us = now_us
 
     def _emit(self, event: TraceEvent) -> None:
-        """Emit an event without causes, since these cannot be observed."""
+        """Emit an event without a cause, since causes cannot be observed."""
         self._trace.cause = None
         self._trace.emit(event)
 
 
 # -------------------------------------------------------------------------------------------------------------- outcome
 #
-# The result of a watch as plain values: which brokers held back high watermarks, and for how long.
+# The result of a watch as JSON values: which brokers held back high watermarks, and for how long.
 
 
 def outcome_of(watch: ClusterWatch, bootstrap: str, now_us: int) -> dict[str, Any]:
-    """Return the value of `watched` in summary.json, with times in microseconds since the watch began."""
+    """Return the content of `watched` in summary.json. Times are in microseconds since the watch began."""
     return {
         "cluster_id": watch.cluster_id,
         "bootstrap": bootstrap,

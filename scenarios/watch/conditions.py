@@ -1,4 +1,4 @@
-"""The conditions of `highwater watch --fail-on`: states that must not last for longer than some time."""
+"""Checks the conditions of `highwater watch --fail-on`: states that must not last longer than a given time."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ SAID: Final = {
     "hw-stalled": "the high watermark of {} stood still below records",
     "no-answer": "{} did not answer",
 }
-"""The sentence about a partition or a broker for each kind of condition."""
+"""For each kind of condition, the sentence about a partition or broker for which it was true too long."""
 
 
 class Condition(NamedTuple):
-    """A kind of condition, and the time for which it may be true."""
+    """A condition that fails the watch if it is true for `for_us` or longer."""
 
     kind: str
     for_us: int
 
 
 def shortest_us(kind: str) -> int:
-    """Return the least duration of a condition that counts. High watermarks often stand still between two fetches."""
+    """Return the smallest `for_us` that makes sense. A high watermark normally stands still between two fetches."""
     return HELD_FROM_US if kind == "hw-stalled" else 0
 
 
 class Conditions:
-    """The conditions of a watched cluster, each with the time since which it has been true."""
+    """The conditions of a watch, with the time since which each has been true for each partition or broker."""
 
     def __init__(self, wanted: Sequence[Condition]) -> None:
         self._wanted = wanted
         self._since: dict[tuple[str, str], int] = {}
 
     def look(self, watch: ClusterWatch, now_us: int) -> str | None:
-        """Update the times, and return a sentence about the first condition that was true for too long, else None."""
+        """Update the times. Return a sentence about the first condition that was true too long, None if none was."""
         failed, since = None, {}
         for condition in self._wanted:
             for what, true_since_us in _true(condition.kind, watch, now_us):
@@ -55,7 +55,7 @@ class Conditions:
 
 
 def _true(kind: str, watch: ClusterWatch, now_us: int) -> Iterator[tuple[str, int]]:
-    """Yield the partitions or brokers for which a condition is true, and the time since which this is known."""
+    """Yield (partition or broker, time since which it is known) for everything of which a condition is true."""
     if kind == "no-answer":
         silent = ((one.broker_id, one.silent_since_us) for one in watch.brokers.values())
         yield from ((broker_name(broker), since_us) for broker, since_us in silent if since_us is not None)

@@ -1,7 +1,7 @@
-"""Which brokers hold back high watermarks, and for how long, as far as samples show it.
+"""Measures from samples which brokers hold back high watermarks, and for how long.
 
-A high watermark is held back from one sample of the leader to the next if records were above it in the first sample and
-it has not moved by the second. Its holders are the members of the ISR whose logs do not reach beyond it.
+A high watermark is held back between two samples of the leader if records were above it in the first sample and it has
+the same value in the second. Its holders are the members of the ISR whose logs end at or below it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from replica.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 
 HELD_FROM_US = 500_000
-"""Shortest hold that counts. Waits for followers' next fetches are normal (replica.fetch.wait.max.ms is 500 ms)."""
+"""Shortest hold that counts. The wait for followers' next fetches is normal (replica.fetch.wait.max.ms is 500 ms)."""
 LONGEST_KEPT = 20
 
 
@@ -22,9 +22,9 @@ class HeldWatermark:
     """A high watermark that does not move although there are records above it.
 
     Attributes:
-        waiting: largest number of records seen above it.
-        held_us: time that each holder was in the ISR without these records.
-        under_min_isr_us: how long the ISR was too small.
+        waiting: largest number of records seen above the high watermark.
+        held_us: time for which each holder was in the ISR without these records.
+        under_min_isr_us: time for which the ISR was smaller than min.insync.replicas.
     """
 
     name: TopicPartition
@@ -49,7 +49,13 @@ class HeldWatermark:
 
 @dataclass(slots=True)
 class Holder:
-    """The times in which a broker held back at least one high watermark, and the partitions."""
+    """A broker that held back high watermarks.
+
+    Attributes:
+        us: total time in which it held back at least one.
+        partitions: partitions of which it held back the high watermark.
+        until_us: end of the time that is counted in `us`.
+    """
 
     us: int = 0
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
@@ -57,7 +63,12 @@ class Holder:
 
 
 class Holds:
-    """The held high watermarks: in `now` the current ones by partition. A hold ends when its high watermark moves."""
+    """The high watermarks that are or were held back. A hold ends when the high watermark moves.
+
+    Attributes:
+        now: current holds by partition.
+        by_broker: brokers that held back high watermarks so far.
+    """
 
     def __init__(self) -> None:
         self.now: dict[TopicPartition, HeldWatermark] = {}
@@ -76,7 +87,11 @@ class Holds:
         *,
         under_min_isr: bool,
     ) -> None:
-        """Process a sample of a partition's leader."""
+        """Begin, extend or end the hold of a partition according to a sample of its leader.
+
+        Args:
+            holders: members of the ISR whose logs end at or below the high watermark.
+        """
         hold = self.now.get(name)
         if hold is not None and (hold.high_watermark, hold.leader_epoch) != (high_watermark, leader_epoch):
             self.ended(name)
@@ -97,7 +112,7 @@ class Holds:
         hold.until_us, hold.waiting = now_us, max(hold.waiting, waiting)
 
     def ended(self, name: TopicPartition) -> None:
-        """End a hold, because the high watermark moved or its leader's term ended."""
+        """End the hold of a partition, if any, since the high watermark moved or the leader changed."""
         hold = self.now.pop(name, None)
         if hold is not None and hold.length_us >= HELD_FROM_US:
             self._count += 1
@@ -106,13 +121,13 @@ class Holds:
                 heapq.heappop(self._ended)
 
     def longest(self) -> list[HeldWatermark]:
-        """Return the longest holds, current ones included, the longest first; at most LONGEST_KEPT."""
+        """Return at most LONGEST_KEPT past and current holds, the longest first."""
         all_of_them = [hold for _, _, hold in self._ended]
         all_of_them += (hold for hold in self.now.values() if hold.length_us >= HELD_FROM_US)
         return heapq.nsmallest(LONGEST_KEPT, all_of_them, key=lambda hold: (-hold.length_us, hold.from_us, hold.name))
 
     def _count_holders(self, hold: HeldWatermark, now_us: int, holders: Sequence[BrokerId]) -> None:
-        """Add the time since the previous sample to each holder; with several partitions it counts only once."""
+        """Add the time since the previous sample to each holder, only once if it holds back several high watermarks."""
         for broker_id in holders:
             holder = self.by_broker.setdefault(broker_id, Holder())
             begin = hold.from_us if hold.name not in holder.partitions else hold.until_us

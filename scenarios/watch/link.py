@@ -1,4 +1,4 @@
-"""One connection to one broker, with TLS and SASL if configured, and one request in flight at a time."""
+"""A connection to one broker, with TLS and SASL if configured, and with one request in flight at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class LinkFailed(Exception):
-    """A broker cannot be asked. `fix` is a remedy for a cluster that was never reached."""
+    """Raised if a request to a broker fails. `fix` is a remedy if the cluster was never reached before."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class LinkFailed(Exception):
 
 
 class RequestPace:
-    """The minimum time between the requests to one broker."""
+    """A rate limit on the requests to one broker."""
 
     def __init__(self, per_second: int = REQUESTS_PER_SECOND) -> None:
         self._between_s = 1 / per_second
@@ -52,7 +52,8 @@ class RequestPace:
 class BrokerLink:
     """An open connection to a broker.
 
-    `asked_since` is the monotonic time in seconds at which the request in flight was sent, None if there is none.
+    Attributes:
+        asked_since: time.monotonic() at which the request in flight was sent, None if there is none.
     """
 
     def __init__(self, broker: str, stream: trio.abc.Stream, pace: RequestPace) -> None:
@@ -67,7 +68,7 @@ class BrokerLink:
 
     @classmethod
     async def open(cls, host: str, port: int, security: Security, pace: RequestPace) -> BrokerLink:
-        """Open a connection. Raises LinkFailed."""
+        """Connect to a broker, request its API versions, and authenticate if configured. Raises LinkFailed."""
         broker = f"{shown(host)}:{port}"
         stream = await _connected(host, port, broker, security.tls)
         link = cls(broker, stream, pace)
@@ -84,7 +85,7 @@ class BrokerLink:
         await trio.aclose_forcefully(self._stream)
 
     async def ask(self, question: WireQuestion[T]) -> T:
-        """Send a request and return the answer. Raises LinkFailed, after which the link is unusable."""
+        """Send a request and return the decoded response. Raises LinkFailed, after which the link is unusable."""
         await self._pace.wait()
         self._correlation_id += 1
         self.asked_since = time.monotonic()
@@ -178,7 +179,7 @@ def _without(text: str, password: str) -> str:
 
 
 async def _connected(host: str, port: int, broker: str, tls: ssl.SSLContext | None) -> trio.abc.Stream:
-    """Return a connected stream. Raises LinkFailed."""
+    """Return a TCP or TLS stream to a broker. `broker` is its address for messages. Raises LinkFailed."""
     try:
         with trio.fail_after(CONNECT_TIMEOUT_S):
             stream = await trio.open_tcp_stream(host, port)
@@ -229,15 +230,15 @@ __all__ = ["BrokerLink", "LinkFailed", "NotSpoken", "RequestPace"]
 
 # ----------------------------------------------------------------------------------------------------------------- SASL
 #
-# SASL as in Kafka (KIP-152): messages in SaslAuthenticate, after a SaslHandshake, without sockets.
+# The messages of SASL authentication, without I/O. They are sent in SaslAuthenticate, after a SaslHandshake (KIP-152).
 
 
 class ServerNotProven(Exception):
-    """The broker has not proved that it knows the password, so it may not be the broker that it claims to be."""
+    """Raised if a broker does not prove with SCRAM that it knows the password, so it may be an impostor."""
 
 
 def exchange(settings: SaslSettings) -> Generator[bytes, bytes, None]:
-    """Yield messages to the broker; its answers are passed in with `send`. Raises ServerNotProven."""
+    """Yield the client's SASL messages. The caller passes in the broker's answers by `send`. Raises ServerNotProven."""
     if settings.mechanism == "PLAIN":
         yield f"\0{settings.username}\0{settings.password}".encode()
         return

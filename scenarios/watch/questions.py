@@ -1,12 +1,12 @@
-"""The requests of a watch, all of which only read, and the decoding of their answers.
+"""The read-only requests of a watch, and the decoding of their responses.
 
     speaks = Speaks(ask(versions()))           # API versions that both sides know
     ask(every_topic(speaks, None))             # -> Page: DescribeTopicPartitions if it is offered
     ask(log_ends(speaks, names))               # -> ListOffsets as a debugging consumer: any replica's LEO
-    ask(high_watermarks(speaks, {name: LEO}))  # -> Fetch of nothing, at the end of the log: its HW
+    ask(high_watermarks(speaks, {name: LEO}))  # -> Fetch at the end of the log: the replica's HW, no records
 
-Kafka's own kafka-replica-verification uses a debugging consumer (replica id -2): followers answer it, it is in no
-group, and it changes nothing. Source: ReplicaManager.fetchOffset, FetchParams.fetchOnlyLeader
+A debugging consumer (replica id -2), as in Kafka's kafka-replica-verification, also gets answers from followers. It is
+in no group and changes nothing. Source: ReplicaManager.fetchOffset, FetchParams.fetchOnlyLeader
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ LATEST = -1
 TOPIC_RESOURCE = 2
 MIN_ISR = "min.insync.replicas"
 PARTITIONS_PER_PAGE = 2_000
-"""Partitions per page of DescribeTopicPartitions. Brokers limit it (max.request.partition.size.limit, default 2000)."""
+"""Partitions per page of DescribeTopicPartitions. The default of max.request.partition.size.limit is also 2000."""
 
 _HIGHEST = {
-    # Later versions identify topics by id, and a topic's id may change between two answers.
+    # Later versions identify topics by id, and a topic's id may change between two responses.
     FETCH: 12,
     METADATA: 12,
 }
@@ -58,16 +58,16 @@ Ranges = Mapping[int, tuple[int, int]]
 
 
 class NotSpoken(Exception):
-    """The broker offers no version of an API that this client knows."""
+    """Raised if a broker offers no version of an API that this client knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireQuestion(Generic[T]):
-    """A request, and the decoder of its answer.
+    """A request, and the decoder of its response.
 
     Attributes:
-        frame: returns the request for a correlation id, including the size prefix.
-        read: decodes an answer; raises PeerViolation.
+        frame: function that encodes the request with a correlation id, including the size prefix.
+        read: function that decodes the response. Raises PeerViolation.
     """
 
     name: str
@@ -76,7 +76,12 @@ class WireQuestion(Generic[T]):
 
 
 class Page(NamedTuple):
-    """A page of partitions. `cursor` is where the next page begins, None after the last page."""
+    """A page of partitions.
+
+    Attributes:
+        left_out: number of invalid topics, and of partitions above the limit.
+        cursor: topic and partition at which the next page begins, None on the last page.
+    """
 
     partitions: list[PartitionAnswer]
     left_out: int
@@ -84,13 +89,13 @@ class Page(NamedTuple):
 
 
 class Speaks:
-    """The versions of a broker's APIs, as the broker has returned them."""
+    """The API versions that a broker offers."""
 
     def __init__(self, ranges: Ranges) -> None:
         self.ranges = ranges
 
     def version(self, api_key: int) -> int:
-        """Return the highest version that both sides know. Raises NotSpoken."""
+        """Return the highest version of an API that both sides know. Raises NotSpoken."""
         low, high = VERSIONS[api_key]
         theirs = self.ranges.get(api_key)
         if theirs is not None:
@@ -101,7 +106,7 @@ class Speaks:
 
     @property
     def era(self) -> str:
-        """The newest era whose Fetch is no newer than the broker's, since brokers do not return their release."""
+        """The broker's era, estimated from its highest version of Fetch, since brokers do not return their release."""
         highest = self.ranges.get(FETCH, (0, 0))[1]
         fitting = [release for release, version in HIGHEST[FETCH].items() if version <= highest]
         return (fitting[-1] if fitting else next(iter(HIGHEST[FETCH]))).era
@@ -123,7 +128,7 @@ def _cold(api_key: int, version: int, read: Callable[[Entity], T], **fields: obj
 
 
 def versions() -> WireQuestion[Ranges]:
-    """Return a request for the API versions. Every broker since 0.10 answers version 0."""
+    """Return a request for the API versions, in version 0, which every broker since 0.10 answers."""
 
     def read(answer: Entity) -> Ranges:
         if answer.error_code is not ErrorCode.NONE:
@@ -134,14 +139,14 @@ def versions() -> WireQuestion[Ranges]:
 
 
 def sasl_handshake(mechanism: str) -> WireQuestion[tuple[ErrorCode, tuple[str, ...]]]:
-    """Return a SaslHandshake, whose answer is (error, mechanisms of the broker)."""
+    """Return a SaslHandshake request. Its decoded response is (error, mechanisms of the broker)."""
     return _cold(
         SASL_HANDSHAKE, 1, lambda found: (found.error_code, tuple(map(str, found.mechanisms))), mechanism=mechanism
     )
 
 
 def sasl_authenticate(message: bytes) -> WireQuestion[tuple[ErrorCode, str, bytes]]:
-    """Return a SaslAuthenticate, whose answer is (error, the broker's explanation, its message)."""
+    """Return a SaslAuthenticate request. Its decoded response is (error, error message, SASL message)."""
     return _cold(
         SASL_AUTHENTICATE,
         0,
@@ -154,13 +159,13 @@ def sasl_authenticate(message: bytes) -> WireQuestion[tuple[ErrorCode, str, byte
 
 
 def brokers(speaks: Speaks) -> WireQuestion[tuple[ListedBroker, ...]]:
-    """Return a request for the brokers: Metadata without topics."""
+    """Return a request for the live brokers: Metadata without topics."""
     version = speaks.version(METADATA)
     return _cold(METADATA, version, lambda found: brokers_of(found.brokers), topics=[], allow_auto_topic_creation=False)
 
 
 def cluster_id(speaks: Speaks) -> WireQuestion[str | None]:
-    """Return a request for the cluster id, whose answer is None if the broker does not return one."""
+    """Return a request for the cluster id. Its decoded response is None if the broker does not return one."""
 
     def read(answer: Entity) -> str | None:
         found = getattr(answer, "cluster_id", None)
@@ -172,11 +177,13 @@ def cluster_id(speaks: Speaks) -> WireQuestion[str | None]:
 def every_topic(
     speaks: Speaks, wanted: re.Pattern[str] | None, room: int, cursor: tuple[str, int] | None = None
 ) -> WireQuestion[Page]:
-    """Return a request for the partitions of the wanted topics, with their ELR if the broker can describe it.
+    """Return a request for a page of partitions, with their ELR if the broker offers DescribeTopicPartitions.
+
+    Without DescribeTopicPartitions, Metadata returns all partitions in one page.
 
     Args:
-        wanted: pattern of topics, None for all.
-        room: largest number of partitions.
+        wanted: pattern of topics to decode, None for all.
+        room: largest number of partitions to decode.
         cursor: topic and partition at which the page begins.
     """
     if speaks.has(DESCRIBE_TOPIC_PARTITIONS):
@@ -202,7 +209,7 @@ def _cursor(found: Entity | None) -> tuple[str, int] | None:
 
 
 def min_isrs(speaks: Speaks, topics: Sequence[str]) -> WireQuestion[dict[str, int]]:
-    """Return a request for the effective min.insync.replicas of topics. Its answer lacks unauthorized topics."""
+    """Return a request for the effective min.insync.replicas by topic. The response lacks unauthorized topics."""
 
     def read(answer: Entity) -> dict[str, int]:
         found = {}
@@ -298,14 +305,13 @@ def _by_topic(names: Sequence[TopicPartition] | Mapping[TopicPartition, Offset])
 
 # -------------------------------------------------------------------------------------------------------------- answers
 #
-# The answers of brokers as plain values: bounded, and with valid topic names only.
-#
-# A watched broker is not trusted: invalid topic names, and partitions above the limit, are left out and counted.
+# The decoded responses. A watched broker is not trusted: invalid topic names and partitions above the limit are left
+# out and counted.
 
 PARTITIONS_MAX = 20_000
 BROKERS_MAX = 1_000
 REPLICAS_MAX = 32
-"""Largest number of a partition's replicas that are read. Kafka has no limit, but no cluster comes near it."""
+"""Largest number of replicas that are decoded per partition. Kafka has no limit, but no cluster has as many."""
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -337,7 +343,7 @@ class PartitionAnswer(NamedTuple):
 
 
 class ClusterAnswer(NamedTuple):
-    """The cluster as one broker describes it.
+    """The metadata of a cluster that one broker has returned.
 
     Attributes:
         left_out: number of invalid topic names, and of partitions above PARTITIONS_MAX.
@@ -349,7 +355,7 @@ class ClusterAnswer(NamedTuple):
 
 
 class ReplicaAnswer(NamedTuple):
-    """One replica as its own broker describes it. Values are None if they are unknown; `error` says why."""
+    """The offsets of one replica that its broker has returned. An offset is None if unknown; `error` is the reason."""
 
     name: TopicPartition
     log_end_offset: Offset | None = None
@@ -369,13 +375,17 @@ def brokers_of(entities: Iterable[Entity]) -> tuple[ListedBroker, ...]:
 def partitions_of(
     topics: Iterable[Entity], wanted: re.Pattern[str] | None, room: int
 ) -> tuple[list[PartitionAnswer], int]:
-    """Return the partitions of the wanted topics, at most `room`, and the number of those left out."""
+    """Decode topics of a response. Return at most `room` partitions, and the number of topics and partitions left out.
+
+    Args:
+        wanted: pattern of topics, None for all.
+    """
     found: list[PartitionAnswer] = []
     left_out = 0
     for topic in topics:
         name = str(topic.name)
         if topic.error_code is not ErrorCode.NONE:
-            continue  # For example, the topic is being deleted. Unauthorized topics are not listed at all.
+            continue  # For example, the topic is being deleted. The response does not contain unauthorized topics.
         if _TOPIC.fullmatch(name) is None:
             left_out += 1
         elif wanted is None or wanted.search(name):

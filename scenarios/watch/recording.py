@@ -1,4 +1,4 @@
-"""The recording of a watch as a run folder with trace, summary and lock file, which every command can read."""
+"""Records a watch in a run folder with trace, summary and lock file, which every command can read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RUN_NAME = "watch"
 
 
 def scenario_of(watch: ClusterWatch, how: str, profile: str, duration_us: int) -> Scenario:
-    """Return the watched cluster as a scenario without steps; `how` becomes its question."""
+    """Return the watched cluster as a scenario without steps. `how` describes the watch in the field `question`."""
     brokers = {broker_name(broker_id): _broker(watch, broker_id) for broker_id in sorted(watch.brokers)}
     assigned: dict[str, dict[int, tuple[str, ...]]] = {}
     for name, known in watch.partitions.items():
@@ -69,9 +69,9 @@ def _topic(watch: ClusterWatch, topic: str, numbers: dict[int, tuple[str, ...]])
 
 
 class Recording:
-    """The writer of a growing trace.
+    """The writer of a watch's trace. Raises OSError if the folder cannot be written.
 
-    As a context manager it removes the folder unless `keep` was called. Raises OSError if the folder cannot be written.
+    Use it as a context manager, which removes the folder at the end unless `keep` was called.
 
     Args:
         listeners: further listeners of the trace.
@@ -93,7 +93,12 @@ class Recording:
         self._stack.close()
 
     def keep(self, watch: ClusterWatch, how: str, profile: str, now_us: int, outcome: dict[str, Any]) -> Path:
-        """Give the run's folder its final name, and return its path; `outcome` is `watched` in its summary.json."""
+        """Complete the trace, write the summary, and give the folder its final name. Return the path.
+
+        Args:
+            how: see `scenario_of`.
+            outcome: content of `watched` in summary.json.
+        """
         self.writer.close()
         self._ledger.close()
         scenario = scenario_of(watch, how, profile, now_us)

@@ -1,4 +1,4 @@
-"""Trace events of brokers and controllers, derived from the offsets and metadata that brokers return."""
+"""Creates trace events of brokers and controllers from the offsets and metadata that brokers return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN_PRODUCER = -1
 
 
 def began(known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica) -> TraceEvent:
-    """Return the event for the first answer about a replica in this leader epoch."""
+    """Return the event that a replica has become leader or follower in the current leader epoch."""
     place, leader = _place(known, broker_id), known.answer.leader
     state = {**_ends(replica), "leader_epoch": known.leader_epoch, "partition_epoch": known.partition_epoch}
     if broker_id == leader:
@@ -27,7 +27,12 @@ def began(known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica)
 def truncated(
     known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica, end: Offset, high_watermark: Offset | None
 ) -> TraceEvent:
-    """Return a truncation; `end` and `high_watermark` are the replica's values before it."""
+    """Return the event for a truncation.
+
+    Args:
+        replica: the replica after the truncation.
+        end, high_watermark: the replica's offsets before the truncation.
+    """
     return trace.LogTruncated(
         *_place(known, broker_id),
         leader_epoch=known.leader_epoch,
@@ -38,7 +43,11 @@ def truncated(
 
 
 def appended(known: WatchedPartition, broker_id: BrokerId, before: Offset, end: Offset) -> TraceEvent:
-    """Return the event for records that were appended between two samples: one batch of unknown content."""
+    """Return the event for records that were appended between two samples, as one batch of unknown content.
+
+    Args:
+        before, end: the replica's log end offsets in the two samples.
+    """
     return trace.BatchAppended(
         *_place(known, broker_id),
         role=_role(known, broker_id),
@@ -69,7 +78,7 @@ def high_watermark_moved(
 
 
 def fetched(known: WatchedPartition, broker_id: BrokerId, end: Offset, leaders_end: Offset, hw: Offset) -> TraceEvent:
-    """Return the fetch that a follower must have sent, since its log ends at `end`."""
+    """Return the event for a fetch at `end`, which a follower must have sent because its log ends there."""
     return trace.FollowerFetched(
         *_place(known, known.answer.leader),
         peer=broker_name(broker_id),
@@ -82,7 +91,7 @@ def fetched(known: WatchedPartition, broker_id: BrokerId, end: Offset, leaders_e
 
 
 def found(known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica, *, running: bool) -> TraceEvent:
-    """Return the replica's state at the end of the watch."""
+    """Return the event with a replica's state at the end of the watch."""
     return trace.ReplicaFound(
         *_place(known, broker_id),
         log_start_offset=0,
@@ -108,10 +117,10 @@ def _role(known: WatchedPartition, broker_id: BrokerId) -> str:
 
 # ------------------------------------------------------------------------------------------ decisions of the controller
 #
-# Events of a controller, derived from the answers of brokers about partitions.
+# Events of a controller, derived from the partition metadata of brokers.
 
 CONTROLLER = "c1"
-"""The controller's name in the trace. The watch never asks the controller itself."""
+"""The controller's name in the trace. The watch sends no requests to the controller itself."""
 
 
 def created(known: WatchedPartition) -> Iterator[TraceEvent]:
@@ -143,7 +152,11 @@ def reassigned(known: WatchedPartition, before: PartitionAnswer) -> TraceEvent:
 
 
 def elected(known: WatchedPartition, before: PartitionAnswer) -> TraceEvent:
-    """Return the event for another leader, another epoch, or the loss of the leader."""
+    """Return the event for a new leader or leader epoch, or for the loss of the leader.
+
+    Args:
+        before: the partition before the change.
+    """
     one = known.answer
     previous = broker_name(before.leader) if before.leader >= 0 else None
     seen = {

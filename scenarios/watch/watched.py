@@ -14,10 +14,10 @@ SAMPLES_KEPT = 512
 
 
 class LeaderEnds:
-    """Samples of a leader's log end with the time of each, kept as long as a replica lacks those records.
+    """Samples of a leader's log end offset with their times, in ascending order.
 
-    Both lists only rise. If a replica stays behind for long, samples are dropped, so that there are at most
-    SAMPLES_KEPT.
+    A sample is kept as long as a replica lacks its records. If there are more than SAMPLES_KEPT, every other sample is
+    dropped.
     """
 
     __slots__ = ("_at_us", "_ends")
@@ -27,7 +27,7 @@ class LeaderEnds:
         self._ends: list[Offset] = []
 
     def add(self, at_us: int, end: Offset, slowest: Offset) -> None:
-        """Add a sample; `slowest` is the smallest log end of all replicas."""
+        """Add a sample. `slowest` is the smallest log end offset of all replicas."""
         if self._ends and end < self._ends[-1]:
             self._at_us, self._ends = [], []
         if not self._ends or end > self._ends[-1]:
@@ -40,7 +40,7 @@ class LeaderEnds:
             del self._at_us[1:-1:2], self._ends[1:-1:2]
 
     def first_beyond(self, end: Offset) -> int | None:
-        """Return when the leader was first seen with a record at offset `end`, None if it never was."""
+        """Return the time of the first sample with a record at offset `end`, None if there is no such sample."""
         index = bisect_right(self._ends, end)
         return self._at_us[index] if index < len(self._at_us) else None
 
@@ -58,8 +58,10 @@ class WatchedBroker:
     """A broker of a watched cluster.
 
     Attributes:
-        address: address of the broker; None if it is only known as a replica.
-        silent_since_us: time since which it has not answered; None if it answers.
+        address: None if no broker has listed this one yet.
+        listed: True if other brokers list it as live.
+        silent_since_us: time since which it has not answered, None if it answers.
+        silence: reason for the silence.
     """
 
     broker_id: BrokerId
@@ -72,11 +74,12 @@ class WatchedBroker:
 
 @dataclass(slots=True)
 class WatchedReplica:
-    """A replica as its broker last described it; values are None without a description.
+    """A replica as its broker last described it. Offsets are None before the first description.
 
     Attributes:
-        answered_us: time of the description; `leader_epoch` is the epoch at that time.
-        stated: log ends of a follower and of its leader in their last event in the trace.
+        leader_epoch: the partition's leader epoch at the time of the description.
+        answered_us: time of the description.
+        stated: log end offsets of this follower and of its leader in the last FollowerFetched event.
     """
 
     log_end_offset: Offset | None = None
@@ -92,8 +95,10 @@ class WatchedPartition:
     """A partition of a watched cluster.
 
     Attributes:
-        partition_epoch: number of changes seen, since brokers do not return the real one.
+        answer: the latest metadata.
+        partition_epoch: number of changes seen, since brokers do not return the real partition epoch.
         configured_min_isr: min.insync.replicas of the topic, None if unknown.
+        ends: samples of the leader's log end offset in this epoch.
     """
 
     name: TopicPartition
@@ -115,7 +120,7 @@ class WatchedPartition:
 
     @property
     def min_isr(self) -> int | None:
-        """min.insync.replicas, limited to the number of replicas; None if unknown."""
+        """min.insync.replicas, at most the number of replicas; None if unknown."""
         configured = self.configured_min_isr
         return None if configured is None else min(configured, len(self.answer.replicas))
 
@@ -124,14 +129,14 @@ class WatchedPartition:
         return self.min_isr is not None and len(self.answer.isr) < self.min_isr
 
     def lag_records(self, broker_id: BrokerId) -> int | None:
-        """Return the number of the leader's records that a follower lacks by its latest answer, None if unknown."""
+        """Return the number of the leader's records that a follower lacks according to the samples, None if unknown."""
         leading, replica = self.leading, self.replicas.get(broker_id)
         if leading is None or replica is None or leading.log_end_offset is None or replica.log_end_offset is None:
             return None
         return max(0, leading.log_end_offset - replica.log_end_offset)
 
     def lag_us(self, broker_id: BrokerId, now_us: int) -> int:
-        """Return for how long the leader has had a record that the follower lacks, in microseconds."""
+        """Return the microseconds since the leader was first seen with a record that the follower lacks."""
         replica = self.replicas.get(broker_id)
         if replica is None or replica.log_end_offset is None:
             return 0
@@ -139,9 +144,9 @@ class WatchedPartition:
         return 0 if since_us is None else now_us - since_us
 
     def behind(self, high_watermark: Offset) -> list[BrokerId]:
-        """Return the members of the ISR that hold back the high watermark.
+        """Return the followers in the ISR that hold back the high watermark.
 
-        These are members whose log ends at or below it; if there are none, members whose log end is unknown.
+        These are the followers whose logs end at or below it or, if there are none, those with an unknown log end.
         """
         followers = [member for member in self.answer.isr if member != self.answer.leader]
         ends = {member: self.replica(member).log_end_offset for member in followers}

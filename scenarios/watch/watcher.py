@@ -1,4 +1,4 @@
-"""The I/O of a watch: a task for each broker asks it, one request at a time, and passes answers to `ClusterWatch`."""
+"""The I/O of a watch. One task per broker sends requests, one at a time, and passes the responses to `ClusterWatch`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,20 @@ TOPICS_PER_REQUEST = 200
 PAGES_MAX = 1_000
 MIN_ISR_EVERY_S = 60.0
 CLAIM_S = 3.0
-"""Seconds in which one broker may describe the cluster before another broker is asked."""
+"""Seconds that a broker has to describe the cluster before another broker is asked."""
 LOOK_S = 0.25
 RETRY_S_MAX = 10.0
 
 
 @dataclass(slots=True)
 class _Asked:
-    """The connection to one broker, None if there is none, and the time since which an answer is awaited."""
+    """The connection to one broker.
+
+    Attributes:
+        link: None if there is no connection.
+        connecting_since: time.monotonic() at which the present attempt to connect began, None if there is none.
+        failures: number of consecutive failed rounds.
+    """
 
     pace: RequestPace = field(default_factory=RequestPace)
     link: BrokerLink | None = None
@@ -43,12 +49,13 @@ class _Asked:
 
 
 class Watcher:
-    """The task that asks the brokers until it is cancelled.
+    """Sends requests to the brokers of a cluster until cancelled.
 
     Args:
-        bootstrap: (host, port) of the first brokers.
-        how: text about the brokers and the interval of the requests.
-        interval_s: intended time between requests to a broker, which slow answers and the rate limit may extend.
+        bootstrap: (host, port) of the brokers to begin with.
+        how: text about these brokers and the interval, for the title of the run.
+        interval_s: intended seconds between two rounds of requests to a broker. Slow responses and the rate limit may
+            extend it.
         wanted: pattern of topics, None for all.
     """
 
@@ -65,10 +72,10 @@ class Watcher:
         self.watch = watch
         self.how = how
         self.era = ""
-        """The era of the first broker that answered, derived from its API versions."""
+        """The cluster's era, estimated from the API versions of the first broker that answered."""
         self.notes: dict[str, None] = {}
         self.is_ready = trio.Event()
-        """Set once the cluster has been described."""
+        """Set when the first metadata has been processed."""
         self._bootstrap = bootstrap
         self._security = security
         self.interval_s = interval_s
@@ -83,7 +90,7 @@ class Watcher:
         return round((time.monotonic() - self._started) * 1_000_000)
 
     async def run(self) -> None:
-        """Ask brokers until cancelled. Raises LinkFailed if no bootstrap address answers."""
+        """Send requests to all brokers until cancelled. Raises LinkFailed if no bootstrap broker answers."""
         link = await self._first_link()
         try:
             self.era = link.speaks.era
@@ -127,7 +134,7 @@ class Watcher:
             except (LinkFailed, NotSpoken) as error:
                 asked.failures += 1
                 if asked.link is not None and asked.failures == 1:
-                    # Brokers may close connections at any time, for example when a login has expired.
+                    # Brokers may close a connection at any time, for example when its login has expired.
                     await asked.link.close()
                     asked.link = None
                     continue
@@ -141,7 +148,7 @@ class Watcher:
             await trio.sleep_until(started + pause_s)
 
     async def _ask_all(self, broker_id: BrokerId, asked: _Asked) -> None:
-        """Ask a broker for the cluster and its replicas. Raises LinkFailed, NotSpoken."""
+        """Request a broker's replica offsets and, if due, the cluster's metadata. Raises LinkFailed, NotSpoken."""
         link = asked.link
         if link is None:
             address = self.watch.brokers[broker_id].address
@@ -186,10 +193,14 @@ class Watcher:
     # ------------------------------------------------------------------------------------------------------- cluster
 
     async def _describe(self, link: BrokerLink, asked: str, broker_id: BrokerId | None = None) -> bool:
-        """Ask a broker for the cluster, and return True if its answer counts. Raises LinkFailed, NotSpoken.
+        """Request the cluster's metadata from a broker. Raises LinkFailed, NotSpoken.
 
         Args:
+            asked: name of the broker.
             broker_id: id of the broker, None if it is not known yet.
+
+        Returns:
+            False if the broker's metadata cannot be trusted (ClusterWatch.may_describe).
         """
         brokers = await link.ask(questions.brokers(link.speaks))
         if broker_id is not None and not self.watch.may_describe(broker_id, brokers):
@@ -216,7 +227,7 @@ class Watcher:
         return True
 
     async def _describe_min_isr(self, link: BrokerLink, topics: Sequence[str]) -> None:
-        """Ask for min.insync.replicas of topics. Unauthorized topics are asked for again in the next round."""
+        """Request min.insync.replicas of topics. Topics without an answer are requested again in a later round."""
         for first in range(0, len(topics), TOPICS_PER_REQUEST):
             some = topics[first : first + TOPICS_PER_REQUEST]
             try:
@@ -231,7 +242,7 @@ class Watcher:
     # ------------------------------------------------------------------------------------------------------- silence
 
     async def _look(self) -> None:
-        """Find brokers that do not answer. A paused broker keeps its connections, so only elapsed time reveals it."""
+        """Find brokers that do not answer in time. A paused broker keeps its connections, so only its silence shows."""
         patience_s = max(2 * self.interval_s, 1.5)
         while True:
             await trio.sleep(LOOK_S)
@@ -246,7 +257,7 @@ class Watcher:
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
-    """Parse addresses such as `host:port,[::1]:9092`. Raises ValueError."""
+    """Parse addresses such as `host:9092,[::1]:9092` into (host, port) pairs. Raises ValueError."""
     found = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(?:\[([0-9a-fA-F:.%\w]+)\]|([^\s:\[\]]+)):(\d{1,5})\s*", part)
