@@ -13,12 +13,13 @@
     run = highwater.run("acks1-leader-kill", variant="acks-all")
     assert run.verdict.ok
 
-Each cluster and each run is a process of its own, which runs the `highwater` command with the same Python. This module
-imports only the standard library, so it works beside asyncio, threads and pytest-xdist, and beside packages of yours
-that are called `cluster`, `scenarios` or `tests`. A cluster ends with the process that started it, however that ends.
+Each cluster and each run is a separate process: the `highwater` command, started with the same Python interpreter. This
+module imports only the standard library. It works with asyncio, threads and pytest-xdist, and does not clash with your
+own packages named `cluster`, `scenarios` or `tests`. A cluster stops when the process that started it ends, even if
+that process is killed.
 
-For pytest, this module provides the fixtures `kafka_cluster` and `kafka`, and collects files called `*.highwater.yaml`
-as tests.
+For pytest, this module provides the fixtures `kafka_cluster` and `kafka`, and collects `*.highwater.yaml` files as
+tests.
 """
 
 from __future__ import annotations
@@ -51,27 +52,30 @@ if TYPE_CHECKING:
 __all__ = ["Cluster", "Comparison", "HighwaterError", "Run", "Verdict", "cluster", "compare", "run", "tables"]
 
 _HOME = Path(__file__).resolve().parent
-"""The directory with the packages of the command: a checkout, or a directory of installed packages."""
+"""The directory with the packages of the `highwater` command: a checkout, or site-packages."""
 _POLL_S = 0.02
 _STARTS_WITHIN_S = 60.0
 _STOPS_WITHIN_S = 120.0
 _ANSWERS_WITHIN_S = 30.0
 _HELD, _EXPECTATION_FAILED, _OUR_BUG = 0, 1, 4
-"""Exit codes of the command: expectations held, an expectation failed, and a bug of Highwater."""
+"""Exit codes of the command: all expectations held, an expectation failed, Highwater has a bug."""
 _STATE_FILE = ".serving.json"
 _LOCK_FILE = "scenario.lock.yaml"
 
 Settings = Mapping[str, Any]
 Topics = Mapping[str, int | tuple[int, int]]
-"""The number of partitions of each topic, or (partitions, replication factor)."""
+"""Topic names, each with its number of partitions or with (partitions, replication factor)."""
 
 
 class HighwaterError(Exception):
-    """A command failed, or a cluster refused a request. The text is the command's own message."""
+    """A command failed, a cluster refused a request, or an argument is not valid.
+
+    The text is the error message of the command or the cluster.
+    """
 
 
 def __tracebackhide__(caught: Any) -> bool:  # noqa: N807  # pytest asks the module of each frame for this name.
-    """Return True for a HighwaterError, so that pytest shows the line of the user's test and not of this module."""
+    """Return True for a HighwaterError: pytest then ends its traceback in the user's test, not in this module."""
     return isinstance(caught.value, HighwaterError)
 
 
@@ -79,14 +83,14 @@ def __tracebackhide__(caught: Any) -> bool:  # noqa: N807  # pytest asks the mod
 
 
 def _command(*words: str) -> list[str]:
-    """Return the `highwater` command of this Python; -P keeps it from importing packages of the current directory."""
+    """Return a `highwater` command line for this Python. -P keeps the current directory off its import path."""
     return [sys.executable, "-P", "-m", "scenarios.cli", *words]
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a command, without the caller's PYTHONPATH.
+    """Return the environment variables of a command, without the caller's PYTHONPATH.
 
-    It has a PYTHONPATH of its own only if Highwater is not installed.
+    If Highwater is not installed, PYTHONPATH is the directory of this module.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     installed = {os.path.realpath(folder) for folder in (*site.getsitepackages(), site.getusersitepackages())}
@@ -99,10 +103,10 @@ def _call(*words: str, timeout: float, codes: Sequence[int] = (_HELD,)) -> str:
 
     Args:
         timeout: seconds after which the command is killed.
-        codes: exit codes that count as results.
+        codes: exit codes that are results and not errors.
 
     Raises:
-        HighwaterError: if the command ends with another exit code, or takes too long.
+        HighwaterError: if the command ends with another exit code, or is killed.
     """
     shown = shlex.join(["highwater", *words])
     try:
@@ -124,7 +128,7 @@ def _call(*words: str, timeout: float, codes: Sequence[int] = (_HELD,)) -> str:
 
 
 def _options(**given: object) -> list[str]:
-    """Return the options of a command. Arguments that are None or False are left out."""
+    """Return keyword arguments as command-line options, without those that are None or False."""
     words: list[str] = []
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"
@@ -145,7 +149,7 @@ def _as_text(value: object) -> str:
 
 
 class _Folder:
-    """A temporary folder that is removed with this object or at the end of Python, unless `keep` was called."""
+    """A temporary folder, removed with this object or when Python exits, unless `keep` was called."""
 
     def __init__(self, parent: str | os.PathLike[str] | None) -> None:
         if parent is not None:
@@ -171,13 +175,16 @@ def _remove(path: Path, owner: int) -> None:
 
 
 class Verdict:
-    """The verdict on a run: the outcome of every record. `str()` returns the screen of the command."""
+    """The verdict on a run: the outcome of every record, and the anomalies.
+
+    `str()` returns the verdict as the `highwater` command prints it.
+    """
 
     def __init__(self, summary: Mapping[str, Any], text: str, run_dir: Path, folder: _Folder | None) -> None:
         self.summary: Mapping[str, Any] = summary
-        """The content of summary.json in the run's folder."""
+        """The parsed summary.json of the run's folder."""
         self.run_dir = run_dir
-        """The run's folder. It is removed with this object unless the run is kept."""
+        """The path of the run's folder, which is removed with this object unless it is kept."""
         self._text = text
         self._folder = folder
 
@@ -189,7 +196,7 @@ class Verdict:
 
     @property
     def kinds(self) -> list[str]:
-        """Return the kinds of anomalies, such as `lost`; an empty list if there are none."""
+        """Return the kinds of anomalies in this run, such as `lost`; empty if there are none."""
         return list(self.summary["verdict"])
 
     @property
@@ -199,35 +206,43 @@ class Verdict:
 
     @property
     def records(self) -> Mapping[str, list[str]]:
-        """Return the names of records by outcome: acked, failed, unknown, lost, missing, duplicated and others."""
+        """Return lists of record names by outcome: acked, failed, unknown, lost, missing, duplicated and others.
+
+        A record may have several outcomes: a lost record is acked, too. The record of a live client is named by its
+        value or key if that is a short text, otherwise by the client and a number, such as `rdkafka-7`.
+        """
         return {outcome: names for outcome, names in self.summary["records"].items() if isinstance(names, list)}
 
     @property
     def lost(self) -> list[str]:
-        """Return the records that were acked and are not in the log."""
+        """Return the names of records that were acked and are not in the final log."""
         return list(self.records["lost"])
 
     @property
     def duplicated(self) -> list[str]:
-        """Return the records that are in the log more than once."""
+        """Return the names of records that are in the final log more than once."""
         return list(self.records["duplicated"])
 
     @property
     def anomalies(self) -> list[Mapping[str, Any]]:
-        """Return all anomalies, each with its kind, partition, records and a sentence."""
+        """Return all anomalies: dicts with `kind`, `partition`, `records` (names), `sentence` and other keys."""
         return list(self.summary["anomalies"])
 
     def explain(self, record: str | None = None, *, timeout: float = 60.0) -> str:
-        """Return the chain of causes behind a record's outcome; the default is the first lost record.
+        """Return a text that explains a record's outcome by its chain of causes.
+
+        Args:
+            record: name of the record; by default the first lost record.
+            timeout: seconds until the explanation must be complete.
 
         Raises:
-            HighwaterError: if the run has no such record.
+            HighwaterError: if the run has no such record, or `record` is None and no record was lost.
         """
         words = ("explain", str(self.run_dir), *([record] if record is not None else []))
         return _call(*words, timeout=timeout)
 
     def keep(self) -> Path:
-        """Keep the run's folder after this object is gone, and return it."""
+        """Keep the run's folder after this object is deleted, and return its path."""
         if self._folder is not None:
             self._folder.keep()
         return self.run_dir
@@ -254,24 +269,26 @@ def cluster(
     record: str | os.PathLike[str] | None = None,
     timeout: float = _STARTS_WITHIN_S,
 ) -> Cluster:
-    """Return a cluster of live brokers, to be used as a context manager or with `start` and `stop`.
+    """Return a cluster of live brokers that is not started yet.
+
+    Use it in a `with` or `async with` statement, or call `start` and `stop`.
 
     Args:
         brokers: number of brokers; three by default.
-        topics: partitions by topic, or (partitions, replication factor); by default `orders` with three partitions.
+        topics: topics to create, each with its number of partitions or with (partitions, replication factor);
+            {"orders": 3} by default.
         era: Kafka release whose rules apply, such as `kafka-2.0`; the newest by default.
         config: Kafka's own broker settings, such as {"min.insync.replicas": 2}.
-        scenario: scenario file whose cluster is started and whose timeline is played, in place of brokers, topics and
-            era.
-        set: values of the scenario, as for `highwater serve --set`.
-        processes: run each broker in a process of its own, so that a kill is a SIGKILL.
-        keep: True to keep the run's folder. By default the folder is kept if the block ended with an exception or the
-            verdict has an anomaly; otherwise it is removed with the verdict.
-        record: folder in which the run's folder is made; the directory for temporary files by default.
+        scenario: scenario file that describes the cluster in place of brokers, topics and era; its timeline is played.
+        set: other values of the cluster or the scenario by path, as for `highwater serve --set`.
+        processes: run each broker in a separate process, which a kill ends by SIGKILL.
+        keep: True to keep the run's folder, False to remove it with the verdict. By default it is kept only if the
+            `with` block raised an exception or the verdict has an anomaly.
+        record: directory for the run's folder; by default the system's directory for temporary files.
         timeout: seconds until all brokers must be up.
 
     Raises:
-        HighwaterError: topics or config is no mapping. What is wrong in other ways is said at the start.
+        HighwaterError: if topics or config is not a mapping. Other invalid values are reported by `start`.
     """
     for name, value, example in (("topics", topics, '{"orders": 3}'), ("config", config, '{"min.insync.replicas": 2}')):
         if not isinstance(value, Mapping | None):
@@ -284,17 +301,19 @@ def cluster(
 
 
 class _Breakable:
-    """Base class of what accepts faults: a whole cluster, or a test's part of a shared cluster."""
+    """Base class of objects that accept faults: a cluster, or one test's view of a shared cluster."""
 
     def fault(self, step: str | Mapping[str, Any], *, timeout: float = _ANSWERS_WITHIN_S) -> str:
-        """Break or repair something, and return what was done in a sentence.
+        """Cause or end a fault, and return a sentence that says what was done.
 
         Args:
-            step: words of `highwater fault`, such as "kill leader(orders-0)", "pause b2 --for 3s" or "end cut-1"; or a
-                step of the scenario language, such as {"cut": {"between": ["b1", "b2"]}, "for": "3s"}.
+            step: arguments of `highwater fault` as text, such as "kill leader(orders-0)", "pause b2 --for 3s" or
+                "end cut-1"; or a step of the scenario language, such as
+                {"cut": {"between": ["b1", "b2"]}, "for": "3s"}.
+            timeout: seconds to wait for the cluster's answer.
 
         Raises:
-            HighwaterError: the step is not valid, or not possible at this moment.
+            HighwaterError: if the step is not valid, or not possible at this moment.
         """
         raise NotImplementedError
 
@@ -307,15 +326,16 @@ class _Breakable:
         timeout: float = _ANSWERS_WITHIN_S,
         **how: object,
     ) -> str:
-        """Decide how the next requests of an API are answered, and return a sentence that says so.
+        """Make the next requests of an API fail or wait, and return a sentence that says what was done.
 
-        `kafka.fail("Produce", errors=["NOT_LEADER_OR_FOLLOWER"] * 3, when="after")` appends the next three batches and
-        answers with an error each time.
+        `kafka.fail("Produce", errors=["NOT_LEADER_OR_FOLLOWER"] * 3, when="after")` appends the next three batches, but
+        answers each of them with an error.
 
         Args:
-            api: Kafka's name of the API.
-            errors: Kafka's names of the errors, one for each request; or the name of one.
-            lasting: time after which the fault ends, such as "10s".
+            api: Kafka's name of the API, such as "Produce".
+            errors: Kafka's name of an error, or a list with one name for each of the next requests.
+            lasting: duration after which the fault ends, such as "10s".
+            timeout: seconds to wait for the cluster's answer.
             how: other keys of `fail` in the scenario language: broker, partitions, times, when, delay, throttle, close.
 
         Raises:
@@ -329,7 +349,10 @@ class _Breakable:
 
 
 class Cluster(_Breakable):
-    """A cluster of live brokers in a process of its own. Use `highwater.cluster` to make one."""
+    """A cluster of live brokers in a separate process; call `highwater.cluster` to make one.
+
+    In a `with` or `async with` statement it is started at the beginning and stopped at the end.
+    """
 
     def __init__(
         self,
@@ -339,18 +362,18 @@ class Cluster(_Breakable):
         record: str | os.PathLike[str] | None = None,
         timeout: float = _STARTS_WITHIN_S,
     ) -> None:
-        """Prepare a cluster that is not started yet.
+        """Prepare a cluster without starting it.
 
         Args:
-            words: options of `highwater serve`.
+            words: command-line options of `highwater serve`.
             keep: see `highwater.cluster`.
             record: see `highwater.cluster`.
             timeout: seconds until all brokers must be up.
         """
         self.bootstrap_servers = ""
-        """Addresses for clients, separated by commas."""
+        """The brokers' addresses for clients, separated by commas; empty before the start."""
         self.faults: list[str] = []
-        """The results of `fault` so far, one sentence each."""
+        """The sentences that `fault` has returned so far."""
         self._words = list(words)
         self._keep = keep
         self._record = record
@@ -362,18 +385,17 @@ class Cluster(_Breakable):
         self._verdict: Verdict | None = None
 
     def start(self) -> Cluster:
-        """Start the brokers and wait until they accept connections.
+        """Start the brokers, wait until they accept connections, and return this cluster.
 
         Raises:
-            HighwaterError: the brokers did not start; the text is the command's own message.
+            HighwaterError: if the brokers did not start, or were started before.
         """
         if self._process is not None:
             raise HighwaterError("a cluster can be started only once: make a new one")
         self._folder = folder = _Folder(self._record)
         words = ["serve", "--port", "0", "--record", str(folder.path), "--parent", str(os.getpid()), *self._words]
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            # The cluster has a session of its own, so that Ctrl-C in a terminal reaches only this process, which then
-            # stops the cluster.
+            # With start_new_session, Ctrl-C in a terminal interrupts only this process, which then stops the cluster.
             self._process = subprocess.Popen(
                 _command(*words),
                 env=_environment(),
@@ -395,7 +417,7 @@ class Cluster(_Breakable):
                 )
             time.sleep(_POLL_S)
         self.bootstrap_servers = ready[1]
-        with contextlib.suppress(HighwaterError, OSError):  # The cluster runs, and can only not be asked.
+        with contextlib.suppress(HighwaterError, OSError):  # The name is not necessary.
             lock = Path(self._serving()["trace"]).with_name(_LOCK_FILE).read_text(encoding="utf-8")
             self._run_name = re.findall(r"^id: (\S+)$", lock, re.MULTILINE)[0]
         return self
@@ -410,23 +432,23 @@ class Cluster(_Breakable):
 
     @property
     def output(self) -> str:
-        """Return everything that the process has printed: first the addresses, and at its end the verdict."""
+        """Return the standard output of the process so far: first the addresses, at the end the verdict."""
         return self._out.read_text(encoding="utf-8", errors="replace")
 
     @property
     def log(self) -> str:
-        """Return a line for each event so far: faults, elections, ISR changes and errors."""
+        """Return the events so far, one per line: faults, elections, ISR changes and errors."""
         return self._err.read_text(encoding="utf-8", errors="replace")
 
     @property
     def run_dir(self) -> Path:
-        """Return the folder of the run, which is complete when the cluster has stopped."""
-        return self._folder.path / f"0001-{self._run_name}"  # It is the first run in this folder.
+        """Return the path of the run's folder. It is complete only after the cluster has stopped."""
+        return self._folder.path / f"0001-{self._run_name}"  # A cluster is the first run in its folder.
 
     # ------------------------------------------------------------------------------------------------------ control
 
     def _ask(self, request: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        """Send a request to the control socket, and return the answer. A refusal or no answer raises HighwaterError."""
+        """Send a request to the control socket and return the answer. Raises HighwaterError if it failed."""
         if self._process is None or self._process.poll() is not None:
             raise HighwaterError(f"the cluster is not running\n{self.log if self._process else ''}".rstrip())
         place = self._serving()["socket"]
@@ -450,7 +472,7 @@ class Cluster(_Breakable):
         return answer
 
     def _serving(self) -> Mapping[str, str]:
-        """Return what the process has written about itself. Raises HighwaterError."""
+        """Return the process's state file: paths of its socket and trace. Raises HighwaterError if there is none."""
         try:
             serving: Mapping[str, str] = json.loads((self._folder.path / _STATE_FILE).read_bytes())
         except OSError:
@@ -466,7 +488,13 @@ class Cluster(_Breakable):
         return said
 
     def heal(self, *, timeout: float = _ANSWERS_WITHIN_S) -> None:
-        """End every fault in force: start stopped nodes, resume paused ones, restore the network and the disks."""
+        """End all faults and wait until no broker is fenced.
+
+        Stopped nodes are started, paused nodes are resumed, and the network and the disks are restored.
+
+        Raises:
+            HighwaterError: if a broker is still fenced after `timeout` seconds.
+        """
         for fault in self.state["faults"]:
             with contextlib.suppress(HighwaterError):  # Another step may have ended the fault.
                 self._ask({"end": fault["fault"]}, timeout)
@@ -481,15 +509,16 @@ class Cluster(_Breakable):
             time.sleep(_POLL_S)
 
     def wait_until(self, condition: str | Mapping[str, Any], *, timeout: float = _ANSWERS_WITHIN_S) -> None:
-        """Wait until a condition is true. In a coroutine, call this with `asyncio.to_thread`.
+        """Wait until a condition is true. A coroutine should call this with `asyncio.to_thread`.
 
         Args:
-            condition: text such as "isr(orders-0) == 3" (the number of members), "isr(orders-0) == {b1, b2}",
-                "leader(orders-0) != b1" or "hw(orders-0) >= 10"; epoch, elr and leo also work. Alternatively a mapping
-                in the form of a scenario's `when`, such as {"b1": {"running": True}, "orders-0": {"leader": "b2"}}.
+            condition: a comparison of leader, isr, elr, epoch, hw or leo, such as "leader(orders-0) != b1",
+                "isr(orders-0) == 3" (the number of members), "isr(orders-0) == {b1, b2}" or "hw(orders-0) >= 10"; or a
+                mapping like a scenario's `when`, such as {"b1": {"running": True}, "orders-0": {"leader": "b2"}}.
+            timeout: seconds until the condition must be true.
 
         Raises:
-            HighwaterError: if the condition is not valid, or is still false after `timeout` seconds.
+            HighwaterError: if the condition is not valid, or is still false at the timeout.
         """
         text = condition if isinstance(condition, str) else json.dumps(condition)
         deadline = time.monotonic() + timeout
@@ -506,10 +535,10 @@ class Cluster(_Breakable):
         *,
         timeout: float = _ANSWERS_WITHIN_S,
     ) -> str:
-        """Create a topic and return its name.
+        """Create a topic, wait until it has leaders, and return its name.
 
         Args:
-            replication_factor: number of replicas; by default three, but at most the number of brokers.
+            replication_factor: replicas of each partition; by default three, or fewer if there are fewer brokers.
         """
         factor = "" if replication_factor is None else f":{replication_factor}"
         self._ask({"topic": f"{name}:{partitions}{factor}"}, timeout)
@@ -518,7 +547,7 @@ class Cluster(_Breakable):
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """Return the nodes, the partitions and the faults in force, as in `highwater fault list --format json`."""
+        """Return nodes, partitions and faults in force, as `highwater fault list --format json` prints them."""
         state: Mapping[str, Any] = self._ask({"list": True}, _ANSWERS_WITHIN_S)["state"]
         return state
 
@@ -526,7 +555,7 @@ class Cluster(_Breakable):
 
     @property
     def verdict(self) -> Verdict:
-        """Return the outcome of every record. Raises HighwaterError before the cluster has stopped."""
+        """Return the verdict on the stopped cluster. Raises HighwaterError if the cluster has not stopped."""
         if self._verdict is None:
             raise HighwaterError("there is no verdict before the cluster has stopped: leave the `with` block first")
         return self._verdict
@@ -535,8 +564,7 @@ class Cluster(_Breakable):
         """Stop the brokers, check the outcome of every record and return the verdict.
 
         Raises:
-            HighwaterError: if the process died or could not finish the check. The text is the command's message, and
-                its files are kept.
+            HighwaterError: if the process died, or did not finish within `timeout` seconds. Its files are kept.
         """
         if self._verdict is not None:
             return self._verdict
@@ -568,7 +596,7 @@ class Cluster(_Breakable):
             self._kill()
 
     def keep(self) -> Path:
-        """Keep the run's folder whatever the verdict is, and return it."""
+        """Keep the run's folder even if there is no anomaly, and return its path."""
         self._keep = True
         self._folder.keep()
         return self.run_dir
@@ -624,9 +652,9 @@ def _kill(process: subprocess.Popen[bytes], owner: int, state_file: Path) -> Non
 
 
 def _fault_request(step: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request to the cluster's control socket for a step, as `highwater fault` sends it.
+    """Return the request that `highwater fault` would send to the control socket for a step.
 
-    Raises HighwaterError if the words of the step cannot be told apart.
+    Raises HighwaterError if the text cannot be split into arguments.
     """
     if not isinstance(step, str):
         return {"yaml": json.dumps(step)}
@@ -649,7 +677,7 @@ def _fault_request(step: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Run(Verdict):
-    """A finished run of a scenario in virtual time."""
+    """A finished run of a scenario in virtual time, with its verdict."""
 
     @property
     def held(self) -> bool:
@@ -668,11 +696,11 @@ class Run(Verdict):
         """Return trace events as a PyArrow table.
 
         Args:
-            name: an event, such as `isr_committed`, for a table with only the columns that it uses; or a table of the
-                trace, such as `control`, with all of its events.
+            name: kind of event, such as `isr_committed`: the table has the columns that such events use. Or a table of
+                the trace, such as `control`: all of its events and columns.
 
         Raises:
-            HighwaterError: if the run has no such table or event.
+            HighwaterError: if the run has no table or event of this name.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -694,12 +722,12 @@ class Run(Verdict):
         raise HighwaterError(f"this run has no table and no event `{name}`; it has {known}")
 
     def view(self, *, timeout: float = 60.0) -> Any:
-        """Return a page that plays back the run: an HTML object in a notebook, elsewhere the path of its file."""
+        """Render a page that plays back the run. Return an HTML object in a notebook, elsewhere the page's path."""
         page = Path(_call("view", str(self.run_dir), timeout=timeout).strip())
         return _shown(page)
 
     def report(self, spark: Any) -> Mapping[str, Any]:
-        """Return the report's tables of this run as DataFrames of a Spark session; see `tables`."""
+        """Return the result tables of this run as DataFrames of a Spark session; see `tables`."""
         return tables(spark, [self.run_dir])
 
 
@@ -713,19 +741,21 @@ def run(
     record: str | os.PathLike[str] | None = None,
     timeout: float = 300.0,
 ) -> Run:
-    """Run a bundled scenario or a scenario file in virtual time.
+    """Run a bundled scenario or a scenario file in virtual time, and return the finished run.
+
+    A failed expectation is not an error; see `Run.held`.
 
     Args:
         scenario: id of a bundled scenario, or path of a file.
-        variant: one of the scenario's variants.
-        seed: seed in place of the file's.
-        set: values in the file by their path, such as {"workloads.p1.config.acks": "1"}.
-        keep: True to keep the run's folder after the returned object is gone.
-        record: folder in which the run's folder is made; the directory for temporary files by default.
+        variant: id of one of the scenario's variants; by default the scenario itself.
+        seed: random seed to use in place of the scenario's.
+        set: values to change in the scenario by path, such as {"workloads.p1.config.acks": "1"}.
+        keep: True to keep the run's folder after the returned object is deleted.
+        record: directory for the run's folder; by default the system's directory for temporary files.
         timeout: seconds after which the run is killed.
 
     Raises:
-        HighwaterError: the scenario is not valid, or could not be run; the text is the command's own message.
+        HighwaterError: if the scenario is not valid or could not be run.
     """
     folder = _Folder(record)
     words = [os.fspath(scenario), *_options(variant=variant, seed=seed, out=folder.path), *_set_options(set)]
@@ -740,30 +770,30 @@ def run(
 
 
 class Comparison:
-    """A scenario and its variants side by side. `str()` returns the table of `highwater compare`."""
+    """The runs of a scenario and its variants. `str()` returns the table that `highwater compare` prints."""
 
     def __init__(self, words: Sequence[str], timeout: float) -> None:
         self._words, self._timeout = list(words), timeout
         self._folder: _Folder | None = None
         document = json.loads(self._compare("--format", "json", "--records"))
         self.runs: list[Mapping[str, Any]] = document["runs"]
-        """The summary of each run."""
+        """The summary of each run, with the content of `Verdict.summary`."""
 
     def _compare(self, *options: str) -> str:
         codes = (_HELD, _EXPECTATION_FAILED)
         return _call("compare", *self._words, *options, timeout=self._timeout, codes=codes)
 
     def __getitem__(self, variant: str) -> Mapping[str, Any]:
-        """Return the summary of a variant, or for `base` that of the file without a variant."""
+        """Return the summary of a variant's run; `base` is the scenario without a variant."""
         return {summary["variant"] or "base": summary for summary in self.runs}[variant]
 
     def __str__(self) -> str:
         return self._compare().strip("\n")
 
     def view(self) -> Any:
-        """Return a page with the runs side by side: an HTML object in a notebook, elsewhere the path of its file.
+        """Render a page with the runs side by side. Return an HTML object in a notebook, elsewhere the page's path.
 
-        The file is removed with this object.
+        The page is removed with this object.
         """
         self._folder = self._folder or _Folder(None)
         page = self._folder.path / "compare.html"
@@ -779,13 +809,17 @@ def compare(
     set: Settings | None = None,
     timeout: float = 300.0,
 ) -> Comparison:
-    """Run a scenario and its variants with the same seed.
+    """Run a scenario and its variants with the same seed, and return the runs for comparison.
 
     Args:
-        variants: the variants to run, all by default; `base` stands for the file without a variant.
-        seed: seed in place of the file's.
-        set: values in the file by their path.
+        scenario: id of a bundled scenario, or path of a file.
+        variants: ids of the variants to run; `base` is the scenario without a variant. By default all are run.
+        seed: random seed to use in place of the scenario's.
+        set: values to change in the scenario by path, as for `run`.
         timeout: seconds after which the command is killed.
+
+    Raises:
+        HighwaterError: if the scenario is not valid or could not be run.
     """
     chosen = [word for variant in variants for word in ("--variant", variant)]
     return Comparison([os.fspath(scenario), *chosen, *_options(seed=seed), *_set_options(set)], timeout)
@@ -804,10 +838,14 @@ def _shown(page: Path) -> Any:
 
 
 def tables(spark: Any, run_dirs: Sequence[str | os.PathLike[str]]) -> Mapping[str, Any]:
-    """Return the tables of spark_reports/TABLES.md over these runs, by name, as DataFrames of your Spark session.
+    """Return the result tables of runs by name, as DataFrames of your Spark session; see spark_reports/TABLES.md.
+
+    Args:
+        spark: the Spark session.
+        run_dirs: folders of runs. Each table has the rows of all of them.
 
     Raises:
-        HighwaterError: if your process has imported other packages with the names of Highwater's.
+        HighwaterError: if this process has already imported another package named `replica` or `spark_reports`.
     """
     _import_ours("replica", "spark_reports")
     from spark_reports.io import read_trace
@@ -817,7 +855,7 @@ def tables(spark: Any, run_dirs: Sequence[str | os.PathLike[str]]) -> Mapping[st
 
 
 def _import_ours(*names: str) -> None:
-    """Import Highwater's packages of these names, even if others with the same names are on the import path.
+    """Import these packages of Highwater, even if the import path has other packages of the same names.
 
     Raises:
         HighwaterError: if the process has already imported other packages of these names.
@@ -851,7 +889,7 @@ _KINDS = (
     *("lost", "unseen", "dirty-read", "diverged", "duplicated", "reordered"),
     *("offset-regression", "poll-skip", "invariant"),
 )
-"""The kinds of anomalies that a verdict names."""
+"""The kinds of anomalies that a verdict can have."""
 _INI = {
     "brokers": ("string", "how many brokers"),
     "topics": ("args", "topics that exist from the start, such as orders:3 or orders:3:2 (partitions, replicas)"),
@@ -869,7 +907,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the fixtures. They are made here, because fixtures need pytest and this module must not import it."""
+    """Register the marker and the fixtures. Fixtures are made here because this module must not import pytest."""
     import pytest
 
     config.addinivalue_line("markers", _MARKER)
@@ -890,7 +928,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 class _Use:
-    """The use of a cluster by one test, with the kinds of anomalies that fail the test."""
+    """One test's use of a cluster, with the kinds of anomalies that make the test fail."""
 
     def __init__(self, kafka: Cluster, test: str, fail_on: Sequence[str] | None) -> None:
         self.kafka = kafka
@@ -899,9 +937,9 @@ class _Use:
         self._fail_on = fail_on
 
     def broken(self, anomalies: Sequence[Mapping[str, Any]], faults: Sequence[str]) -> list[str]:
-        """Return the sentences of the anomalies that fail the test.
+        """Return a sentence for each anomaly that makes the test fail.
 
-        By default these are losses, if the test caused no fault; otherwise the kinds in `fail_on`.
+        The kinds are those of `fail_on`; by default `lost`, or none if the test caused a fault.
         """
         kinds = self._fail_on
         if kinds is None:
@@ -910,12 +948,13 @@ class _Use:
 
 
 def _cluster_arguments(request: pytest.FixtureRequest) -> tuple[dict[str, Any], Sequence[str] | None]:
-    """Return the arguments of `cluster` and `fail_on` from the project's settings, overridden by the test's marker.
+    """Return a test's arguments for `cluster`, and its `fail_on`.
 
-    A marker's scenario brings its own brokers, topics, era and faults. The command checks the values.
+    They come from the project's pytest settings, which markers of the test override. A marker's scenario replaces the
+    settings for brokers, topics and era. Since it may cause faults, `fail_on` is then empty unless it is set.
 
     Raises:
-        HighwaterError: the marker has an argument that it does not take, or `fail_on` a kind that does not exist.
+        HighwaterError: if a marker has an unknown argument, or `fail_on` an unknown kind.
     """
     given: dict[str, Any] = {name: request.config.getini(f"highwater_{name}") for name in _INI}
     topics = (text.split(":") for text in given["topics"] or ())
@@ -939,7 +978,7 @@ def _cluster_arguments(request: pytest.FixtureRequest) -> tuple[dict[str, Any], 
 
 
 def _checked_kinds(fail_on: str | Sequence[str] | None) -> Sequence[str] | None:
-    """Return the kinds of anomalies that fail a test, None for the default. Raises HighwaterError."""
+    """Return `fail_on` as a sequence, None for the default. Raises HighwaterError if a kind is unknown."""
     kinds = [fail_on] if isinstance(fail_on, str) else fail_on
     for kind in kinds or ():
         if kind not in ("any", *_KINDS):
@@ -949,7 +988,7 @@ def _checked_kinds(fail_on: str | Sequence[str] | None) -> Sequence[str] | None:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Fail a test with the text of a HighwaterError alone: the frames of a fixture say nothing to its user."""
+    """Turn a HighwaterError into a test failure with the same text and without a traceback of the fixture."""
     import pytest
 
     try:
@@ -967,10 +1006,10 @@ def _uses() -> Any:
 
 
 def _kafka_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A Kafka cluster for this test alone, as `highwater.cluster` returns it.
+    """Provide a Kafka cluster for this test alone, as `highwater.cluster` returns it.
 
-    It is configured by the marker `highwater` or by highwater_brokers, _topics, _era, _config and _fail_on in the
-    project's pytest settings.
+    Configure it with the marker `highwater`, or with highwater_brokers, highwater_topics, highwater_era,
+    highwater_config and highwater_fail_on in the project's pytest settings.
     """
     import pytest
 
@@ -988,24 +1027,27 @@ def _kafka_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 
 
 class SharedCluster(_Breakable):
-    """The part of one test in a cluster shared by a session's tests, as the fixture `kafka` provides it."""
+    """One test's view of a cluster that all tests of a session share; provided by the fixture `kafka`."""
 
     def __init__(self, kafka: Cluster, number: int) -> None:
         self.cluster = kafka
-        """The cluster, for everything that this class does not offer."""
+        """The shared cluster, for methods that this class does not have."""
         self.bootstrap_servers = kafka.bootstrap_servers
         self.topics: list[str] = []
-        """The topics of this test."""
+        """The names of the topics that this test created."""
         self.faults: list[str] = []
-        """The results of `fault` in this test, one sentence each."""
+        """The sentences that `fault` has returned in this test."""
         self._number = number
 
     def name(self, name: str) -> str:
-        """Return `name` with a suffix that is unique to this test, for a group or a transactional id."""
+        """Return `name` with a suffix that is unique to this test, for groups and transactional ids."""
         return f"{name}-t{self._number}"
 
     def topic(self, name: str = "orders", partitions: int = 1, replication_factor: int | None = None) -> str:
-        """Create a topic of this test and return its name. Further calls return the same name."""
+        """Create a topic for this test and return its name, which has a suffix unique to the test.
+
+        Later calls with the same `name` return the same topic.
+        """
         topic = self.name(name)
         if topic not in self.topics:
             self.cluster.create_topic(topic, partitions, replication_factor)
@@ -1013,10 +1055,7 @@ class SharedCluster(_Breakable):
         return topic
 
     def fault(self, step: str | Mapping[str, Any], *, timeout: float = _ANSWERS_WITHIN_S) -> str:
-        """Break or repair something as `Cluster.fault` does.
-
-        Faults that are in force at the end of the test are healed.
-        """
+        """Cause or end a fault, as `Cluster.fault` does. All faults end with the test."""
         said = self.cluster.fault(step, timeout=timeout)
         self.faults.append(said)
         return said
@@ -1027,7 +1066,7 @@ class SharedCluster(_Breakable):
 
 
 class _Session:
-    """The clusters shared by a session's tests, one for each configuration, and the use of them by each test."""
+    """The clusters that the tests of a session share, one for each configuration, and each test's use of them."""
 
     def __init__(self, record: Path) -> None:
         self._record = record
@@ -1041,7 +1080,7 @@ class _Session:
         return self._clusters[key]
 
     def stop(self) -> list[str]:
-        """Stop all clusters and return the lines of the failures, each with the name of its test."""
+        """Stop all clusters. Return the lines of a failure message that names each affected test, or an empty list."""
         said: list[str] = []
         for kafka in self._clusters.values():
             verdict = kafka.stop()
@@ -1073,9 +1112,9 @@ def _highwater_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Se
 
 
 def _kafka(request: pytest.FixtureRequest, _highwater_session: _Session) -> Iterator[SharedCluster]:
-    """A Kafka cluster that the tests of a session share. `kafka.topic()` creates a topic for one test alone.
+    """Provide a Kafka cluster that the tests of a session share. `kafka.topic()` creates a topic for one test alone.
 
-    It is configured like `kafka_cluster`. Tests with the same configuration share one cluster.
+    Configure it like `kafka_cluster`. Tests with the same configuration share one cluster.
     """
     with _told():
         arguments, fail_on = _cluster_arguments(request)
@@ -1091,7 +1130,7 @@ def _kafka(request: pytest.FixtureRequest, _highwater_session: _Session) -> Iter
 
 
 def _makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Keep the runs of a failed test, and add to its report the commands that show them."""
+    """Keep the runs of a failed test, and add their logs and the commands to view them to its report."""
     report: Any = yield
     uses: list[_Use] = item.stash.get(_uses(), [])
     if report.failed and report.when in ("setup", "call"):
@@ -1132,7 +1171,7 @@ def _add_section(report: Any, title: str, text: str) -> None:
 
 @functools.cache
 def _scenario_file_class() -> Any:
-    """Return the class that collects scenario files. It is made here, because pytest exists only in pytest sessions."""
+    """Return the class that collects scenario files. Defined here because this module must not import pytest."""
     import pytest
 
     class ScenarioFile(pytest.File):
@@ -1170,7 +1209,7 @@ def _scenario_file_class() -> Any:
 
 
 class _ScenarioFailed(Exception):
-    """A scenario did not meet its expectations. The text is its screen, and the first affected record's explanation."""
+    """A scenario did not meet its expectations. The text has its verdict, and explains the first affected record."""
 
     def __init__(self, played: Run) -> None:
         hurt = next(
@@ -1186,9 +1225,9 @@ class _ScenarioFailed(Exception):
 
 
 def _variants_of(text: str) -> dict[str, int]:
-    """Return the variants of a scenario with their line numbers, beginning with the file itself as `base`.
+    """Return the line number of each variant of a scenario, first the scenario without a variant as `base`.
 
-    A file that cannot be parsed has only `base`, since running it reports the error.
+    For a file that cannot be parsed, return only `base`: its run will report the error.
     """
     import yaml
 

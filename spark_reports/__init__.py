@@ -1,1 +1,1 @@
-"""PySpark over the traces of runs: tables, verdicts, and the report."""
+"""PySpark jobs that compute tables, verdicts and the report from the traces of runs."""

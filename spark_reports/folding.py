@@ -1,13 +1,12 @@
-"""Runs folds over the events of traces, in this process or in Spark's workers.
+"""Apply folds to the events of traces, in this process or in Spark's workers.
 
 A fold is a function that computes the rows of a result table from ordered events.
 
-1. Tables of partitions depend on all their events. A task folds a share of a run's partitions, straight from the
-   trace's files. The files are in the order of the run, so each partition's events come in order without a shuffle or
-   a sort (`RunFiles`, with mapInArrow).
-2. Tables of few events are folded from DataFrames (`folded`, with sortWithinPartitions and mapInArrow).
+1. Some tables depend on all events of each partition. A task reads the trace's files and folds a share of a run's
+   partitions. The files are in the order of the run, so no shuffle or sort is needed (`RunFiles`, with mapInArrow).
+2. Tables that depend on few events are folded from DataFrames (`folded`, with sortWithinPartitions and mapInArrow).
 
-Short traces are folded in this process: starting Spark's Python workers, with all that they import, takes longer.
+Short traces are folded in this process, because Spark's Python workers take longer to start and import their modules.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ from spark_reports.schema import PARTITION_KEY, trace_schema
 cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
 
 _SHARE_BYTES = 12 << 20
-"""Compressed bytes of a share, about a million events."""
+"""Compressed size of one share's events, about a million of them."""
 
 _SHARES = 4
 """Maximum number of shares of a run, because each share reads all files."""
 
 
 class RunFiles(NamedTuple):
-    """The runs whose files are folded into result tables.
+    """The runs whose trace files are folded into result tables.
 
     Attributes:
-        folder: directory in which tasks write the tables of long traces in advance; without it Spark computes a table
+        folder: directory to which tasks write the tables of long traces in advance. If None, Spark computes each table
             when it is needed.
     """
 
@@ -56,7 +55,7 @@ class RunFiles(NamedTuple):
     folder: Path | None = None
 
     def tables(self, foldings: Mapping[str, Folding]) -> dict[str, DataFrame]:
-        """Return result tables by name, all folded together, so that each event is read once."""
+        """Return the result tables of `foldings` by name, computed together to read each event only once."""
         if self.folder is None or is_for_short_traces(self.spark):
             return {name: self.rows(folding, RESULT_TABLES[name].ddl) for name, folding in foldings.items()}
         row_types = {name: columns_of(RESULT_TABLES[name].ddl) for name in foldings}
@@ -68,7 +67,7 @@ class RunFiles(NamedTuple):
         return {name: self.spark.read.schema(kind).parquet(str(self.folder / name)) for name, kind in row_types.items()}
 
     def kept(self, name: str, table: DataFrame) -> DataFrame:
-        """Return a result table of which other tables are made, stored so that it is computed only once."""
+        """Store a result table that other tables are computed from, and return the stored table."""
         if self.folder is None or is_for_short_traces(self.spark):
             return settled(table)
         path = str(self.folder / name)
@@ -76,7 +75,7 @@ class RunFiles(NamedTuple):
         return self.spark.read.schema(table.schema).parquet(path)
 
     def rows(self, folding: Folding, out: str) -> DataFrame:
-        """Return the rows of one folding; `out` is their DDL."""
+        """Return the rows of one folding; `out` is their schema as DDL."""
         row_type = columns_of(out)
         schema = to_arrow_schema(row_type)
         fold = functools.partial(rows_of, (folding, schema), trace_schemas())
@@ -86,7 +85,7 @@ class RunFiles(NamedTuple):
         return held(self.spark, pa.Table.from_batches(found, schema), row_type)
 
     def _in_tasks(self, foldings: Any, work: Any, out: str) -> DataFrame:
-        """Run one task for each share of each run."""
+        """Return a DataFrame, of schema `out`, that runs `work` in one Spark task for each share of each run."""
         tables = {str(facts.source) for folding in foldings for facts in folding.facts.values() if facts.is_sliced}
         shares = [share for run_dir in self.run_dirs for share in _shares(run_dir.resolve(), tables)]
 
@@ -99,17 +98,17 @@ class RunFiles(NamedTuple):
 
 
 def settled(table: DataFrame) -> DataFrame:
-    """Return the same rows, computed on first use, without their query plan.
+    """Return the same rows without their query plan; they are computed on first use.
 
-    Otherwise Spark would plan every table that uses them from the start; a cache would keep the plan.
+    With the plan, Spark would repeat its planning for every table computed from these rows, even if they are cached.
     """
     return table.localCheckpoint(eager=False)
 
 
 def write_rows(table: DataFrame, folder: str) -> None:
-    """Write a result table of many rows, with dictionaries for strings and deltas for numbers.
+    """Write a large result table to Parquet files, with dictionary encoding for strings and deltas for numbers.
 
-    Times and offsets rise from row to row. Spark's own dictionary encoding of such columns takes twice as long and ten
+    Times and offsets rise from row to row. Spark's default, a dictionary for such columns, takes twice as long and ten
     times the space.
     """
     words = {
@@ -135,13 +134,13 @@ def trace_schemas() -> dict[str, pa.Schema]:
 def folded(
     facts: Mapping[str, DataFrame], columns: Sequence[str], fold: Fold, schema: str, key: Sequence[str] = PARTITION_KEY
 ) -> DataFrame:
-    """Return the rows that `fold` yields for each partition's events.
+    """Return the rows that `fold` yields for the events of each partition.
 
     Args:
-        facts: DataFrames by the fold's name for the kind of event, with the key's columns, `seq` and other columns.
-            Events of equal `seq` come in the order of this mapping.
-        columns: columns in the order in which the fold gets them; `what` is the kind's name in `facts`.
-        schema: DDL of the rows, which begin with the key's columns.
+        facts: DataFrame of events for each kind, with the key's columns, `seq` and other columns. Events of equal `seq`
+            are ordered by this mapping.
+        columns: columns of the tuples that the fold gets; `what` is the kind's name in `facts`.
+        schema: DDL of the resulting rows, which begin with the key's columns.
         key: columns that group the events, usually run, topic and partition.
     """
     named = [
@@ -160,6 +159,6 @@ def folded(
 def _folded_here(
     ordered: DataFrame, fold_all: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], out: StructType
 ) -> DataFrame:
-    """Fold in this process, since starting Python workers takes longer than all folds of a short trace."""
+    """Apply a fold in this process: all folds of a short trace take less time than the start of Python workers."""
     rows = pa.Table.from_batches(fold_all(iter(collected(ordered).to_batches())), to_arrow_schema(out))
     return held(ordered.sparkSession, rows, out)

@@ -1,4 +1,4 @@
-"""Follows a trace while it grows, with Structured Streaming: leader, ISR, HW, LEO and lag of every partition.
+"""Follow a growing trace with Structured Streaming, to show leader, ISR, HW, LEO and lag of every partition.
 
 Spark reduces each batch of events to the latest value of each quantity. Between batches this process keeps one small
 row per replica, however long the trace is.
@@ -44,7 +44,7 @@ class FollowingFailed(Exception):
 class ReplicaNow(NamedTuple):
     """The current state of one replica.
 
-    `lag_records` and `lag_us` are its lag behind the leader, as of its last fetch; None for the leader itself.
+    `lag_records` and `lag_us` are its lag behind the leader according to its last fetch; None for the leader itself.
     """
 
     node: str
@@ -56,7 +56,7 @@ class ReplicaNow(NamedTuple):
 
 
 class PartitionNow(NamedTuple):
-    """The current state of one partition. `leader` is None if there is none."""
+    """The current state of one partition. `leader` is None for a partition without a leader."""
 
     topic: str
     partition: int
@@ -94,9 +94,10 @@ def users_and_internal(partitions: Sequence[PartitionNow]) -> tuple[list[Partiti
 
 
 class ClusterNow:
-    """The latest leader, ISR, HW, LEO and other values of each replica; latest is the highest number of an event.
+    """The latest values, such as leader, ISR, HW and LEO, of each partition, replica and node.
 
-    A micro-batch of Spark may deliver events of one table after later events of another table.
+    The latest value is that of the event with the highest `seq`, since a micro-batch of Spark may deliver events of one
+    table after later events of another table.
     """
 
     def __init__(self) -> None:
@@ -116,7 +117,7 @@ class ClusterNow:
                 self._deleted[row["topic"]] = max(row["deleted"], self._deleted.get(row["topic"], -1))
 
     def partitions(self) -> list[PartitionNow]:
-        """Return the partitions by name and number, without partitions of deleted topics."""
+        """Return the partitions, sorted by topic and number, without those of deleted topics."""
         found = []
         for topic, partition, node in sorted(self._latest):
             created = self._latest[topic, partition, node].get("isr", (-1, None))[0]
@@ -153,11 +154,12 @@ def _lag(end: int, fetched: int | None) -> int | None:
 def follow(
     spark: SparkSession, trace_dir: Path, tell: Callable[[ClusterNow], None], keep_on: Callable[[], bool], scratch: Path
 ) -> None:
-    """Call `tell` after every batch of new events, from Spark's thread, until `keep_on` returns False.
+    """Call `tell` with the cluster's state after every batch of new events, until `keep_on` returns False.
 
-    Also stop when the trace's folder is gone, because a finished run is moved to its final place.
+    Also stop when the trace's folder is gone, because a finished run is moved to its final folder.
 
     Args:
+        tell: called from a thread of Spark.
         scratch: an empty folder for the stream's checkpoints.
 
     Raises:
@@ -188,9 +190,9 @@ def follow(
 
 
 def observations(table: str, facts: DataFrame) -> DataFrame:
-    """Return the values of partitions, replicas and nodes in a table's events.
+    """Return the values that the events of a table state about partitions, replicas and nodes.
 
-    The column `node` is "" for a partition, and `topic` is "" for a node.
+    A value about a partition has `node` "", and a value about a node has `topic` "".
 
     Returns:
         seq, at_us, topic, partition, node, deleted, and the columns of _VALUES, null where an event has no value.
@@ -238,7 +240,7 @@ def _of_high_watermark() -> dict[str, Column]:
 
 
 def _of_fetch() -> dict[str, Column]:
-    """Return the columns of a fetch: the follower's offset, and the time if it has reached the leader's log end."""
+    """Return the columns of a fetch: the follower's offset, and the time if the follower has caught up."""
     judged = F.col("event") == names.FOLLOWER_FETCHED
     reached = F.col("fetch_offset") >= F.col("log_end_offset")
     return {
@@ -273,6 +275,6 @@ def latest_of(facts: DataFrame) -> DataFrame:
 
 
 def render(at_us: int, partitions: Sequence[PartitionNow], internal: Sequence[InternalNow]) -> str:
-    """Return the state as an HTML page; `partitions` are the partitions of users' topics."""
+    """Render the state as an HTML page; `partitions` are those of users' topics, `internal` the other topics."""
     template = environment().get_template("follow.html.j2")
     return template.render(at_us=at_us, partitions=partitions, internal=internal, signs=SIGNS, style=page_style())

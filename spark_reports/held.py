@@ -1,4 +1,4 @@
-"""Transfer of rows of short traces between this process and Spark: in Arrow, and in one partition."""
+"""Transfer rows of short traces between this process and Spark, as Arrow data in one partition."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CHOSEN = {name: value for name, value in SMALL_TRACE_SETTINGS.items() if name.s
 
 
 def is_for_short_traces(spark: SparkSession) -> bool:
-    """Return True if the session has all settings for short traces. A user may have set some of them."""
+    """Return True if the session has all settings for short traces, even if a user has set some of them."""
     return all(spark.conf.get(name, None) == value for name, value in _CHOSEN.items())
 
 
 def session_for_short_traces(spark: SparkSession) -> SparkSession:
-    """Return another session of the same Spark, with the settings for short traces."""
+    """Return a new session of the same Spark application, with the settings for short traces."""
     session = spark.newSession()
     for name, value in _CHOSEN.items():
         session.conf.set(name, value)
@@ -27,16 +27,16 @@ def session_for_short_traces(spark: SparkSession) -> SparkSession:
 
 
 def held(spark: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:
-    """Return a DataFrame whose rows are part of the query plan.
+    """Return a DataFrame that has these rows in its query plan.
 
-    Spark filters such rows while it optimizes, and drops the parts of a query that get no rows.
+    Spark's optimizer filters such rows itself, and drops the parts of a query that get no rows.
     """
     # Combine the chunks: Spark has lost rows of columns with several chunks, some of them empty.
     return spark.createDataFrame(rows.combine_chunks(), columns).coalesce(1) if len(rows) else no_rows(spark, columns)
 
 
 def no_rows(spark: SparkSession, columns: StructType) -> DataFrame:
-    """Return a DataFrame without rows, which the optimizer drops together with everything computed from it.
+    """Return a DataFrame without rows, which the optimizer drops with everything that is computed from it.
 
     A DataFrame made of an empty list would start Python workers.
     """
@@ -50,12 +50,12 @@ def columns_of(ddl: str) -> StructType:
 
 
 def none_of(spark: SparkSession, ddl: str) -> DataFrame:
-    """Return a DataFrame without rows that has the columns of a DDL."""
+    """Return a DataFrame without rows; `ddl` is its schema."""
     return no_rows(spark, columns_of(ddl))
 
 
 def has_no_rows(table: DataFrame) -> bool:
-    """Return True if the query plan proves that the table has no rows. Plans of tables in files never do."""
+    """Return True if the query plan proves that the table has no rows, which it never does for tables in files."""
     return has_at_most(table, 0)
 
 
@@ -72,5 +72,5 @@ def collected(table: DataFrame) -> pa.Table:
 
 
 def few_rows(table: DataFrame) -> pa.Table:
-    """Return the rows like collected(), without a query if the plan proves that there are none."""
+    """Return the rows as collected() does, but without a query if the plan proves that there are none."""
     return to_arrow_schema(table.schema).empty_table() if has_no_rows(table) else collected(table)

@@ -1,7 +1,7 @@
-"""Delays Ctrl-C to places that can handle it.
+"""Delay Ctrl-C until code that can handle it.
 
-Py4J loses its connection if an exception comes in the middle of a call, and DuckDB's connection cannot be closed while
-a thread uses it.
+Py4J loses its connection if an exception interrupts a call. A DuckDB connection cannot be closed while a thread uses
+it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 
 class Interrupts:
-    """A context manager that only records SIGINT, for `check` to raise KeyboardInterrupt.
+    """A context manager that records SIGINT without raising KeyboardInterrupt; call `check` to raise it.
 
     It has no effect outside the main thread.
     """

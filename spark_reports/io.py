@@ -1,4 +1,4 @@
-"""Reading traces of one or many runs as DataFrames."""
+"""Read the traces of one or many runs as DataFrames."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from spark_reports.run_folders import RunFolderUnusable, is_observed, must_be_to
 from spark_reports.schema import RUN, trace_schema
 
 SHORT_TRACE_BYTES = 256 << 10
-"""Largest compressed size of a short trace, which is about 20,000 events."""
+"""Upper bound of the compressed size of a short trace: about 20,000 events."""
 
 
 FEW_EVENTS = ("control", "group")
-"""Tables whose size grows with failovers, not with records."""
+"""Tables of the trace whose size depends on failovers and not on records."""
 FEW_EVENTS_BYTES = 512 << 10
-"""Largest compressed size of FEW_EVENTS in Spark's heap: about 40,000 events. Spark's plans copy such rows."""
+"""Upper bound of the compressed size of FEW_EVENTS if they are read into query plans: about 40,000 events."""
 
 
 class Trace(NamedTuple):
@@ -49,7 +49,7 @@ class Trace(NamedTuple):
     transaction: DataFrame
     compaction: DataFrame
     files: RunFiles
-    """The files of the trace for folds; this is not a table."""
+    """The trace files, for folds; not a table."""
 
 
 TRACE_TABLES = Trace._fields[:-1]
@@ -58,7 +58,7 @@ TRACE_TABLES = Trace._fields[:-1]
 def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
     """Return the trace tables of runs. Raises RunFolderUnusable.
 
-    Short traces are read immediately, so that Spark knows which tables are empty. Longer traces are read when needed.
+    Short traces are read immediately; Spark then knows which tables are empty. Longer traces are read when needed.
     """
     if not run_dirs:
         raise RunFolderUnusable("no run given")
@@ -74,9 +74,9 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
 
 
 def brief_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace | None:
-    """Return the tables FEW_EVENTS of long traces in a session for short traces, and all other tables empty.
+    """Return a trace that has rows only in the tables FEW_EVENTS, in a session for short traces.
 
-    Return None if even these tables are large. Raises RunFolderUnusable.
+    Return None if these tables are too large. Raises RunFolderUnusable.
     """
     if not _has_few_events(run_dirs):
         return None
@@ -99,9 +99,9 @@ def _has_few_events(run_dirs: Sequence[Path]) -> bool:
 
 @contextlib.contextmanager
 def damage_named() -> Iterator[None]:
-    """Convert errors of damaged or unreadable trace files to RunFolderUnusable, which names the file.
+    """Convert errors of damaged trace files in a block to RunFolderUnusable, which names the file.
 
-    Spark reads files only when it needs them, so such errors come late.
+    Spark reads files only when it needs them, so such errors occur long after read_trace().
     """
     try:
         yield
@@ -122,11 +122,11 @@ _PART = r"/[^\n]*?/trace/\w+/part-\d+\.parquet"
 _UNREADABLE = re.compile(
     rf"\[FAILED_READ_FILE[^\n]*? file:/*(?P<file>{_PART})|{DamagedPart.__name__}: (?P<part>{_PART})"
 )
-"""A pattern for the name of the damaged file: a URL in Spark's long error text, a path in the error of a fold."""
+"""Pattern for a damaged file in an error message: a URL in an error of Spark, a path in an error of a fold."""
 
 
 def _folders(run_dirs: Sequence[Path], table: str) -> list[Path]:
-    """Return the folders of a table in those runs that have the table. Raises RunFolderUnusable."""
+    """Return the table's folder in each run; runs without an optional table have none. Raises RunFolderUnusable."""
     folders = [run_dir.resolve() / "trace" / table for run_dir in run_dirs]
     if table in OPTIONAL_TABLES:
         folders = [folder for folder in folders if folder.is_dir()]
@@ -139,7 +139,7 @@ def _folders(run_dirs: Sequence[Path], table: str) -> list[Path]:
 
 
 def _held_table(spark: SparkSession, run_dirs: Sequence[Path], table: str, observed: bool) -> DataFrame:
-    """Return a table whose files are read immediately. Raises RunFolderUnusable, which names a damaged file."""
+    """Read the files of a table now and return its rows. Raises RunFolderUnusable, which names a damaged file."""
     columns = _columns(table, observed)
     schema = to_arrow_schema(columns)
     parts = [part for folder in _folders(run_dirs, table) for part in sorted(folder.glob("part-*.parquet"))]
@@ -148,7 +148,7 @@ def _held_table(spark: SparkSession, run_dirs: Sequence[Path], table: str, obser
 
 
 def _columns(table: str, observed: bool) -> StructType:
-    """Return the columns of a table, like those of rows that Spark reads from files."""
+    """Return the schema that Spark has for a table read from files; `observed` is True for a run on real Kafka."""
     return StructType([StructField(RUN, StringType()), *map(_nullable, trace_schema(table, observed=observed))])
 
 
@@ -159,7 +159,7 @@ def _nullable(column: StructField) -> StructField:
 
 
 def _rows(part: Path, schema: pa.Schema) -> pa.Table:
-    """Return the rows of a part, with nulls in columns that it lacks, as Spark does. Raises RunFolderUnusable."""
+    """Return the rows of one file, with nulls in columns that the file lacks. Raises RunFolderUnusable."""
     try:
         stored = read_part(part, schema.remove(0))
     except DamagedPart as error:
@@ -180,7 +180,7 @@ def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str, obser
 
 
 def _run_of_row(run_dirs: Sequence[Path]) -> Column:
-    """Return the run's name as a column: a constant for a single run, otherwise taken from the file's URL."""
+    """Return a column with the run's name: a constant for a single run, otherwise from the file's URL."""
     if len(run_dirs) == 1:
         return F.lit(run_dirs[0].resolve().name)
     # The URL is .../<run>/trace/<table>/part-NNNNN.parquet, percent-encoded. A regex would be slow, as this runs for

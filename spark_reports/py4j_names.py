@@ -1,4 +1,4 @@
-"""Cache of the class and method names that PySpark looks up in the JVM, ten thousand times for one report."""
+"""Cache the class and method names that PySpark looks up in the JVM, ten thousand times for one report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
 
 
 class _RememberingClass(JavaClass):  # type: ignore[misc]
-    """A Java class that looks up each of its methods once; fields are looked up each time."""
+    """A Py4J class that looks up each Java method only once. Fields are looked up each time."""
 
     def __getattr__(self, name: str) -> Any:
         member = super().__getattr__(name)
@@ -30,7 +30,7 @@ def _remembered(method: JavaMember) -> Any:
 
 
 def remember_names(jvm: Any) -> None:
-    """Cache the names that a session's `_jvm` looks up, and the column of each name, since columns are immutable."""
+    """Cache the classes and methods of a session's `_jvm`, and columns by name, since columns are immutable."""
     for name in _CLASSES:
         found = getattr(jvm, name)
         remembering = _RememberingClass(found._fqn, found._gateway_client)

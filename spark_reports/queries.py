@@ -1,11 +1,11 @@
-"""The user's SQL queries on the result tables and the trace, answered by DuckDB.
+"""Answer a user's SQL queries about the result tables and the trace with DuckDB.
 
-1. DuckDB gets the tables as views of Arrow data and opens no file itself. After that its access to anything outside the
-   process is disabled, no extension can be loaded, and its settings are locked.
-2. A read-only transaction is begun, in which nothing can be changed.
-3. Statements other than queries are refused with a clear message, before the first one is run.
+1. DuckDB gets the tables as views of Arrow data and opens no file itself. Then its access to files and the network and
+   its loading of extensions are disabled, and its settings are locked.
+2. All statements are run in a read-only transaction.
+3. If a statement is not a query, it is refused with a clear message before any statement is run.
 
-Neither Spark nor a JVM is used: the result tables are those that a report has written.
+Neither Spark nor a JVM is used: the result tables were written by a report.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spark_reports.run_folders import RunFolderUnusable, is_observed, must_be_to
 from spark_reports.settings import driver_memory_mb
 
 TRACE_TABLES = {f"trace_{name}": name for name in TABLES + OPTIONAL_TABLES}
-"""Names of the trace's tables in a run's folder, by their names in queries."""
+"""The trace's tables: name in queries, and name in a run's folder."""
 ALL_TABLES = (*RESULT_TABLES, *TRACE_TABLES)
 
 _RUN = "run"
@@ -55,7 +55,7 @@ _KINDS_OF_TRACE = {
 }
 
 _QUESTIONS = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI, duckdb.StatementType.EXPLAIN)
-"""The types of statements that are allowed. MULTI is a PIVOT, which first queries its columns."""
+"""Allowed types of statements. A PIVOT has type MULTI, because it first queries its columns."""
 
 _BEFORE_STATEMENT = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _DESCRIBE = re.compile(r'DESC(?:RIBE)?\s+(?:TABLE\s+)?"?(\w+)"?', re.IGNORECASE)
@@ -63,11 +63,11 @@ _SHOW_TABLES = re.compile(r"SHOW\s+TABLES", re.IGNORECASE)
 
 
 class QueryRefused(Exception):
-    """A statement cannot or may not be run. The text begins with the position of the statement."""
+    """A statement is not allowed or failed. The message begins with the statement's position."""
 
 
 class DescribedColumn(NamedTuple):
-    """A column of a table. `kind` is its type as Spark and TABLES.md write it."""
+    """A column of a table. `kind` is its type in Spark's notation, such as `array<string>`; `doc` is its meaning."""
 
     name: str
     kind: str
@@ -75,14 +75,14 @@ class DescribedColumn(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement, and the number of the line on which it begins, from 1."""
+    """An SQL statement, and the number of its first line, counted from 1."""
 
     text: str
     line: int
 
 
 class Answer(NamedTuple):
-    """The answer to a statement, as rows of plain values. `more` is True if there were more rows than requested."""
+    """The answer to a statement, as rows of JSON values. `more` is True if rows were left out."""
 
     statement: Statement
     columns: list[str]
@@ -91,10 +91,10 @@ class Answer(NamedTuple):
 
 
 class Questions:
-    """The statements of a text. `place` is the text's name in error messages."""
+    """The SQL statements of a text. `place` is the text's name in error messages."""
 
     def __init__(self, sql: str, place: str) -> None:
-        """Parse the statements. Raises QueryRefused."""
+        """Parse the statements. Raises QueryRefused if one is not valid or not a query, or if there is none."""
         self._place = place
         with _locked_settings(duckdb.connect(":memory:")) as database:
             self._statements = list(self._parsed(database, sql))
@@ -122,22 +122,23 @@ class Questions:
 
     @property
     def results_named(self) -> bool:
-        """True if a statement may read a result table.
+        """True if the name of a result table occurs in a statement.
 
-        The name of a result table may occur in another meaning. Then the report is made in vain, which only costs time.
+        If the name has another meaning there, the caller makes a report without need, which only costs time.
         """
         asked = " ".join(one.text for one in self._statements if not _own_answer(one.text))
         return re.search(rf"\b({'|'.join(RESULT_TABLES)})\b", asked, re.IGNORECASE) is not None
 
     def answers(self, run_dirs: Sequence[Path], kept: Mapping[Path, Sequence[str]], rows_max: int) -> Iterator[Answer]:
-        """Yield the answers, one after the other.
+        """Run the statements in order and yield their answers.
 
         Args:
-            kept: folders of result tables, and the names of the runs to be read from each.
+            run_dirs: folders of the runs, for the tables of the trace.
+            kept: folders with result tables, each with the names of the runs to read from it.
             rows_max: maximum number of rows of each answer.
 
         Raises:
-            QueryRefused: if a statement cannot or may not be run.
+            QueryRefused: if a statement fails.
             RunFolderUnusable: if a file cannot be read, or two runs have the same name.
         """
         must_be_told_apart(run_dirs)
@@ -182,7 +183,7 @@ class Questions:
             raise self._refused(statement, error) from error
 
     def _refused(self, statement: Statement, error: Exception | str) -> QueryRefused:
-        """Return the error as one sentence with its line number, and the line with a caret if the position is known."""
+        """Return the error as a sentence with its line number; if the position is known, add that line and a caret."""
         sentence, _, where = str(error).partition("\n\nLINE ")
         name = re.search(r"Table with name (.+) does not exist!", sentence)
         if name is not None:
@@ -200,7 +201,7 @@ class Questions:
 
 @contextlib.contextmanager
 def _locked_settings(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Disable access to everything but the registered tables, and lock the settings."""
+    """Restrict a database to its registered tables, lock its settings, and close it at the end of the block."""
     settings = {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
@@ -210,7 +211,7 @@ def _locked_settings(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.Duc
         "temp_directory": "",
         "threads": min(_THREADS, os.cpu_count() or 1),
         "TimeZone": "UTC",
-        # The same as in Spark.
+        # Sort nulls as Spark does.
         "default_null_order": "nulls_first_on_asc_last_on_desc",
         "enable_progress_bar": False,
         "enable_external_access": False,
@@ -234,7 +235,7 @@ def columns_of(name: str, *, observed: bool = False) -> list[DescribedColumn]:
 
 
 def _own_answer(text: str) -> tuple[list[str], list[list[str]]] | None:
-    """Return the answer to SHOW TABLES and DESCRIBE, None for other statements.
+    """Answer SHOW TABLES and DESCRIBE without DuckDB: return (column names, rows), None for other statements.
 
     DuckDB's own DESCRIBE does not show the meaning of columns.
     """
@@ -247,11 +248,11 @@ def _own_answer(text: str) -> tuple[list[str], list[list[str]]] | None:
 
 
 class _File(NamedTuple):
-    """A file of a table.
+    """A Parquet file of a table.
 
     Attributes:
-        run: name of the run, for tables of a trace, which have no such column.
-        runs: names of the runs to be read, for result tables.
+        run: name of the run for a table of the trace, which has no column `run`; None for a result table.
+        runs: names of the runs to read, for a result table.
     """
 
     path: Path
@@ -260,14 +261,14 @@ class _File(NamedTuple):
 
 
 class _Stored:
-    """The files of one table as Arrow data, which DuckDB reads again for each use in a query.
+    """The files of one table as a stream of Arrow data, which DuckDB reads each time a query uses the table.
 
-    A PyArrow dataset would read only the columns that are used, but it imports pandas.
+    A PyArrow dataset would read only the columns in use, but it imports pandas.
     """
 
     def __init__(self, columns: Sequence[DescribedColumn], files: Sequence[_File]) -> None:
         self.schema = pa.schema([(column.name, _KINDS[column.kind]) for column in columns])
-        self.damaged: Path | None = None  # the file that could not be read
+        self.damaged: Path | None = None  # the file that could not be read, if any
         self._files = files
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -284,7 +285,7 @@ class _Stored:
                 raise
 
     def _shaped(self, batch: pa.RecordBatch, file: _File) -> pa.RecordBatch:
-        """Return the batch with all columns of the schema, null if the file lacks them. Raises ArrowException."""
+        """Return the wanted runs of a batch with the schema's columns. Raises ArrowException if a type is wrong."""
         if file.run is None and not set(batch.column(_RUN).dictionary.to_pylist()).issubset(file.runs):
             import pyarrow.compute as pc
 
@@ -306,7 +307,7 @@ class _Stored:
 
 
 def _repeated(text: str, count: int) -> pa.StringArray:
-    """Return an array of equal strings without `pa.repeat`, which imports pandas to examine a Python value."""
+    """Return an array with `count` copies of a string. `pa.repeat` is not used because it imports pandas."""
     encoded = text.encode()
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
     return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(encoded * count))
@@ -329,7 +330,7 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value for JSON: structs and maps become objects, times and decimals strings."""
+    """Convert a value of DuckDB for JSON: structs and maps become dicts, times and decimals become strings."""
     if isinstance(value, dict):
         return {str(_plain(key)): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

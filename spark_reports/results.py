@@ -1,6 +1,6 @@
-"""The declarations of the report's result tables: their meaning, and name, type and meaning of their columns.
+"""Declare the report's result tables: the meaning of each table, and name, type and meaning of its columns.
 
-Computed tables are checked against them. The folds, DESCRIBE and TABLES.md use them.
+Computed tables are checked against these declarations. The folds, DESCRIBE and TABLES.md use them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class ResultColumn(NamedTuple):
-    """A column of result tables. `type` is its type in Spark's DDL. A name has the same meaning in all tables."""
+    """A column of result tables, with its type in Spark's DDL and its meaning, which is the same in all tables."""
 
     type: str
     doc: str
@@ -21,8 +21,8 @@ class ResultTable(NamedTuple):
 
     Attributes:
         doc: the meaning of the table.
-        names: names of its columns, in order.
-        counted: names of the columns that are a number of records in this table.
+        names: names of its columns in order, separated by spaces.
+        counted: names of the columns that are a number of records in this table, whatever their type in COLUMNS.
     """
 
     doc: str
@@ -233,7 +233,7 @@ COLUMNS: dict[str, ResultColumn] = {
     "longest_unread_us": ResultColumn(_INT, "the longest stretch of that"),
     "members": ResultColumn(_INT, "members that owned the partition, one after the other"),
 }
-"""Column name -> column. Every column may be null in Parquet."""
+"""All columns of result tables by name. Every column may be null in Parquet."""
 
 _PARTITION = "run topic partition"
 _TERM = f"{_PARTITION} leader_epoch leader"

@@ -1,4 +1,4 @@
-"""Run folders, checked as far as possible without importing Spark or Arrow."""
+"""Check run folders, as far as possible without importing Spark or Arrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from replica.trace.events import OBSERVED_BY
 
 _MADE_OF = "made-of.json"
-"""File beside a report's result tables that names the traces and the version of the code they were made from."""
+"""File beside a report's result tables with digests of the traces and of the code that made them."""
 
 
 class RunFolderUnusable(Exception):
@@ -20,7 +20,7 @@ class RunFolderUnusable(Exception):
 
 
 def trace_bytes(run_dirs: Sequence[Path], tables: Sequence[str] = ("*",)) -> int:
-    """Return the compressed size of the traces, or of some of their tables, in bytes."""
+    """Return the compressed size in bytes of the traces, or only of the named tables."""
     parts = [part for run_dir in run_dirs for name in tables for part in run_dir.glob(f"trace/{name}/part-*.parquet")]
     return sum(part.stat().st_size for part in parts)
 
@@ -36,7 +36,7 @@ def must_be_told_apart(run_dirs: Sequence[Path]) -> None:
 
 
 def is_observed(run_dir: Path) -> bool:
-    """Return True for a run on real Kafka, whose tables have one more column, and False for a damaged file."""
+    """Return True for a run on real Kafka, whose trace has one more column. Return False if it cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -47,16 +47,16 @@ def is_observed(run_dir: Path) -> bool:
 
 
 def note_what_tables_are_made_of(run_dirs: Sequence[Path], tables: Path) -> None:
-    """Record from which traces and by which code these result tables were made, for `tables_kept`. Raises OSError."""
+    """Write digests of the traces and of the code that made these result tables, for tables_kept(). Raises OSError."""
     made_of = {"code": _code(), "traces": {run_dir.resolve().name: _trace_sha256(run_dir) for run_dir in run_dirs}}
     (tables / _MADE_OF).write_text(json.dumps(made_of, indent=2) + "\n", encoding="utf-8")
 
 
 def tables_kept(run_dirs: Sequence[Path]) -> dict[Path, list[str]]:
-    """Return the folders of result tables beside these runs, with the names of the runs to be read from each.
+    """Return existing folders of result tables, each with the names of the runs to read from it.
 
-    Only tables that this version of the code has made from the current traces count. A run without such tables is left
-    out.
+    The folders belong to reports in the run folders. Only tables that this version of the code made from the current
+    traces count. Runs without such tables are left out.
     """
     kept: dict[Path, list[str]] = {}
     folders = {run_dir / "report" / "tables": None for run_dir in run_dirs}

@@ -1,4 +1,4 @@
-"""The trace's tables as Spark schemas, derived from the declarations of the events in `replica.trace`."""
+"""Derive the Spark schemas of the trace's tables from the declarations of events in `replica.trace`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 from replica.trace.events import Column, columns_of_table
 
 RUN = "run"
-"""Column with the name of the run folder. The reader adds it, so that one job can read many runs."""
+"""Column with the name of the run folder, added on reading because one job may read many runs."""
 
 PARTITION_KEY = (RUN, "topic", "partition")
 REPLICA_KEY = (*PARTITION_KEY, "node")
@@ -40,7 +40,7 @@ def trace_schema(table: str, *, observed: bool = False) -> StructType:
 
 
 def spark_schema(columns: Sequence[Column]) -> StructType:
-    """Return the Spark schema of declared columns."""
+    """Return the Spark schema of columns, each with its meaning as its comment."""
     return StructType(
         [
             StructField(column.name, _SPARK_TYPES[column.type], column.nullable, {"comment": column.doc})

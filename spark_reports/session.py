@@ -1,4 +1,4 @@
-"""A quiet Spark session: no output on the console, no web UI, no network access beyond this machine."""
+"""Start and stop a quiet Spark session, without console output, web UI or network access beyond this machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAME = "highwater"
 DEFAULT_MASTER = "local[2]"
 MASTER_ANSWERS_S = 10.0
 _ENDS_WITHIN_S = 30.0
-"""Seconds for the JVM to end after its session has stopped."""
+"""Seconds to wait for the JVM's end after its session was stopped."""
 JVM_LOG = "jvm.log"
 
 _LOG4J2 = """\
@@ -48,16 +48,16 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
 
-# Otherwise Spark asks the network for this machine's name and address, and listens there.
+# Without these settings Spark looks up this machine's name and address, and listens on the network.
 _LOOPBACK: dict[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOOPBACK_ENVIRONMENT: dict[str, str] = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
 
 _NOT_FROM_HERE: dict[str, str] = {"PYTHONSAFEPATH": "1"}
-"""Variables that keep Python from importing modules of the current directory, as Spark starts workers with `-m`."""
+"""Environment that keeps workers, which Spark starts with `-m`, from importing the current directory's modules."""
 
 
 class SparkFailed(Exception):
-    """Spark did not start, or ended early. The text ends with the last lines of the JVM's log."""
+    """Spark did not start, ended early, or failed on a cluster. The message says why."""
 
 
 class _Launch(NamedTuple):
@@ -84,10 +84,11 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[SparkSession]:
-    """Provide a session in the block. Its scratch folder is deleted at the end.
+    """Provide a Spark session in a block, and stop it and its JVM at the end.
 
     Args:
-        master: local[2], local[*] or spark://host:port; only for another machine does Spark listen on the network.
+        master: local[2], local[*] or spark://host:port. Spark listens on the network only if the master is
+            on another machine.
         settings: further Spark settings, which override the defaults.
         meanwhile: function called while the JVM starts, to import slow modules.
 
@@ -124,9 +125,9 @@ def spark_session(
 
 @contextlib.contextmanager
 def job_on(master: str) -> Iterator[None]:
-    """Convert every failure of a job on a cluster to SparkFailed, with advice.
+    """Convert every failure of a job on a cluster to SparkFailed with advice.
 
-    The workers read and write the files themselves, so the job fails if a worker lacks them.
+    The workers read and write files themselves, so a job fails if a worker does not have them.
     """
     if is_local(master):
         yield
@@ -146,7 +147,7 @@ def job_on(master: str) -> Iterator[None]:
 
 
 def _prepared(master: str, scratch: Path, settings: Mapping[str, str]) -> _Launch:
-    """Prepare the scratch folder and the environment of a session. Raises JavaMissing, SparkFailed."""
+    """Prepare a session's scratch folder, settings and environment variables. Raises JavaMissing, SparkFailed."""
     _must_answer(master)
     for folder in ("conf", "tmp"):
         (scratch / folder).mkdir()
@@ -171,7 +172,7 @@ def _prepared(master: str, scratch: Path, settings: Mapping[str, str]) -> _Launc
         **{f"spark.executorEnv.{name}": value for name, value in _NOT_FROM_HERE.items()},
     }
     chosen = {**ours, **settings, "spark.master": master}
-    # A JVM that is killed leaves its temporary files there.
+    # The scratch folder is deleted even if the JVM is killed.
     chosen[JAVA_OPTIONS] += f' "-Djava.io.tmpdir={scratch / "tmp"}"'
     return _Launch(scratch, chosen, variables)
 
@@ -185,7 +186,7 @@ def _jvm_of(launch: _Launch, log: IO[str]) -> SparkJvm:
 
 
 def _begun(jvm: SparkJvm | None, launch: _Launch) -> SparkSession:
-    """Return a session in the JVM. Raises SparkFailed."""
+    """Connect to the JVM and return a new session. Raises SparkFailed."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -216,15 +217,15 @@ def _begun(jvm: SparkJvm | None, launch: _Launch) -> SparkSession:
 def name_call_site(session: SparkSession) -> None:
     """Set a fixed call site for the queries of this thread.
 
-    Otherwise Spark searches the JVM's stack for the origin of every step of every plan, which takes a quarter of the
-    time to start a query. Only the web UI shows call sites.
+    Without it, Spark searches the JVM's stack for the origin of every step of every plan. That takes a quarter of the
+    time to start a query, and only the web UI shows call sites.
     """
     for form in ("short", "long"):
         session.sparkContext.setLocalProperty(f"callSite.{form}", "highwater")
 
 
 def is_local(master: str) -> bool:
-    """Return True if the tasks run in the driver's own JVM."""
+    """Return True if tasks run in the driver's own JVM, not on a cluster."""
     return master == "local" or master.startswith("local[")
 
 
@@ -233,7 +234,7 @@ def on_this_machine(master: str) -> bool:
 
 
 def _must_answer(master: str) -> None:
-    """Raise SparkFailed if no master answers. Spark itself would try for a minute and print a page of Java."""
+    """Raise SparkFailed if no master answers. Spark itself would try for a minute and print pages of Java errors."""
     why: OSError | None = None
     for host, port in re.findall(r"(?:spark://|,)\[?([^,/\]]+)\]?:(\d+)", master):
         try:
@@ -246,7 +247,7 @@ def _must_answer(master: str) -> None:
 
 
 def _worker_python(master: str) -> str:
-    """Return the Python of the workers. For other machines it is the user's PYSPARK_PYTHON, or Spark's `python3`."""
+    """Return the workers' Python: this one, or on other machines the user's PYSPARK_PYTHON or `python3`."""
     if is_local(master):
         return sys.executable
     return os.environ.get("PYSPARK_PYTHON") or (sys.executable if on_this_machine(master) else "python3")
@@ -267,7 +268,7 @@ def _silence_accumulators(session: SparkSession) -> None:
 
 
 def _silence_broken_calls() -> None:
-    """Silence Py4J's logs of calls that end with Ctrl-C or with the JVM; their errors are raised as well."""
+    """Silence Py4J's logs of calls that break with Ctrl-C or the JVM's end. Their errors are raised in any case."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_no_call_that_broke)
 
@@ -281,9 +282,9 @@ def _process(jvm: SparkJvm | None) -> subprocess.Popen[bytes] | None:
 
 
 def _stop(session: SparkSession, jvm: SparkJvm | None) -> None:
-    """Stop the session and its JVM, whose log and scratch folder are deleted afterwards.
+    """Stop the session and wait for the end of its JVM.
 
-    `SparkSession.stop` alone leaves the JVM running until this process ends.
+    `SparkSession.stop` alone would leave the JVM running until this process ends.
     """
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
@@ -313,7 +314,7 @@ _MEMORY_UNLESS_SET = "1g"
 
 
 class FirstExecutor:
-    """A check that the first executor of a new session starts in time."""
+    """Checks that the first executor of a new session starts in time; with a local master there is no wait."""
 
     def __init__(self, spark: SparkSession, within_s: float = COMES_WITHIN_S) -> None:
         self._spark = spark
@@ -322,7 +323,7 @@ class FirstExecutor:
         self._has_come = is_local(str(spark.sparkContext.master))
 
     def has_come(self) -> bool:
-        """Return True if an executor has started. Raises SparkFailed if it is late."""
+        """Return True if an executor has started. Raises SparkFailed if the time is over."""
         if not self._has_come:
             known = self._spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
             self._has_come = len(known) > 1  # The driver is one of them.

@@ -1,4 +1,4 @@
-"""Settings of Spark and its JVM: for all sessions, for short traces, for reports. All values were measured."""
+"""Settings of Spark and its JVM for all sessions, for short traces and for reports, chosen by measurements."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _JVM_OPTIONS = (
 )
 """Options of the JVM.
 
-MetaspaceSize: by default a garbage collection runs at 21 MB of classes and each further half; Spark has 120 MB.
-SymbolTableSize: for the names in Spark's classes. The default of 32,768 lists becomes slow long before the JVM enlarges
-it, and every class that is loaded looks up hundreds of names.
+MetaspaceSize: size of loaded classes at which a garbage collection runs. The default is 21 MB, and Spark has 120 MB.
+SymbolTableSize: size of the hash table of names in classes. Each loaded class looks up hundreds of names, and the
+default of 32,768 buckets becomes slow long before the JVM enlarges the table.
 """
 
 _COMPILED_LESS = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
     "-XX:Tier4BackEdgeThreshold=800000 -XX:MaxInlineLevel=9 -XX:InlineSmallCode=1200 -XX:FreqInlineSize=200"
 )
-"""Options for Java's optimizing compiler: thresholds twenty times the defaults, and half as much inlining.
+"""Options to optimize less code: thresholds of Java's optimizing compiler at twenty times the defaults, less inlining.
 
-A report runs most of Spark's code some thousand times; code that handles every event still reaches these thresholds.
+A report runs most of Spark's code only some thousand times. Code that handles every event still reaches the thresholds.
 """
 
 _COMPILED_SOON = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m "
     "-XX:Tier3InvocationThreshold=100 -XX:Tier3MinInvocationThreshold=50 -XX:Tier3CompileThreshold=1000"
 )
-"""Options to compile only with Java's quick compiler, after half the usual number of calls.
+"""Options to compile code only with Java's quick compiler, after half the usual number of calls.
 
-This takes as much compile time, but less code is interpreted. The default code cache of 48 MB is full after one report,
-after which no code is compiled.
+This takes the same compile time, and less code is interpreted. With the default code cache of 48 MB, no more code would
+be compiled after one report.
 """
 
 DEFAULTS: dict[str, str] = {
@@ -53,13 +53,13 @@ DEFAULTS: dict[str, str] = {
     # five minutes.
     "spark.sql.broadcastTimeout": "-1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Otherwise every F.col, select and join sends its Python line to the JVM: a third of the time to define tables.
+    # If enabled, each F.col, select and join sends its Python line to the JVM, a third of the time to define tables.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     JAVA_OPTIONS: f"{_JVM_OPTIONS} {_COMPILED_LESS}",
 }
 
 COMPILED_SOON: dict[str, str] = {JAVA_OPTIONS: f"{_JVM_OPTIONS} {_COMPILED_SOON}"}
-"""Settings for a report: Python folds tables from the files, so the JVM has few rows and many plans to handle."""
+"""Settings for a report, in which the JVM handles many plans and few rows, since Python folds the large tables."""
 
 SMALL_TRACE_SETTINGS: dict[str, str] = {
     **COMPILED_SOON,
@@ -72,11 +72,11 @@ SMALL_TRACE_SETTINGS: dict[str, str] = {
     "spark.sql.optimizer.disableHints": "true",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
-"""Settings for short traces: compiling queries, in Spark and in the JVM, would take longer than running them."""
+"""Settings for short traces, without compilation by Spark: it would take longer than running the queries."""
 
 # About 200,000 events. For longer traces compiled queries are faster, including the time to compile them.
 _SMALL_TRACE_BYTES = 2 << 20
-# Compressed size, as in the trace, with which a task sorts or folds some hundred megabytes at most.
+# Compressed size of the trace for each task: it then sorts or folds at most some hundred megabytes.
 _PARTITION_BYTES = 8 << 20
 
 
@@ -86,21 +86,21 @@ def are_small(run_dirs: Sequence[Path]) -> bool:
 
 
 def settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
-    """Return Spark settings for the size of these traces."""
+    """Return Spark settings that suit the total size of these traces."""
     if are_small(run_dirs):
         return SMALL_TRACE_SETTINGS
     return {"spark.sql.shuffle.partitions": str(max(2, trace_bytes(run_dirs) // _PARTITION_BYTES))}
 
 
 def report_settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
-    """Return the Spark settings of a session that only makes reports."""
+    """Return Spark settings for a session that only makes a report about these traces."""
     return {**settings_for(run_dirs), **COMPILED_SOON}
 
 
 def driver_memory_mb() -> int:
-    """Return a quarter of the machine's memory in MiB, between 1024 and 4096.
+    """Return the driver's memory in MiB: a quarter of the machine's memory, but at least 1024 and at most 4096.
 
-    A trace of 10 million events needs 1 GiB, and is faster with more.
+    A trace of 10 million events needs 1 GiB and is processed faster with more.
     """
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1024, min(4096, physical // 4 >> 20))

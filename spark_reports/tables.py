@@ -1,4 +1,4 @@
-"""The definitions of the result tables: how each is computed from the trace. results.py declares their meaning."""
+"""Define how each result table is computed from the trace. results.py declares the meaning of the tables."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _FEW_ROWS = 10_000
 
 
 class ResultTables(Mapping[str, DataFrame]):
-    """All result tables of a trace by name. Each is defined on its first use, with the tables that it depends on.
+    """All result tables of a trace by name. A table is defined on its first use, with the tables that it depends on.
 
-    Defining takes PySpark longer than reading a small trace. If several threads need tables, one of them defines, while
-    the others wait for rows.
+    Defining a table takes PySpark longer than reading a small trace. Only one thread at a time defines tables, while
+    other threads may wait for rows.
     """
 
     def __init__(self, trace: Trace, brief: ResultTables | None = None) -> None:
         """Create the tables of a trace.
 
-        For a long trace, `brief` has the tables that depend on few events, in a session for short traces.
+        For a long trace, `brief` has the tables that depend on few events; its session is for short traces.
         """
         self._trace = trace
         self._brief = brief
@@ -73,12 +73,12 @@ class ResultTables(Mapping[str, DataFrame]):
             return self._defined[name]
 
     def _folded(self, name: str) -> dict[str, DataFrame]:
-        """Return a table of _OF_PARTITIONS by name, and for long traces all others too, since they cost little more."""
+        """Return tables of _OF_PARTITIONS by name: only this one, or for long traces all, which costs little more."""
         names = [name] if self._trace.files.folder is None else [*_OF_PARTITIONS]
         return self._trace.files.tables({one: _OF_PARTITIONS[one](self, self._trace) for one in names})
 
     def rows(self, name: str) -> pa.Table:
-        """Return the rows of a table that grows with failovers and not with records, or that is of a short trace."""
+        """Return the rows of a small table: one that grows with failovers, or any table of a short trace."""
         table = self[name]
         with self._collecting[name]:
             if name not in self._rows:
@@ -86,18 +86,18 @@ class ResultTables(Mapping[str, DataFrame]):
             return self._rows[name]
 
     def rows_if_few(self, name: str) -> pa.Table | None:
-        """Return the rows of a table that is already computed, or small according to its plan; else None."""
+        """Return the rows of a table if they are known or few according to its plan, otherwise None."""
         table = self[name]
         is_known = name in self._rows or has_at_most(table, _FEW_ROWS)
         return self.rows(name) if is_known else None
 
     def _taken(self, name: str, table: DataFrame) -> DataFrame:
-        """Return a table that depends on few events, for queries in the session of the whole trace."""
+        """Compute a table of the brief session now, and return its rows as a table of this trace's session."""
         self._rows[name] = collected(table)
         return held(self._trace.control.sparkSession, self._rows[name], table.schema)
 
     def _empty(self, name: str) -> DataFrame | None:
-        """Return a table without rows if its source has none, since defining it would take longer; else None."""
+        """Return an empty table if the table's only source is empty, otherwise None. Defining it would be slower."""
         source = getattr(self._trace, _ONLY_FROM[name]) if name in _ONLY_FROM else None
         if source is None or not has_no_rows(source):
             return None
@@ -122,7 +122,7 @@ class ResultTables(Mapping[str, DataFrame]):
         return self._helper("node_turns", lambda tables: settled(node_turns(tables.control)))
 
     def _helper(self, name: str, define: Callable[[ResultTables], DataFrame]) -> DataFrame:
-        """Return a table that others depend on but that is not a result table."""
+        """Return a table, defined once, that result tables depend on but that is not a result table."""
         with self._defining:
             if name not in self._defined:
                 if self._brief is not None:
@@ -147,7 +147,7 @@ class ResultTables(Mapping[str, DataFrame]):
 def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], folder: Path) -> ResultTables:
     """Return the result tables of long traces. Raises RunFolderUnusable.
 
-    `folder` is for tables that are written as they are computed.
+    Some tables are written to `folder` when they are computed.
     """
     few = brief_trace(spark, run_dirs)
     trace = read_trace(spark, run_dirs)
@@ -163,7 +163,7 @@ _ONLY_FROM = {
     "group_assignments": "group",
     "group_unread": "group",
 }
-"""The trace's table on which a result table depends entirely, by result table: without its rows there are none."""
+"""Result tables that are empty if one table of the trace is empty, each with that table's name."""
 
 _OF_FEW_EVENTS = frozenset(
     (
@@ -171,7 +171,7 @@ _OF_FEW_EVENTS = frozenset(
         "fault_intervals", "unavailability", "availability", "leader_terms", "group_assignments", "group_unread",
     )
 )  # fmt: skip
-"""Result tables that depend only on those tables of the trace that are in `io.FEW_EVENTS`."""
+"""Result tables that depend only on the tables of the trace in io.FEW_EVENTS."""
 
 _OF_PARTITIONS: dict[str, Callable[[ResultTables, Trace], Folding]] = {
     "replica_timeline": lambda tables, trace: replica_timeline(),
@@ -183,7 +183,7 @@ _OF_PARTITIONS: dict[str, Callable[[ResultTables, Trace], Folding]] = {
     "catch_ups": lambda tables, trace: catch_ups(tables.rows("isr_changes")),
     "write_stalls": lambda tables, trace: write_stalls(trace.produce, tables.control, tables.run_ends),
 }
-"""Result tables that tasks fold from the events of each partition, for a long trace all at the same time."""
+"""Result tables that tasks fold from the events of each partition; for a long trace they are folded together."""
 
 _DEFINITIONS: dict[str, _Define] = {
     "runs": lambda tables, trace: runs(tables.control),

@@ -1,4 +1,4 @@
-"""The cost of queries for Spark in numbers that do not depend on the machine: jobs, stages, tasks, sizes of plans."""
+"""Measure the cost of Spark queries independently of the machine: jobs, stages, tasks and sizes of plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_reports.tables import ResultTables
 
 
 class Work(NamedTuple):
-    """The number of jobs, stages and tasks, without skipped stages, whose rows existed already."""
+    """The number of jobs, stages and tasks. Skipped stages do not count."""
 
     jobs: int
     stages: int
@@ -21,7 +21,7 @@ class Work(NamedTuple):
 
 
 class WorkCount:
-    """A context manager that counts the session's work in its block; `done` has the result."""
+    """A context manager that counts a session's work in its block; afterwards `done` has the result."""
 
     done: Work
 
@@ -47,6 +47,6 @@ class WorkCount:
 
 
 def plan_sizes(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, int]:
-    """Return the number of characters of each result table's physical plan, without parts that tables share."""
+    """Return the length in characters of each result table's physical plan, without parts that several tables share."""
     tables = ResultTables(read_trace(spark, run_dirs))
     return {name: len(table._jdf.queryExecution().executedPlan().toString()) for name, table in tables.items()}

@@ -1,4 +1,4 @@
-"""Anomalies in what a client learns of a partition over time: end offsets that fall, and positions that jump ahead."""
+"""Anomalies that a client sees in a partition over time: end offsets that fall, and positions that jump ahead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARTITION = ("run", "topic", "partition")
 
 
 def regressions(schema: pa.Schema, events: Events) -> Made:
-    """Find end offsets that fall for a client. A recreated topic begins at offset 0."""
+    """Return a row for each end offset below one that the client saw before; a recreated topic starts anew."""
     facts = events.rows
     row_indexes, first, since, _, needed = _by_client(facts)
     anew = first.copy()
@@ -34,10 +34,10 @@ def regressions(schema: pa.Schema, events: Events) -> Made:
 
 
 def jumps(schema: pa.Schema, events: Events) -> Made:
-    """Find the offsets that a client's position skipped between two reads.
+    """Return a row for each range of offsets that a client skipped between two reads.
 
-    If a topic was deleted and created again, only jumps after its last creation count. `since_seq` is the time of that
-    creation: a client that had read before has skipped all offsets below its first read after it.
+    If a topic was deleted and created again, only jumps after its last creation count; `since_seq` is the `seq` of that
+    event. A client that read before that event has skipped all offsets below its first read after it.
     """
     facts = events.rows
     row_indexes, first, since, is_last, needed = _by_client(facts)
@@ -59,11 +59,11 @@ class _Clients(NamedTuple):
     """The events of clients in one slice, grouped by client.
 
     Attributes:
-        row_indexes: indexes of their events, without answers of brokers about an earlier topic of this name.
-        first: True where a client's events begin.
-        since: `seq` at which the topic was last created again, -1 if it never was.
-        is_last: True if the topic was not created again later.
-        needed: mask of all events that the next slice needs, too.
+        row_indexes: index of each client event in the slice, except responses about an earlier topic of this name.
+        first: mask of the first event of each client.
+        since: `seq` of the topic's latest recreation before each event, -1 if there is none.
+        is_last: mask of the events after the topic's last recreation.
+        needed: mask of the slice's events, except those of clients, that the next slice needs.
     """
 
     row_indexes: Any
@@ -97,7 +97,7 @@ def _by_client(facts: pa.Table) -> _Clients:
 
 
 def _latest(group: Any, stated: Any, seq: Any) -> Any:
-    """Return for each event the `seq` of its group's latest event for which `stated` is True, -1 if there is none."""
+    """Return for each event the `seq` of its group's latest event with a True in mask `stated`, -1 if there is none."""
     order = np.argsort(group, kind="stable")
     last = order[last_of(stated[order], begins(group[order]))]
     found = np.empty(len(group), np.int64)
@@ -106,6 +106,6 @@ def _latest(group: Any, stated: Any, seq: Any) -> Any:
 
 
 def _rows_at(facts: pa.Table, row_indexes: Any) -> list[dict[str, Any]]:
-    """Return the chosen rows as dicts, with the client as `witness`."""
+    """Return the rows at these indexes as dicts, with the client as `witness`."""
     chosen = facts.select([*_PARTITION, "client", "offset"]).take(pa.array(row_indexes))
     return chosen.rename_columns([*_PARTITION, "witness", "offset"]).to_pylist()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""How fast the replicas of a restarted broker caught up with their leaders."""
+"""Compute how fast the replicas of a restarted broker caught up with their leaders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STARTED, STOPPED, FETCHED, APPENDED, JOINED = "started", "stopped", "fetched", "
 class _Return:
     """The return of a replica after its broker restarted.
 
-    `bytes` and `records` were appended between its first fetch and the fetch that reached the leader's log end.
+    `bytes` and `records` count appends between the first fetch and the fetch that reached the leader's log end.
     """
 
     __slots__ = ("bytes", "caught_us", "first_us", "from_offset", "joined_us", "records", "started_us", "to_offset")
@@ -91,7 +91,7 @@ def catch_ups(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def cut(facts: pa.Table) -> pa.Table:
-    """Drop a replica's events except those between its return and the fetch that reaches its leader's log end."""
+    """Drop a replica's fetches and appends unless they are between a return's first fetch and its catch-up."""
     node = codes(facts, "topic", "partition", "node")
     order = np.argsort(node, kind="stable")
     is_start, is_stop = of_kind(facts, STARTED)[order], of_kind(facts, STOPPED)[order]
@@ -109,6 +109,6 @@ def cut(facts: pa.Table) -> pa.Table:
 
 
 def _count_from(counted: Any, first: Any) -> Any:
-    """Return the number of True values from each group's start up to each index; `first` comes from begins()."""
+    """Return for each index how many values of its group so far are True; `first` is from begins()."""
     total = np.cumsum(counted)
     return total - (total - counted)[last_of(np.zeros(len(first), bool), first)]

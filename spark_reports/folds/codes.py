@@ -1,4 +1,4 @@
-"""Columns of events as numpy arrays: numbers in place of strings, and the bounds of groups."""
+"""Functions for columns of events as numpy arrays, with numbers in place of strings, and for groups of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def of_kind(facts: pa.Table, *kinds: str) -> Any:
 
 
 def is_one_of(column: pa.ChunkedArray, values: Sequence[str | bool | None]) -> Any:
-    """Return a mask of the values that are in `values`. A dictionary column is checked once per word, not per value."""
+    """Return a mask of the items that are in `values`. A dictionary column is checked once per distinct item."""
     if not pa.types.is_dictionary(column.type):
         return pc.is_in(column, value_set=pa.array(values, column.type)).to_numpy(zero_copy_only=False)
     found = [np.zeros(0, bool)]
@@ -28,7 +28,7 @@ def is_one_of(column: pa.ChunkedArray, values: Sequence[str | bool | None]) -> A
 
 
 def codes(facts: pa.Table, *columns: str) -> Any:
-    """Return a number for each row, equal for rows with equal values in `columns`."""
+    """Return a number for each row. Rows have equal numbers only if they have equal values in `columns`."""
     number = np.zeros(len(facts), np.int64)
     for column in columns:
         values = facts[column].combine_chunks()
@@ -59,7 +59,7 @@ def ends(first: Any) -> Any:
 
 
 def last_of(stated: Any, first: Any) -> Any:
-    """Return for each index the latest index of its group at which `stated` is True, or the group's start if none is.
+    """Return for each index the latest index of its group so far where `stated` is True, else the group's start.
 
     `first` is from begins().
     """
@@ -75,7 +75,7 @@ def first_place(groups: Any, stated: Any, count: int) -> Any:
 
 
 def highest_so_far(values: Any, first: Any) -> Any:
-    """Return the highest value of each group up to each index; `first` is from begins()."""
+    """Return for each index the highest value of its group so far; `first` is from begins()."""
     highest = values.copy()
     for one in np.split(highest, np.flatnonzero(first)[1:]):
         np.maximum.accumulate(one, out=one)

@@ -1,11 +1,11 @@
 """Records that compaction removed legitimately, for a reason that is still valid at the end of the run.
 
-Compaction must keep the last record of each key. So it may remove a record if a later record of its key is below the
-end of the round, if the record is a tombstone, or if its transaction was aborted.
+Compaction must keep the last record of each key. It may remove a record if a later record of the same key is below the
+end offset of the cleaning, if the record is a tombstone, or if its transaction was aborted.
 
-The first reason is no longer valid if that later record was truncated. Then the earlier record is lost, unless the
-later one is in the final log, was deleted, has expired, or was a tombstone that was removed legitimately. Removing a
-tombstone was not legitimate if the final log was truncated below its offset and still has an earlier record of its key.
+A later record of the key justifies the removal only if it is in the final log, was deleted, has expired, or was a
+tombstone that was removed legitimately. If it was truncated instead, the earlier record is lost. Removing a tombstone
+was not legitimate if the log was later truncated below its offset and still has an earlier record of its key.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Life:
         self.records: dict[Place, _Record] = {}
         self.offsets_of: dict[str, dict[int, None]] = {}
         self.taken: dict[Place, bool] = {}
-        """For each removed record, True if it was removed with an aborted transaction."""
+        """The removed records; True if the reason was an aborted transaction."""
         self.deleted_to: dict[str, int] = {}
 
     def appended(self, batch: tuple[int, int, int, int], keys: Sequence[str], tombstones: Sequence[int]) -> None:
@@ -65,11 +65,11 @@ class _Life:
                     self.taken[offset, epoch] = aborted or self.taken.get((offset, epoch), False)
 
     def settled(self, entries: Sequence[tuple[int, int, bool]], end: int) -> Iterator[tuple[int, int, int, int, int]]:
-        """Yield batch and index of each record that was removed legitimately.
+        """Yield the `batch` of each record that was removed legitimately.
 
         Args:
-            entries: offset and leader epoch of each record of the final log in order, and True if its transaction was
-                aborted.
+            entries: (offset, leader epoch, is_aborted) of each record of the final log in order; is_aborted is True for
+                records of aborted transactions.
             end: end offset of the final log.
         """
         standing: dict[str, tuple[int, int]] = {}
@@ -101,7 +101,10 @@ class _Life:
 
 
 def compacted(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Yield the legitimately removed records. Memory use grows with the records of a compacted partition."""
+    """Yield the columns of OUT after the partition for each legitimately removed record.
+
+    Memory use grows with the records of a compacted partition.
+    """
     life = _Life()
     entries: list[tuple[int, int, bool]] = []
     end = 0

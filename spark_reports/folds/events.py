@@ -1,7 +1,7 @@
-"""The events of a share of a run's partitions in order, slice by slice, and the folds over them.
+"""Read the events of a share of a run's partitions in order, slice by slice, and fold them.
 
-A partition may have more events than a task can keep in memory. So a fold gets one slice of them at a time, and returns
-the events that it needs again for the next slice.
+A partition may have more events than fit into a task's memory. A fold therefore gets one slice of them at a time, and
+returns the events that it needs again with the next slice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from spark_reports.folds.facts import (
 from spark_reports.folds.rows import Fold, fold_table
 
 SLICE_EVENTS = 1 << 18
-"""Number of events in a slice: about ten megabytes, and a few times as much while they are sorted and folded."""
+"""Number of events in a slice: about 10 MB, and several times as much while they are sorted and folded."""
 
 BEGIN, END = -(1 << 63), (1 << 63) - 1
 _PARTITIONS = pa.schema([("topic", pa.string()), ("partition", pa.int64())])
@@ -45,8 +45,8 @@ class Events(NamedTuple):
     """The events of one slice.
 
     Attributes:
-        rows: run, topic, partition and the columns of a fold; events that the fold kept from earlier slices come first.
-        is_new: mask of the rows that are new in this slice.
+        rows: events with run, topic, partition and the fold's columns, including events kept from earlier slices.
+        is_new: mask of the rows that were not kept from earlier slices.
         is_last: True if no slice follows.
     """
 
@@ -59,29 +59,30 @@ class Events(NamedTuple):
         return self._replace(rows=self.rows.take(pa.array(order)), is_new=self.is_new[order])
 
     def needed(self, chosen: Any) -> pa.Table:
-        """Return the events of a mask, which the next slice needs; none of them if this is the last slice."""
+        """Return the events in mask `chosen` for the next slice, or no events if this is the last slice."""
         return self.rows.slice(0, 0) if self.is_last else self.rows.filter(pa.array(chosen))
 
 
 Made = tuple[Iterable[pa.RecordBatch], pa.Table]
-"""The rows of the table that follow from the new events, and the events that the next slice needs.
+"""The result of a fold for one slice: rows of the table, and the events that the next slice needs.
 
 The fold may add columns to these events.
 """
 
 Make = Callable[[pa.Schema, Events], Made]
-"""A function that gets a table's schema and the next slice of events of one share of a run."""
+"""A fold over slices: called with the result table's schema and the next slice of events of one share of a run."""
 
 Cut = Callable[[pa.Table], pa.Table]
-"""A function that drops ordered events that cannot influence the rows of a fold, whatever events follow."""
+"""A function that drops events that cannot influence the rows of a fold, whatever events follow."""
 
 
 class Folding(NamedTuple):
     """A method to compute a table from the events of each partition.
 
     Attributes:
-        make: gets `columns` of the events, sorted by partition and `seq`.
-        facts: events by their name in the column `what`; events of equal `seq` come in the order of this mapping.
+        make: fold over slices of events, which are sorted by partition and `seq`.
+        facts: kinds of events by name; the column `what` has the name. Events of equal `seq` have this mapping's order.
+        columns: columns of the events that the fold gets, besides run, topic and partition.
     """
 
     make: Make
@@ -90,11 +91,11 @@ class Folding(NamedTuple):
 
 
 Foldings = Mapping[str, tuple[Folding, pa.Schema]]
-"""The folding and the schema of each result table."""
+"""The folding and the schema of each result table, by the table's name."""
 
 
 def at_the_end(make: Callable[[pa.Schema, pa.Table], Iterable[pa.RecordBatch]], cut: Cut) -> Make:
-    """Return a `Make` that collects the events until the last slice; `cut` must leave few enough for the memory."""
+    """Return a `Make` that folds all events in the last slice. Until then it keeps the events that `cut` leaves."""
 
     def make_at_the_end(schema: pa.Schema, events: Events) -> Made:
         rows = cut(events.rows)
@@ -104,30 +105,30 @@ def at_the_end(make: Callable[[pa.Schema, pa.Table], Iterable[pa.RecordBatch]], 
 
 
 def by_partition(fold: Fold, cut: Cut = lambda rows: rows) -> Make:
-    """Return a `Make` for a function that gets the events of one partition at a time, as tuples."""
+    """Return a `Make` for a fold over the events of one partition at a time, as tuples."""
     return at_the_end(lambda schema, rows: fold_table(fold, schema, rows), cut)
 
 
 def fold_share(share: Share, foldings: Foldings, schemas: Schemas) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the rows of several tables for one share, each batch with its table's name. Raises DamagedPart.
+    """Yield (table name, batch of rows) for the partitions of one share. Raises DamagedPart.
 
     Every file is read once for all tables.
     """
     folds = {name: TableFold(folding, out, schemas, share) for name, (folding, out) in foldings.items()}
     read = columns_read([folding for folding, _ in foldings.values()], schemas)
 
-    def most() -> int:  # Ask each time, as folds change how many events they keep.
+    def most() -> int:  # Folds change how many events they keep.
         return max(SLICE_EVENTS, *(fold.held for fold in folds.values()))
 
     for piece in slices(share, read, most):
         for name, fold in folds.items():
             for batch in fold.rows(piece):
                 yield name, batch
-        del piece  # Free it before the next one is read.
+        del piece  # Free the memory before the next slice is read.
 
 
 def columns_read(foldings: Iterable[Folding], schemas: Schemas) -> Schemas:
-    """Return the schemas of the trace's tables that are read slice by slice, with only the needed columns."""
+    """Return the schema of each of the trace's tables that is read slice by slice, with only the needed columns."""
     names: dict[str, dict[str, None]] = {}
     for facts in (facts for folding in foldings for facts in folding.facts.values() if facts.is_sliced):
         names.setdefault(str(facts.source), dict.fromkeys((*KEY, "seq"))).update(dict.fromkeys(facts.read))
@@ -135,7 +136,7 @@ def columns_read(foldings: Iterable[Folding], schemas: Schemas) -> Schemas:
 
 
 class Slice(NamedTuple):
-    """All events of a share between two values of `seq`, by table of the trace."""
+    """The events of a share with since <= seq < until, by table of the trace."""
 
     rows: Mapping[str, pa.Table]
     since: int
@@ -147,11 +148,11 @@ class Slice(NamedTuple):
 
 
 def slices(share: Share, tables: Schemas, most: Callable[[], int]) -> Iterator[Slice]:
-    """Yield the slices of a share. Events are yielded once all files with earlier events have been read.
+    """Yield the slices of a share in order of `seq`.
 
     Args:
-        tables: the columns of each table.
-        most: returns the number of events that are enough for a slice.
+        tables: schemas of the trace's tables, with the columns to read.
+        most: returns the smallest number of events of a slice that is not the last one.
 
     Raises:
         DamagedPart: if a file of the trace cannot be read.
@@ -184,7 +185,7 @@ def _place(rows: pa.Table, seq: int) -> int:
 
 
 class TableFold:
-    """The computation of a table's rows for one share, slice by slice. Raises DamagedPart."""
+    """Computes a result table's rows for one share, slice by slice. Raises DamagedPart."""
 
     def __init__(self, folding: Folding, out: pa.Schema, schemas: Schemas, share: Share) -> None:
         self._folding, self._out, self._run = folding, out, share.run
@@ -198,7 +199,7 @@ class TableFold:
 
     @property
     def held(self) -> int:
-        """The number of events that are kept for the next slice."""
+        """Number of events that are kept for the next slice."""
         return 0 if self._needed is None else len(self._needed)
 
     def rows(self, piece: Slice) -> Iterable[pa.RecordBatch]:
@@ -209,7 +210,7 @@ class TableFold:
         return made
 
     def _facts(self, piece: Slice) -> list[pa.Table]:
-        """Read the new events of a slice, and return them in one table per kind."""
+        """Return the new events of a slice, one table per kind of event."""
         facts = self._folding.facts
         read = {
             what: one.chosen(piece.rows[str(one.source)])
@@ -232,7 +233,7 @@ class TableFold:
         return found
 
     def _read_at_once(self, what: str, since: int, piece: Slice) -> pa.Table:
-        """Return this slice's events of a kind that is read as a whole, not slice by slice."""
+        """Return the events from `since` to the end of the slice, for a kind that was read as a whole at the start."""
         rows = self._at_hand[what]
         if self._folding.facts[what].ahead:
             return rows if since == BEGIN else rows.slice(0, 0)
@@ -260,7 +261,7 @@ def _order(events: pa.Table) -> Any:
 
 
 def _in_each(rows: pa.Table, partitions: Sequence[tuple[str, int]], what: str) -> pa.Table:
-    """Return a copy of all rows for each partition, with the partition's columns and the kind `what`."""
+    """Return all rows once for each partition, with the columns topic, partition and `what`."""
     owner = pa.array(np.repeat(np.arange(len(partitions)), len(rows)))
     repeated = rows.take(pa.array(np.tile(np.arange(len(rows)), len(partitions))))
     owners = pa.Table.from_pylist([dict(zip(KEY, one, strict=True)) for one in partitions], _PARTITIONS).take(owner)
@@ -271,7 +272,7 @@ def _in_each(rows: pa.Table, partitions: Sequence[tuple[str, int]], what: str) -
 
 
 WRITTEN_ROWS = 65_536
-"""Number of rows in a row group of a table's file."""
+"""Smallest number of rows in a row group of a result file, except the last."""
 
 
 def rows_of(folding: tuple[Folding, pa.Schema], schemas: Schemas, share: Share) -> Iterator[pa.RecordBatch]:
@@ -279,7 +280,7 @@ def rows_of(folding: tuple[Folding, pa.Schema], schemas: Schemas, share: Share) 
 
 
 def write_tables(folder: Path, foldings: Foldings, schemas: Schemas, share: Share) -> Iterator[pa.RecordBatch]:
-    """Write a file for each table, even without rows. Yield nothing, as Spark needs no result."""
+    """Write one Parquet file per table for a share, even if it has no rows. Yield nothing: Spark needs no result."""
     with ExitStack() as stack:
         files = {
             name: stack.enter_context(_RowGroups(folder / name / f"{share.run}-{share.number:05}.parquet", out))
@@ -291,7 +292,7 @@ def write_tables(folder: Path, foldings: Foldings, schemas: Schemas, share: Shar
 
 
 class _RowGroups:
-    """A writer of a table's file that collects rows until they fill a row group."""
+    """Writes a table's Parquet file, collecting rows until they fill a row group."""
 
     def __init__(self, file: Path, schema: pa.Schema) -> None:
         numbers = [field.name for field in schema if pa.types.is_integer(field.type)]

@@ -1,4 +1,4 @@
-"""The number over time of acknowledged records above the high watermark, which a failover could lose."""
+"""Count over time the acknowledged records above the high watermark, which a failover could lose."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TERM = ("run", "topic", "partition", "leader_epoch", "leader")
 
 
 def data_at_risk(schema: pa.Schema, events: Events) -> Made:
-    """Count the records at risk: from a record's acknowledgement until its leader's high watermark passes it.
+    """Return a row each time the number of records at risk changes in a leader's term.
 
-    The risk also ends with the leader's term. The column `value` is the record's offset for an acknowledgement,
-    otherwise the high watermark.
+    A record is at risk from its acknowledgement until the leader's high watermark passes it or the term ends. The
+    column `value` is the record's offset in an acknowledgement, and the high watermark in other events.
     """
     events = events.taken(np.argsort(codes(events.rows, "topic", "partition", "leader"), kind="stable"))
     at_us = numbers(events.rows, "at_us")
-    # The number at a point in time is final once a later event has come.
+    # The number of records at risk at a time is final once there is a later event.
     begin_us, until_us = at_us[~events.is_new].max(initial=-1), at_us.max(initial=-1)
     risks = _risks(events.rows)
     found = _changes(events.rows, risks, int(begin_us), None if events.is_last else int(until_us))
@@ -42,12 +42,14 @@ def data_at_risk(schema: pa.Schema, events: Events) -> Made:
 
 
 class _Risks(NamedTuple):
-    """Acknowledgements during terms, and the event that ended the risk of each record.
+    """The acknowledgements of records during terms, and the end of each record's risk.
 
     Attributes:
-        acked: indexes of the acknowledgements; `term` has the index of each one's term.
-        mark: index of the first high watermark that passed the record, its own index if none did.
-        latest: indexes of the leaders' last terms so far, and of the highest high watermarks in them.
+        acked: index of each acknowledgement's event.
+        term: index of the event that began the acknowledgement's term.
+        mark: index of the first high watermark that passed the record; the acknowledgement's own index if none did.
+        over_us, over_seq: time and `seq` at which the record's risk ended.
+        latest: indexes of the events that began the leaders' latest terms, and of the highest high watermarks in them.
     """
 
     acked: Any
@@ -59,16 +61,16 @@ class _Risks(NamedTuple):
 
 
 def _risks(facts: pa.Table) -> _Risks:
-    """Return the risks of events that are grouped by leader."""
-    # Select the events in the last term of their leader that has begun and not ended.
+    """Return the risks in a table of events that are grouped by leader."""
+    # Select the events that lie within the latest term that their leader has begun.
     is_term, is_acked = of_kind(facts, TERM), of_kind(facts, ACKED)
     first = begins(codes(facts, "topic", "partition", "leader"))
     term = last_of(is_term, first)
     seq, at_us, epoch = numbers(facts, "seq"), numbers(facts, "at_us"), numbers(facts, "leader_epoch")
     inside = is_term[term] & (seq <= numbers(facts, "until_seq")[term]) & (is_acked | (epoch == epoch[term]))
     inside &= facts["value"].is_valid().to_numpy()
-    # In a term the high watermark only rises. So in order of falling value, the last mark seen is the first that passes
-    # a record.
+    # In a term the high watermark only rises. In order of falling values, the last high watermark before a record is
+    # therefore the first in time that passes it.
     value = numbers(facts, "value")
     order = np.flatnonzero(inside)
     order = order[np.lexsort((-seq[order], ~is_acked[order], -value[order], term[order]))]
@@ -88,7 +90,10 @@ def _risks(facts: pa.Table) -> _Risks:
 
 
 def _changes(facts: pa.Table, risks: _Risks, from_us: int, until_us: int | None) -> pa.Table:
-    """Return a row each time the number of records at risk changes, from `from_us` until `until_us`."""
+    """Return a row each time the number of records at risk changes, for from_us <= at_us < until_us.
+
+    If `until_us` is None, there is no upper bound.
+    """
     at_us, seq = numbers(facts, "at_us"), numbers(facts, "seq")
     exposed = risks.over_us > at_us[risks.acked]
     acked, over_us, over_seq = risks.acked[exposed], risks.over_us[exposed], risks.over_seq[exposed]

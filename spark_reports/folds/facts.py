@@ -1,4 +1,4 @@
-"""Events as folds need them: Arrow columns straight from the trace's files, so that no row passes through Spark."""
+"""Read the events that folds need as Arrow columns directly from the trace's files, without Spark."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ WORD = pa.dictionary(pa.int32(), pa.string())
 
 
 class DamagedPart(Exception):
-    """A file of a trace cannot be read, or has values of another type."""
+    """A file of a trace cannot be read, or has a column of an unexpected type."""
 
 
 class Facts(NamedTuple):
-    """A kind of events, and where to read them.
+    """A kind of event, and the source of such events.
 
     Attributes:
-        source: a table of the trace, or rows with a column `run`.
-        columns: the source's name of each column, by the fold's name.
-        where: allowed values of some columns of the source.
-        everywhere: True for events of no partition, such as a broker's stop; every partition with other events gets
-            them.
-        ahead: True if the first slice gets all of them, whatever their `seq`.
+        source: name of a table of the trace, or a table of rows with a column `run`.
+        columns: name of each column in the source, by its name in the fold.
+        where: allowed values of columns of the source, by column; an event must satisfy all of them.
+        everywhere: True if the events belong to no partition, such as a broker's stop. Every partition that has other
+            events gets all of them.
+        ahead: True if the first slice gets all of these events, whatever their `seq`.
     """
 
     source: str | pa.Table
@@ -42,16 +42,19 @@ class Facts(NamedTuple):
 
     @property
     def is_sliced(self) -> bool:
-        """True if these events are read slice by slice. Other kinds have few events and are read as a whole."""
+        """True if these events are read slice by slice. Otherwise they are few and are read at once."""
         return isinstance(self.source, str) and not self.everywhere and not self.ahead
 
     @property
     def read(self) -> list[str]:
-        """The columns of the source that are needed."""
+        """Names of the source's columns that are needed."""
         return list(dict.fromkeys([*(() if self.everywhere else KEY), *self.columns.values(), *self.where]))
 
     def chosen(self, rows: pa.Table) -> pa.Table:
-        """Return the events of this kind among rows of the source, with the fold's columns and any partition."""
+        """Return the events of this kind among rows of the source, with the fold's column names.
+
+        Unless `everywhere` is set, the result also has the columns of KEY, without events that have no partition.
+        """
         found = np.ones(len(rows), bool)
         for column, values in self.where.items():
             found &= is_one_of(rows[column], values)
@@ -66,7 +69,7 @@ class Facts(NamedTuple):
 
 
 class Share(NamedTuple):
-    """One of `shares` parts into which the partitions of a run are divided."""
+    """One of several shares among which the partitions of a run are divided: number `number` of `shares`."""
 
     run_dir: str
     number: int
@@ -84,7 +87,7 @@ class Share(NamedTuple):
 
 
 def _partition_numbers(rows: pa.Table) -> Any:
-    """Return a number for each row's partition, which is equal in every process, and consecutive within a topic."""
+    """Return a number for each row's partition: the same in every process, and consecutive within a topic."""
     topics = rows["topic"].combine_chunks()
     hashes = np.array(
         [0 if topic is None else crc32(topic.encode()) for topic in [*topics.dictionary.to_pylist(), None]]
@@ -99,7 +102,7 @@ def same(*columns: str) -> dict[str, str]:
 
 
 def with_words(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with dictionaries for strings, as in the files, except for record names, as few are equal."""
+    """Return the schema with dictionaries for strings, as in the files, except record names, as few are equal."""
     return pa.schema(
         [
             field.with_type(WORD) if pa.types.is_string(field.type) and field.name != "record" else field
@@ -109,12 +112,12 @@ def with_words(schema: pa.Schema) -> pa.Schema:
 
 
 def together(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the rows of all tables, with nulls in columns that a table lacks."""
+    """Concatenate the rows of all tables, with nulls in columns that a table lacks."""
     return pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
 
 
 def each_called(rows: pa.Table, column: str, word: str) -> pa.Table:
-    """Return the rows with a new first column that has the same word in each row."""
+    """Return the rows with a new first column that has the value `word` in each row."""
     same_word = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
     return rows.add_column(0, column, pa.DictionaryArray.from_arrays(same_word, [word]))
 
@@ -130,7 +133,7 @@ def parts_of(run_dir: str | Path, tables: Iterable[str]) -> list[Path]:
 def read_facts(share: Share, facts: Facts, schema: pa.Schema | None) -> pa.Table:
     """Return all events of one kind in a share, sorted by `seq`. Raises DamagedPart.
 
-    `schema` is the source's schema, if the source is a table of the trace.
+    `schema` is the schema of the trace's table, None if the source is not one.
     """
     if isinstance(facts.source, str):
         assert schema is not None
@@ -177,7 +180,7 @@ def read_part(part: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type without dictionary encoding, names of list elements, and their nullability."""
+    """Return the type without dictionary encoding, and list types without the name and nullability of elements."""
     if pa.types.is_list(kind):
         return pa.list_(kind.value_type)
     return kind.value_type if pa.types.is_dictionary(kind) else kind

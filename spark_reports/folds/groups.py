@@ -1,4 +1,4 @@
-"""The member of a group to which each partition is assigned, according to the coordinator's events."""
+"""Find the group member that each partition was assigned to over time, according to the coordinator's events."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NOBODY: Owner = (None, None, None)
 
 
 def group_assignments(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each interval in which a partition of a group with members has the same owner or none.
+    """Yield a row for each interval in which a partition has the same owner, or no owner.
 
-    A partition counts from its first owner until the group is empty. Members of an eager group lose their partitions
-    when a rebalance begins; members of a cooperative group keep theirs until they are assigned others. A static member
-    that returns has its earlier partitions.
+    A partition's first interval begins with its first owner; its last one ends when the group becomes empty. Members of
+    an eager group lose their partitions when a rebalance begins. Members of a cooperative group keep theirs until they
+    get a new assignment. A static member that returns gets its earlier partitions.
     """
     members: dict[str, tuple[str | None, str | None, tuple[str, ...], int]] = {}
     now: dict[str, tuple[Owner, int]] = {}
@@ -58,7 +58,7 @@ def group_assignments(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, .
 
 
 def _ended(now: dict[str, tuple[Owner, int]], owners: dict[str, Owner], at_us: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the intervals that end now and are not empty, and remove them.
+    """Remove the intervals whose owner changes at `at_us`, and yield those that are not empty.
 
     A new generation of the same member does not end an interval.
     """

@@ -1,4 +1,4 @@
-"""Stalls of high watermarks below waiting records: how long they lasted, and which followers caused them."""
+"""Find intervals in which a high watermark did not move although records waited, and the followers that caused them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ COLUMNS = (
 STATE, TERM, APPENDED, MOVED, FETCHED = "state", "term", "appended", "moved", "fetched"
 
 SHORTEST_HW_STALL_US = 500_000
-"""Shortest stall that counts. Waits for followers' next fetches are normal (replica.fetch.wait.max.ms is 500 ms)."""
+"""Shortest stall that counts. Shorter waits for a follower's next fetch are normal (replica.fetch.wait.max.ms)."""
 
 ADVANCED = "the high watermark moved"
 
 
 class _Stall:
-    """An interval in which the high watermark did not move.
+    """An interval in which the high watermark did not move although records were above it.
+
+    A follower is behind if its last fetch offset is not beyond the high watermark.
 
     Attributes:
         waiting: largest number of records above the high watermark.
-        behind: time since which each follower that has fetched in this term has not been beyond the high watermark;
-            None for followers that are beyond it.
-        were_behind: earlier such times, as (follower, from, until).
+        behind: since when each follower that has fetched in this term is behind, None if it is not behind.
+        were_behind: finished intervals in which a follower was behind, as (follower, from_us, until_us).
     """
 
     __slots__ = ("behind", "from_us", "waiting", "were_behind")
@@ -53,7 +54,7 @@ class _Term:
         self.stall: _Stall | None = None
 
     def stands(self, at_us: int, end: int | None) -> None:
-        """Update the stall when the log end has moved but the high watermark has not."""
+        """Begin, update or drop the stall after an event that left the high watermark unchanged."""
         if end is None or self.level is None or end <= self.level:
             self.stall = None
             return
@@ -76,7 +77,7 @@ class _Term:
 
 
 class _States:
-    """The ISR of a partition over time, as decided by the controller."""
+    """The ISR and min.insync.replicas of a partition over time, as decided by the controller."""
 
     def __init__(self) -> None:
         self._states: list[tuple[int, int, list[str], int | None]] = []
@@ -86,9 +87,9 @@ class _States:
             self._states.append((from_us, until_us, isr, min_isr))
 
     def during(self, from_us: int, until_us: int) -> Iterator[tuple[int, int, list[str], int | None]]:
-        """Yield the states that overlap with an interval, limited to the interval, the latest first.
+        """Yield (from_us, until_us, ISR, min ISR) for the part of each state within an interval, latest first.
 
-        Callers ask about intervals that have just ended, so this order is fast.
+        The intervals of interest have just ended, so this order is fast.
         """
         for begin, end, isr, min_isr in reversed(self._states):
             if end <= from_us:
@@ -98,11 +99,11 @@ class _States:
 
 
 def hw_stalls(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Yield the stalls of high watermarks.
+    """Yield a row for each stall of a high watermark.
 
     A stall begins when a record is above the high watermark, and ends when the high watermark moves or the term ends.
-    In a term both offsets only rise. A member of the ISR that has not fetched beyond the high watermark holds it back,
-    even if it once had those records and has returned without them.
+    In a term both the log end and the high watermark only rise. A member of the ISR holds the high watermark back while
+    its last fetch is not beyond it, even if the member once had more records.
     """
     states = _States()
     terms: dict[tuple[str, int], _Term] = {}
@@ -134,7 +135,7 @@ def hw_stalls(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _rows_of_stall(term: _Term, until_us: int, ended_by: str, states: _States) -> Iterator[tuple[Any, ...]]:
-    """Yield the row of a stall that ends now, if the stall was long enough."""
+    """Yield the row of the term's stall, which ends at `until_us`, if it was long enough."""
     stall = term.stall
     if stall is None or until_us - stall.from_us < SHORTEST_HW_STALL_US:
         return
@@ -160,12 +161,11 @@ def _rows_of_stall(term: _Term, until_us: int, ended_by: str, states: _States) -
 
 
 def cut(facts: pa.Table) -> pa.Table:
-    """Drop events of a term except those in stretches that may be stalls.
+    """Drop the events that cannot influence the rows of stalls.
 
-    A stretch begins where the high watermark moves. In a possible stall the high watermark was below the log's end for
-    long, or the stretch may continue. Between two possible stalls, keep the last fetch of each follower and the start
-    of
-    the next stretch, without the log's end, which would begin a stall.
+    A stretch is an interval between two moves of the high watermark. Keep all events of a stretch that is a stall or
+    may become one. Before each such stretch, keep each follower's last fetch. After it, keep the event that begins the
+    next stretch, without its log end, which would begin a stall.
     """
     events = _Terms(facts)
     is_long = events.is_long()[events.stretch]
@@ -184,11 +184,11 @@ def cut(facts: pa.Table) -> pa.Table:
 
 
 class _Terms:
-    """The events of terms, term by term. A stretch of a term begins where its high watermark moves.
+    """The events within terms, ordered by term. A stretch is an interval between two moves of a high watermark.
 
     Attributes:
         index: index of each event in `facts`.
-        stretch: number of each event's stretch, from 0.
+        stretch: number of each event's stretch, counted from 0 over all terms.
     """
 
     def __init__(self, facts: pa.Table) -> None:
@@ -220,7 +220,7 @@ class _Terms:
         return self.facts[column].is_valid().to_numpy()[self.index]
 
     def is_long(self) -> Any:
-        """Return for each stretch True if a record has waited long in it, or may yet do so."""
+        """Return a mask of the stretches that are long enough for a stall, or may still become so."""
         first = np.flatnonzero(self.begins_stretch)
         at_us, until_us = numbers(self.facts, "at_us")[self.index], numbers(self.facts, "until_us")[self.index]
         since_us = np.minimum.reduceat(np.where(self._above, at_us, np.iinfo(np.int64).max), first)
@@ -232,7 +232,7 @@ class _Terms:
 
 
 def _last_fetches(facts: pa.Table, events: _Terms, before: Any, asked: Any) -> Any:
-    """Return the index of each follower's last fetch before each numbered stretch, among fetches in mask `asked`."""
+    """Return the indexes of each follower's last fetch among fetches with equal `before` and a True in mask `asked`."""
     fetch_indexes = np.flatnonzero(events.is_fetch & asked)
     follower = codes(facts, "follower")[events.index[fetch_indexes]]
     order = np.argsort(follower, kind="stable")

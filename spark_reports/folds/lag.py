@@ -1,4 +1,4 @@
-"""The replication lag that a leader knows of: in records, and in time as Kafka's ISR rule measures it."""
+"""Compute the replication lag that a leader knows of: in records, and in time as Kafka's ISR rule measures it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BEGAN, APPENDED, FETCHED, TERM_ENDED, STARTED, STOPPED = (
 
 
 _MET_SEQ, _CAUGHT_UP_US = "met_seq", "caught_up_us"
-"""Columns of fetches kept from earlier slices: when the leader first saw the follower, and when that was caught up."""
+"""Columns of fetches kept from earlier slices: `seq` of the follower's first fetch, and time when it was caught up."""
 
 
 def replication_lag(schema: pa.Schema, events: Events) -> Made:
-    """Return a row for each fetch of a follower, each append of its leader, and the end of the leader's term.
+    """Return a row with a follower's lag for each of its fetches, each append of its leader, and the end of the term.
 
-    The leader's appends and the term's end give a row to every follower that has fetched in the term.
+    An append and the end of a term give a row to each follower that has fetched in the term.
     """
     facts, views = events.rows, _Views(events)
     moments = _moments(views)
@@ -44,16 +44,17 @@ def replication_lag(schema: pa.Schema, events: Events) -> Made:
 
 
 class _Views:
-    """The events of leaders, grouped by view: what a leader knows of its followers in one life and one leader epoch.
+    """The events of leaders, grouped by view.
 
-    A life is the time from a node's start to its stop. A leader that was down has forgotten its followers, though its
-    epoch may be the same. If a topic was deleted and created again, its epochs start again; such a view begins after
-    the end of the previous one.
+    A view is what a leader knows of its followers in one life and one leader epoch. A life is the time from a node's
+    start to its stop: after a restart a leader no longer knows its followers, even if its epoch is the same. If a topic
+    is deleted and created again, its epochs start again, and a new view begins although life and epoch may be equal.
 
     Attributes:
-        row_index: index of each event in `facts`; `number` is that of its view, from 0.
-        last_change: index of the last event, up to each, at which the view began or ended.
-        life_now: the latest life of each node, by the node's number.
+        row_index: index of each event in `facts`.
+        number: number of each event's view, from 0.
+        last_change: index of the last event, up to each event, at which its view began or ended.
+        life_now: latest life of each node, by the node's number.
     """
 
     def __init__(self, events: Events) -> None:
@@ -84,14 +85,14 @@ class _Views:
         return numbers(self.facts, name)[self.row_index]
 
     def known(self, name: str) -> _Known:
-        """Return a column that only events of earlier slices may have, and a mask of its known values."""
+        """Return a column that only events kept from earlier slices may have; other values are unknown."""
         if name not in self.facts.column_names:
             return _Known(np.zeros(len(self.row_index), np.int64), np.zeros(len(self.row_index), bool))
         return _Known(self.column(name), self.has(name))
 
 
 def _lives(facts: pa.Table) -> Any:
-    """Return for each event how many times its node has started, 0 while the node is down."""
+    """Return for each event the life of its node: the number of its starts so far, or 0 while it is down."""
     node = codes(facts, "topic", "partition", "leader")
     order = np.argsort(node, kind="stable")
     started, stopped = of_kind(facts, STARTED)[order], of_kind(facts, STOPPED)[order]
@@ -110,9 +111,9 @@ class _Moments(NamedTuple):
     These are its fetches and, from the first fetch on, its leader's appends and the end of the term.
 
     Attributes:
-        pair: number of the follower in its view.
+        pair: number of the pair (view, follower).
         event: index of the event in the views.
-        met, met_seq: for each pair its first fetch, and that fetch's `seq`.
+        met, met_seq: for each pair, index and `seq` of the follower's first fetch.
     """
 
     pair: Any
@@ -146,7 +147,7 @@ def _moments(views: _Views) -> _Moments:
 
 
 def _measured(views: _Views, moments: _Moments, caught_up: _Known) -> dict[str, pa.Array]:
-    """Return the measured columns, with a value for each moment."""
+    """Return the columns with offsets and lags, with a value for each moment."""
     event, first = moments.event, begins(moments.pair)
     at_us, end, is_fetch = views.column("at_us")[event], views.column("log_end_offset")[event], views.is_fetch[event]
     states_end = views.has("log_end_offset")[event] & ~views.is_over[event]
@@ -173,7 +174,7 @@ def _measured(views: _Views, moments: _Moments, caught_up: _Known) -> dict[str, 
 
 
 class _Known(NamedTuple):
-    """Times, and a mask of the known times."""
+    """Times in microseconds, and a mask of those that are known."""
 
     us: Any
     known: Any
@@ -186,12 +187,15 @@ class _Known(NamedTuple):
 
 
 def _since(at_us: Any, then: _Known, counts: Any) -> pa.Array:
-    """Return the time since `then`: 0 where `counts` is False, null where `then` is unknown."""
+    """Return the time since `then`; 0 where `counts` is False, otherwise null where `then` is unknown."""
     return pa.array(np.where(counts, at_us - then.us, 0), mask=counts & ~then.known)
 
 
 def _caught_up_us(views: _Views, moments: _Moments) -> _Known:
-    """Return for each fetch when the follower was last caught up. Source: Replica.updateFetchStateOrThrow"""
+    """Return for each fetch the time when the follower was last caught up.
+
+    Source: Replica.updateFetchStateOrThrow
+    """
     is_fetch = views.is_fetch[moments.event]
     pair, event = moments.pair[is_fetch], moments.event[is_fetch]
     at_us, offset, end = (views.column(name)[event] for name in ("at_us", "fetch_offset", "log_end_offset"))
@@ -207,7 +211,7 @@ def _caught_up_us(views: _Views, moments: _Moments) -> _Known:
 
 
 def _had_us(views: _Views, event: Any, offset: Any, lacks: Any) -> _Known:
-    """Return for each event the time at which the leader got the record at the follower's offset, in its term."""
+    """Return for each event the time at which the leader of the term had the record at the follower's offset."""
     at_us, had_us, known = views.column("at_us"), np.zeros(len(event), np.int64), np.zeros(len(event), bool)
     appends = np.flatnonzero(views.is_append & views.has("last_offset"))
     last_offset = views.column("last_offset")[appends]
@@ -261,10 +265,10 @@ def _needed(events: Events, views: _Views, moments: _Moments, caught_up: _Known)
 
 
 def _goes_on(views: _Views, last: Any) -> Any:
-    """Return for each view True if more events of it may follow.
+    """Return a mask of the views that may have more events in later slices.
 
-    They may if its node's life continues or is unknown, and the view has not ended. The latest view counts in any case,
-    since a leader may not know yet that its term is over. `last` has the indexes at which views end.
+    These are the views that have not ended and whose node's life continues or is unknown. A node's latest view counts
+    even if it has ended, since the leader may not know this yet. `last` has the indexes of the views' last events.
     """
     node, life, row_index = views.node[last], views.life[last], views.row_index[last]
     latest = np.full(len(views.life_now), -1)

@@ -1,4 +1,4 @@
-"""The causes of lost records: which replicas had them, which leaders were elected without them, what was deleted."""
+"""Find the causes of lost records: replicas that had them, leaders elected without them, truncations, lost disks."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ class _Lost:
     """A lost record.
 
     Attributes:
-        said: the columns of its row that are known from the start.
-        cuts: truncations that removed it from a replica.
-        gone_seq: `seq` of the first removal from each node.
+        said: the first columns of its row: record, acks, sent_us, acked_us, acked_by, offset.
+        had_seq: `seq` at which each node first appended it.
+        gone_seq: `seq` of the first removal from each node after the node's last append of it.
+        cuts: truncations after the acknowledgement that removed it from a replica.
     """
 
     __slots__ = ("acked_seq", "cuts", "gone_seq", "had_seq", "said")
@@ -55,7 +56,7 @@ class _Lost:
             self.cuts.append(cut)
 
     def elected_without(self, elections: dict[str, list[_Fact]]) -> _Fact | None:
-        """Return the first leader election after the acknowledgement whose leader did not have the record, else None.
+        """Return the first election after the acknowledgement of a leader without the record, None if there is none.
 
         For each broker, two elections are considered: its first after the acknowledgement, and its first after it had
         lost the record.
@@ -87,14 +88,14 @@ def _after(facts: list[_Fact], seq: int) -> _Fact | None:
 
 
 def _described(facts: Sequence[_Fact]) -> tuple[int | None, list[str] | None, str | None]:
-    """Return the time of the first of these facts, the nodes of all, and the reason of the first."""
+    """Return the time of the earliest fact, the nodes of all facts, and the earliest fact's reason."""
     if not facts:
         return None, None, None
     return min(fact.at_us for fact in facts), sorted({fact.node for fact in facts}), min(facts).reason
 
 
 class _Replica:
-    """The lost records of one replica by offset, and the changes of its log."""
+    """The lost records that a replica has had, by offset. `disk_lost`: its disk lost bytes since the log was opened."""
 
     def __init__(self) -> None:
         self.kept: dict[int, list[_Kept]] = {}
@@ -110,7 +111,7 @@ class _Replica:
 
 
 def lost_records(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Yield the lost records with their causes. Memory use grows with lost records and elections of a partition."""
+    """Yield a row for each lost record with its causes. Memory use grows with lost records and elections."""
     lost: dict[str, _Lost] = {}
     replicas: dict[str, _Replica] = {}
     elections: dict[str, list[_Fact]] = {}

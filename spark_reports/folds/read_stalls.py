@@ -1,6 +1,7 @@
-"""Intervals in which committed records waited for a reader that read nothing, computed from columns of events.
+"""Find intervals in which committed records waited for a reader that read nothing.
 
-A partition has few readers, so each is examined separately, with the high watermarks of its partition.
+A reader is a consumer group, or a consumer without a group. A partition has few readers, so each is examined
+separately, with the high watermarks of its partition.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ READ, RESET, FAILED, STOPPED, MOVED, BEGAN, MARKER, ABORTED = (
 )  # fmt: skip
 
 _GONE = (1 << 63) - 1
-"""Position of a consumer that has stopped, and of a group without members, for which no record waits."""
+"""Position of a reader for which no record waits: a consumer that has stopped, or a group without members."""
 
 
 class GroupLife(NamedTuple):
@@ -40,9 +41,9 @@ class KnownReaders(NamedTuple):
 
     Attributes:
         outside: prefix of the names of external clients.
-        group_of: group by (run, client), for clients that are members of exactly one group.
-        lives: intervals in which the group had members, by (run, group).
-        end_us: end of each run.
+        group_of: group of each (run, client) that is a member of exactly one group.
+        lives: intervals in which each (run, group) had members.
+        end_us: time at which each run ended.
     """
 
     outside: str
@@ -58,8 +59,8 @@ class _Steps:
         """Merge the reader's moves and the high watermarks by `seq`.
 
         Args:
-            moves: seq, at_us, position (-1 if unchanged), is_read, error.
-            marks: seq, at_us, high_watermark.
+            moves: columns seq, at_us, position (-1 if unchanged), is_read, is_failed and error (a number, or -1).
+            marks: columns seq, at_us and high_watermark.
         """
         count, others = len(moves["seq"]), len(marks["seq"])
         order = np.argsort(np.concatenate([moves["seq"], marks["seq"]]), kind="stable")
@@ -75,7 +76,11 @@ class _Steps:
         self.mark = both(np.full(count, -1), marks["high_watermark"])
 
     def stalls(self, end_us: int, shortest_us: int) -> Iterator[tuple[int, int, int, int, list[int], bool]]:
-        """Yield stalls as (from_us, until_us, waiting_records, failed fetches, numbers of errors, recovered)."""
+        """Yield the stalls of at least `shortest_us`.
+
+        A stall is (from_us, until_us, waiting records, failed fetches, numbers of errors, recovered), where recovered
+        is True if a read ended it.
+        """
         starts = np.flatnonzero(self.position >= 0)
         if not len(starts):
             return
@@ -118,7 +123,7 @@ class _Consumed:
         self.client = codes(facts, "client")
 
     def moves(self, indexes: Any) -> dict[str, Any]:
-        """Return the columns of reads, seeks and failed fetches."""
+        """Return columns for the reads, seeks and failed fetches at these indexes; see `_Steps`."""
         offset, is_read = self.offset[indexes], self.kind[READ][indexes]
         position = np.where(is_read, offset + 1, np.where(self.kind[RESET][indexes], offset, -1))
         return {
@@ -140,7 +145,7 @@ class _Consumed:
 
 
 def read_stalls(readers: KnownReaders, shortest_us: int, schema: pa.Schema, facts: pa.Table) -> list[pa.RecordBatch]:
-    """Return one row for each stall of at least `shortest_us`."""
+    """Return one row for each read stall of at least `shortest_us` in a share's events."""
     events = _Consumed(facts)
     rows = [row for indexes in events.partitions() for row in _of_partition(readers, shortest_us, events, indexes)]
     return pa.Table.from_pylist(rows, schema).to_batches()  # type: ignore[no-any-return]
@@ -169,7 +174,7 @@ def _readers(
 ) -> Iterator[tuple[dict[str, str], Any, Any, Any]]:
     """Yield the readers of a partition: groups, and clients that are neither in a group nor external.
 
-    With each come its name, the indexes of its events, and `seq` and time of each of its ends.
+    Each reader is (its name as a column, indexes of its events, `seq` of each of its ends, times of these ends).
     """
     own = indexes[events.is_own[indexes]]
     stops = indexes[events.kind[STOPPED][indexes]]
@@ -196,7 +201,7 @@ def _readers(
 
 
 def _with_ends(moves: dict[str, Any], seq: Any, at_us: Any) -> dict[str, Any]:
-    """Return the moves with one more move at each end, after which no record waits for the reader."""
+    """Return the moves with a further move to _GONE at each end of the reader."""
     none = np.zeros(len(seq), bool)
     ends = {
         "seq": seq, "at_us": at_us, "position": np.full(len(seq), _GONE), "is_read": none, "is_failed": none,
@@ -206,9 +211,9 @@ def _with_ends(moves: dict[str, Any], seq: Any, at_us: Any) -> dict[str, Any]:
 
 
 class _LeftOut:
-    """Offsets of a partition for which no reader waits: markers, and records of aborted transactions.
+    """Offsets of a partition that readers do not get: transaction markers, and records of aborted transactions.
 
-    Aborted records are not left out for a reader that gets them.
+    A reader that gets aborted records (read_uncommitted) does wait for them.
     """
 
     def __init__(self, events: _Consumed, indexes: Any) -> None:
@@ -219,16 +224,16 @@ class _LeftOut:
         self.aborted = np.unique(np.concatenate([np.zeros(0, np.int64), *each]))
 
     def reads_aborted(self, moves: dict[str, Any]) -> Any:
-        """Return a mask of the reads of aborted records, which only some readers get."""
+        """Return a mask of the moves that are reads of aborted records."""
         return moves["is_read"] & np.isin(moves["position"] - 1, self.aborted)
 
     def behind(self, moves: dict[str, Any]) -> Any:
-        """Return the reader's positions, moved past offsets for which it does not wait."""
+        """Return the reader's positions, moved forward past offsets that it does not get."""
         of_some, of_all = self.behind_either(moves["position"])
         return of_all if self.reads_aborted(moves).any() else of_some
 
     def behind_either(self, position: Any) -> tuple[Any, Any]:
-        """Return the positions of a reader that gets no aborted records, and of a reader that gets them."""
+        """Return two sets of positions: for a reader that gets no aborted records, and for one that gets them."""
         return _behind(np.union1d(self.markers, self.aborted), position), _behind(self.markers, position)
 
 
@@ -242,12 +247,11 @@ def _behind(offsets: Any, position: Any) -> Any:
 
 
 def cut(readers: KnownReaders, shortest_us: int, facts: pa.Table) -> pa.Table:
-    """Drop the events that cannot belong to stalls.
+    """Drop the events that cannot influence the rows of stalls.
 
-    Keep a reader's first and last event of each interval that may be a stall, and the events that identify the reader.
-    Keep the first high watermark that leaves records waiting, and the highest one. If such an interval ends and no
-    other
-    begins, replace the position by one for which no record waits.
+    Keep the events that begin and end each interval that may be a stall, the failed fetches and the significant high
+    watermarks in it, and the events that identify a reader. If no other kept interval begins where one ends, replace
+    the reader's position by _GONE, so that no record waits until the next kept interval.
     """
     events = _Consumed(facts)
     needed, gone = of_kind(facts, STOPPED, MARKER, ABORTED), np.zeros(len(facts), bool)
@@ -269,14 +273,14 @@ def cut(readers: KnownReaders, shortest_us: int, facts: pa.Table) -> pa.Table:
 
 
 class _Stretches:
-    """The intervals between changes of a reader's position."""
+    """The intervals between consecutive changes of a reader's position."""
 
     def __init__(self, events: _Consumed, left_out: _LeftOut, its: Any, seq: Any, at_us: Any) -> None:
         """Compute the intervals of one reader.
 
         Args:
             its: indexes of the reader's events.
-            seq, at_us: `seq` and time of the reader's ends.
+            seq, at_us: `seq` and time of each end of the reader, such as the stop of a consumer.
         """
         moves = _with_ends(events.moves(its), seq, at_us)
         starts = np.flatnonzero(moves["position"] >= 0)
@@ -287,9 +291,10 @@ class _Stretches:
         self._reads_aborted = left_out.reads_aborted(moves)[starts]
 
     def kept(self, shortest_us: int) -> tuple[Any, Any]:
-        """Return a mask of the intervals to keep, and a mask of the kept intervals that may be stalls.
+        """Return a mask of the intervals to keep, and a mask of the intervals that may be stalls.
 
-        Other intervals are kept as evidence that this is a reader, and whether it gets aborted records.
+        The former also has an interval that shows that this is a reader, and one that shows that it gets aborted
+        records.
         """
         until_us = np.append(self._at_us[1:], np.iinfo(np.int64).max)[: len(self._at_us)]
         may_be = (self._position < _GONE) & (until_us - self._at_us >= shortest_us)
@@ -300,21 +305,22 @@ class _Stretches:
         return kept, may_be
 
     def bounds(self, kept: Any) -> tuple[Any, Any]:
-        """Return the indexes of the events that begin the intervals in `kept`, and of the events that end them."""
+        """Return the indexes of the events that begin the intervals in mask `kept`, and of those that end them."""
         begins_one, ends_one = self._place[kept], self._place[1:][kept[:-1]]
         return begins_one[begins_one >= 0], ends_one[ends_one >= 0]
 
     def failed(self, asked: Any) -> Iterator[int]:
-        """Yield the indexes of failed fetches in these intervals."""
+        """Yield the indexes of failed fetches in the intervals of mask `asked`."""
         indexes = self._its[self._events.kind[FAILED][self._its]]
         stretch = np.searchsorted(self._seq, self._events.seq[indexes]) - 1
         yield from indexes[stretch >= 0][asked[stretch[stretch >= 0]]].tolist()
 
     def marks(self, asked: Any, marks: Any) -> Iterator[int]:
-        """Yield the indexes of high watermarks that matter for these intervals.
+        """Yield the indexes of the significant high watermarks for the intervals of mask `asked`.
 
-        They are the last one before each interval, the highest in it, and the first one at which records waited. The
-        first is computed both with and without aborted records, since later events may show that the reader gets them.
+        These are the last one before each interval, the highest one in it, and the first one that is above the reader's
+        position. The latter is computed both with and without aborted records, since later events may show that the
+        reader gets them. `marks` has the indexes of all high watermarks.
         """
         seq, either = self._events.seq[marks], np.stack(self._left_out.behind_either(self._position))
         first, end = np.searchsorted(seq, self._seq), np.searchsorted(seq, np.append(self._seq[1:], _GONE))

@@ -1,4 +1,4 @@
-"""Conversion of Arrow batches of ordered events to the rows that a fold yields, batch by batch."""
+"""Apply folds to Arrow batches of ordered events, and return the resulting rows as Arrow batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EVENTS_AT_ONCE = 10_000
 def no_search_for_cycles() -> Iterator[None]:
     """Disable Python's garbage collector in a block that creates many small objects without cycles.
 
-    It would examine them again and again, which takes a quarter of a fold's time.
+    The collector would examine these objects repeatedly, which takes a quarter of a fold's time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -83,7 +83,7 @@ def _rows(batch: pa.RecordBatch, key_columns: int) -> Iterator[tuple[tuple[Any, 
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Return the values like `to_pylist()`, which is several times slower for the most frequent types."""
+    """Return the values as `to_pylist()` does, but several times faster for the most frequent types."""
     if pa.types.is_integer(column.type) and not column.null_count:
         return column.to_numpy().tolist()  # type: ignore[no-any-return]
     if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):

@@ -1,4 +1,4 @@
-"""The terms of a partition's leaders, and how long each election took."""
+"""Compute the terms of a partition's leaders, and how long each election took."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ TOPIC_DELETED, REPLICA_REMOVED = "the topic was deleted", "the leader removed it
 
 
 def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Yield the terms of leaders.
+    """Yield a row for each term of a leader.
 
-    A term ends with the first event of a higher epoch, with the leader's stop, with the topic, or with the run. A
-    leader that learns of its leadership twice begins no second term, unless its topic was deleted and created again,
-    which starts the epochs again. A leader that learns of it only after the topic's deletion leads until it has removed
-    its replica.
+    A term begins when the leader learns of its leadership. It ends with the first event of a higher epoch, the leader's
+    stop, the deletion of the topic, or the end of the run. A term that begins after the deletion of its topic ends when
+    the leader removes its replica. A leader that learns of its leadership again in the same term begins no new one.
     """
     terms: dict[tuple[int, str], tuple[int, int, int | None, int | None]] = {}
 
@@ -49,7 +48,7 @@ def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 class _Election:
-    """An election; `said` has the columns of its row that are known from the start: epoch, seq, at_us, leader, etc."""
+    """An election; `said` has the first columns of its row: epoch, seq, at_us, leader, etc."""
 
     __slots__ = ("first_write_us", "leading_us", "lost_us", "said")
 
@@ -67,10 +66,10 @@ class _Election:
 
 
 def elections(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each election, with the time since which no leader had been running (null if one was).
+    """Yield a row for each election. Its lost_us is the start of the outage in progress, null if there is none.
 
-    The loss of a leader begins an outage, unless one is in progress; the next leader ends it when it learns of its
-    leadership. A recreated topic starts its epochs from 0 again, so a leader's actions belong to its last election.
+    The loss of a leader begins an outage, unless one is in progress. The outage ends when the next leader learns of its
+    leadership. Epochs of a recreated topic start from 0 again, so (leader, epoch) stands for the latest such election.
     """
     found: list[_Election] = []
     last: dict[tuple[str, int], _Election] = {}
@@ -111,7 +110,7 @@ def elections(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def elections_cut(facts: pa.Table) -> pa.Table:
-    """Drop appends that directly follow another append of the same leader, since they cannot be its first."""
+    """Drop each append that directly follows another append of the same leader, since only its first append counts."""
     is_append = of_kind(facts, APPENDED)
     leader, epoch = codes(facts, "topic", "partition", "leader"), numbers(facts, "leader_epoch", np.iinfo(np.int64).min)
     return facts.filter(pa.array(~is_append | begins(is_append, leader, epoch)))

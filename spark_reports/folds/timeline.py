@@ -1,4 +1,4 @@
-"""The log end and high watermark of every replica over time. A row depends only on events of its replica."""
+"""Compute the log end and high watermark of every replica over time, each row from events of its replica alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACED, STOPPED, STATED, APPENDED, MOVED = "placed", "stopped", "stated", "appen
 
 
 def replica_timeline(schema: pa.Schema, events: Events) -> Made:
-    """Return a row for each event. The row of an append has the latest high watermark since the broker's start."""
+    """Return a row for each event. Its high watermark is the latest known one since the broker's start."""
     facts = events.rows
     replica, is_stop = codes(facts, "topic", "partition", "node"), of_kind(facts, STOPPED)
     is_placement = of_kind(facts, PLACED)
@@ -39,7 +39,7 @@ def replica_timeline(schema: pa.Schema, events: Events) -> Made:
 
 
 def _is_placed(facts: pa.Table, is_stop: Any) -> Any:
-    """Return a mask of the stops of brokers that ever had a replica of the partition."""
+    """Return a mask of the stops of brokers that had a replica of the partition at any time."""
     placed = facts.filter(pa.array(of_kind(facts, PLACED))).select(["topic", "partition", "replicas"]).to_pylist()
     replicas = {(row["topic"], row["partition"], node) for row in placed for node in row["replicas"]}
     stops = facts.filter(pa.array(is_stop)).select(["topic", "partition", "node"]).to_pylist()

@@ -1,4 +1,4 @@
-"""Intervals in which a producer's records waited and none of its writes succeeded, computed from columns of events."""
+"""Find intervals in which a producer's records waited and none of its writes succeeded."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spark_reports.folds.facts import WORD, each_called
 COLUMNS = ("what", "seq", "at_us", "client", "error")
 SENT, WRITTEN, FAILED, REFUSED = "sent", "written", "failed", "refused"
 PLACED_SENT, PLACED_FAILED = "placed sent", "placed failed"
-"""Events of records without a partition, repeated for the partition that each record finally got, or for -1."""
+"""Events of records that had no partition yet, repeated with the partition that they got later, -1 if none."""
 _BEGUN = "begun"
-"""Kind of the events that stand for those of earlier slices: how many records wait, and since when."""
+"""Kind of an event that summarizes earlier slices: how many records wait, and since when."""
 
 _PRODUCER = ("run", "topic", "partition", "client")
 
@@ -26,15 +26,15 @@ class Ends(NamedTuple):
     """The times at which clients and runs ended, as small tables.
 
     Attributes:
-        stops: client, seq and at_us of each stop, sorted by seq.
-        runs: end_us of each run.
+        stops: run, client, seq and at_us of each stop of a client.
+        runs: run and end_us of each run.
     """
 
     stops: pa.Table
     runs: pa.Table
 
     def lives(self, facts: pa.Table, seq: Any) -> tuple[Any, Any]:
-        """Return for each event the number of its client's life (0, 1, ...), and the time at which that life ends."""
+        """Return for each event its client's life (the number of stops before it) and the time that life ended."""
         life, end_us = np.zeros(len(facts), np.int64), np.zeros(len(facts), np.int64)
         client = codes(facts, "run", "client")
         stops: dict[tuple[str, str], list[tuple[int, int]]] = {}
@@ -58,7 +58,7 @@ def _with(facts: pa.Table, **columns: Any) -> pa.Table:
 
 
 def _counted(facts: pa.Table) -> pa.Table:
-    """Add the columns `change` and `times`, unless the events are from earlier slices and have them.
+    """Fill the columns `change` and `times`, except for events of earlier slices that have them already.
 
     `change` is the change in the number of waiting records, `times` the number of events that a row stands for.
     """
@@ -74,11 +74,11 @@ class _Waiting:
     """The events of producers in order, and the number of waiting records after each.
 
     Attributes:
-        stretch: index at which the interval began that each event is in or ends, -1 if there is none.
-        begun: index at which the interval began that continues after the event, -1 if there is none.
-        is_end: True if the event ends an interval.
-        last: indexes of the last events of each life of a producer.
-        is_over: True if no event follows in that life.
+        stretch: index of the start of the interval of waiting that each event lies in or ends, -1 if none.
+        begun: index of the start of the interval of waiting that continues after each event, -1 if none.
+        is_end: mask of the events that end an interval.
+        last: index of the last event of each life of a producer.
+        is_over: mask of the lives in `last` that have no event in later slices.
     """
 
     def __init__(self, ends_of_lives: Ends, events: Events) -> None:
@@ -105,7 +105,7 @@ class _Waiting:
 
 
 def _placed(events: Events) -> Events:
-    """Drop the events without a partition that also exist as PLACED_SENT or PLACED_FAILED."""
+    """Drop SENT and FAILED events without a partition, which also exist as PLACED_SENT or PLACED_FAILED."""
     known = (numbers(events.rows, "partition") >= 0) | ~of_kind(events.rows, SENT, FAILED)
     return events._replace(rows=events.rows.filter(pa.array(known)), is_new=events.is_new[known])
 
@@ -113,8 +113,8 @@ def _placed(events: Events) -> Events:
 def write_stalls(ends_of_lives: Ends, shortest_us: int, schema: pa.Schema, events: Events) -> Made:
     """Return one row for each stall of at least `shortest_us`.
 
-    A stall begins when a record starts to wait, or with a success while other records wait. It ends with the next
-    success, when no record waits any more, or with the life of the client.
+    A stall begins when the first record starts to wait, or with a successful write while other records wait. It ends
+    with the next success, when no record waits any more, or with the client's stop or the run.
     """
     its = _Waiting(ends_of_lives, _placed(events))
     at_us = numbers(its.rows, "at_us")
@@ -136,7 +136,7 @@ def write_stalls(ends_of_lives: Ends, shortest_us: int, schema: pa.Schema, event
 
 
 def _needed(its: _Waiting) -> pa.Table:
-    """Return the events that the next slice needs: the number of waiting records, since when, and errors since then."""
+    """Return events for the next slice: how many records wait, since when, and the errors since then."""
     last = its.last[~its.is_over]
     last = last[its.waiting[last] != 0]
     since = its.rows.take(pa.array(np.where(its.waiting[last] > 0, its.begun[last], last)))
@@ -151,14 +151,14 @@ def _needed(its: _Waiting) -> pa.Table:
 
 
 def _is_wrong(its: _Waiting) -> Any:
-    """Return a mask of the events in an interval that have an error."""
+    """Return a mask of the events that have an error and lie in an interval of waiting."""
     return its.rows["error"].is_valid().to_numpy() & (its.stretch >= 0)
 
 
 def _trouble(its: _Waiting, begun: Any) -> tuple[list[int], list[list[str]]]:
-    """Return for each interval the number of refused batches, and the errors of these and of failed records.
+    """Return for each interval the number of refused batches, and the errors of refused batches and failed records.
 
-    `begun` has the indexes at which the intervals began.
+    `begun` has the index of each interval's start.
     """
     row_indexes = np.flatnonzero(_is_wrong(its) & np.isin(its.stretch, begun))
     answers = its.rows.select(["what", "error", "times"]).take(pa.array(row_indexes)).to_pylist()

@@ -1,1 +1,1 @@
-"""Notebooks (jupytext) about bundled scenarios: `five_questions` with PySpark, `acks` for a class."""
+"""Jupytext notebooks about bundled scenarios: `five_questions` uses PySpark, `acks` is for teaching."""

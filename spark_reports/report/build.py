@@ -1,6 +1,6 @@
-"""Writes a report, from run folders to files.
+"""Write a report about runs: an HTML page and Parquet tables.
 
-The modules of its content are imported while Spark's JVM starts, and the page is rendered while the JVM ends.
+The modules that make them are imported while Spark's JVM starts, and the page is rendered while the JVM ends.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class ReportResult(NamedTuple):
     """The result of writing a report.
 
     Attributes:
-        path: the HTML file.
-        tables: folder of the Parquet tables.
-        verdicts: names of the anomalies of each run.
-        seconds: wall time, including the start of the session.
+        path: path of the HTML file.
+        tables: folder with the Parquet tables.
+        verdicts: kinds of anomalies of each run, by the run's name.
+        seconds: wall time, including the start of the Spark session.
     """
 
     path: Path
@@ -54,15 +54,15 @@ def write_report(
 ) -> ReportResult:
     """Write `out/report.html`, `out/tables/<table>/*.parquet`, and `out/tables/README.md` about their columns.
 
-    Page and tables appear when they are complete, in place of earlier ones; nothing else in `out` is changed.
+    The page and the tables replace earlier ones once they are complete; nothing else in `out` is changed.
 
     Args:
-        tables_dir: folder for the tables instead of `out/tables`; nothing else in it is changed.
-        progress: called with the current step and the share done, 0 to 1, from this thread.
-        spark: a session to use; without it, a session is started and stopped.
-        master: Spark master of that session; workers of a cluster must find `run_dirs` and `out` at the same paths.
-        conf: Spark settings of that session, which override the report's own.
-        check: checks whether the traces can be read; called while Spark starts. Its exception ends the report.
+        progress: called in this thread with the name of the current step and the fraction done (0 to 1).
+        spark: the session to use. If None, a session is started and stopped.
+        tables_dir: folder for the tables instead of `out/tables`; other files in it stay unchanged.
+        master: Spark master for a new session; a cluster's workers must have `run_dirs` and `out` at the same paths.
+        conf: Spark settings for a new session, which override the report's own.
+        check: called while Spark starts, to check the traces. If it raises, the report is abandoned.
 
     Raises:
         RunFolderUnusable, JavaMissing, SparkFailed, OSError
@@ -110,12 +110,12 @@ def write_report(
 
 
 def _import_content() -> None:
-    """Import the modules of the content with PySpark, pandas and Altair, which takes half a second."""
+    """Import the modules that make tables and page, with PySpark, pandas and Altair. This takes half a second."""
     importlib.import_module("spark_reports.report.content")
 
 
 def _move_into(folder: Path, target: Path) -> None:
-    """Move the entries of `folder` into `target`, which may be on another disk, replacing those of the same name."""
+    """Move the entries of `folder` to `target`, even to another disk, and replace entries of the same name."""
     target.mkdir(parents=True, exist_ok=True)
     for thing in sorted(folder.iterdir()):
         if (target / thing.name).is_dir():

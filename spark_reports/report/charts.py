@@ -1,4 +1,4 @@
-"""The charts of one partition as a Vega-Lite specification: panels over one time axis, with faults as shaded areas.
+"""Make the charts of one partition as a Vega-Lite specification: panels over one time axis, faults as shaded areas.
 
 The page sets the parameters FROM and UNTIL (the time range that all panels show), AT (the selected time), and
 WORD_SHARE (the share of a panel's width that a word takes).
@@ -31,20 +31,20 @@ _SHOWN = alt.Scale(domain=[alt.ExprRef(FROM), alt.ExprRef(UNTIL)], nice=False)
 WIDTH_PX = 1000
 """Nominal width of a chart. The page sets the real width before it draws the chart."""
 _LABELS_PX = (44, 110)
-"""Smallest and largest width of the labels of all y axes; the actual width depends on the longest broker name."""
+"""Bounds of the width of the y axes' labels; the actual width depends on the longest broker name."""
 
 _WORD_PX, _WORD_CHARACTERS = 80, 10
-"""Width and length of a word that takes WORD_SHARE of a panel, which page.js computes."""
+"""Width and length of a word that takes WORD_SHARE of a panel. page.js computes WORD_SHARE."""
 
 _WIDTHS_PX = (2.2, 5.0)
-"""Width of the line that is drawn last, above the other lines of a panel, and of the line that is drawn first."""
+"""Line widths: of the line drawn last, on top of the others, and of the line drawn first."""
 
 _BARE: dict[str, Any] = {"ticks": False, "domain": False, "grid": False}
 _FAULT_TOLD = {"lane": "fault", "when": "when", "reason": "reason"}
 
 
 class Heights(NamedTuple):
-    """The largest value of each kind of panel of one partition. Runs that are side by side have the same scales."""
+    """The largest value in each kind of panel of one partition, to give all runs of a page the same scales."""
 
     offset: int
     uncommitted_records: int
@@ -54,10 +54,10 @@ class Heights(NamedTuple):
 
     @staticmethod
     def of(tables: Mapping[str, Rows]) -> Heights:
-        """Return the largest value on each axis over all runs of a page.
+        """Return the largest values over all runs of a page.
 
         Args:
-            tables: rows of one partition, by name of the result table.
+            tables: result tables by name, each with the rows of one partition.
         """
 
         def largest(name: str, *columns: str) -> int:
@@ -75,11 +75,16 @@ class Heights(NamedTuple):
 def partition_chart(
     tables: Mapping[str, Rows], replicas: Sequence[str], mark_indexes: Mapping[str, int], end_us: int, heights: Heights
 ) -> Spec:
-    """Return a Vega-Lite specification with its data, from the result tables' rows about one partition.
+    """Return the charts of one partition as a Vega-Lite specification that includes its data.
 
-    `mark_indexes` has the index of each broker's mark.
+    Args:
+        tables: result tables by name, each with the partition's rows.
+        replicas: brokers that have a panel.
+        mark_indexes: index of each broker's mark in BROKER_MARKS.
+        end_us: end of the run.
+        heights: largest value of each axis.
     """
-    # Otherwise Altair checks each part against Vega-Lite's schema, a third of a page's time. A test does that.
+    # In debug mode Altair checks each part against Vega-Lite's schema, a third of a page's time. A test does that.
     with schemapi.debug_mode(False):
         return _PartitionChart(tables, replicas, mark_indexes, end_us, heights).build()
 
@@ -89,7 +94,7 @@ Layer = Any
 
 
 def _room(share: str) -> alt.ExprRef:
-    """Return the width in pixels of a share of a panel, minus the space between a mark and its words."""
+    """Return an expression for the width in pixels of a share of a panel, minus the space between mark and words."""
     return alt.ExprRef(f"({share}) * {_WORD_PX} / {WORD_SHARE} - 8")
 
 
@@ -141,7 +146,7 @@ class _PartitionChart:
     def build(self) -> Spec:
         """Return the Vega-Lite specification.
 
-        Altair makes the layers. They are combined here, because Altair would copy them with their data several times.
+        Altair makes the layers. They are combined here because Altair would copy them and their data several times.
         """
         panels = [*([self._fault_lanes()] if self.faults else []), self._ribbon()]
         panels += [self._replica(node) for node in self.replicas]
@@ -189,7 +194,7 @@ class _PartitionChart:
         return alt.X("s:Q", axis=axis, scale=_SHOWN)
 
     def _y(self, field: str, largest: float) -> alt.Y:
-        """Return a y axis from a little under 0 to a little over the largest value, so that no line or mark is cut."""
+        """Return a y axis with a margin below 0 and above the largest value, to show all lines and marks completely."""
         whole = field != "seconds"
         # Vega would put a tick at half a record.
         ticks: dict[str, Any] = {"values": list(range(max(2, int(largest) + 1)))} if whole and largest < 4 else {}
@@ -206,7 +211,7 @@ class _PartitionChart:
         return alt.StrokeDash("node:N", scale=alt.Scale(domain=self.replicas, range=dashes), legend=None)
 
     def _width(self, points: Points) -> Any:
-        """Return the widths of lines, so that of two equal lines the one behind shows on both sides of the other."""
+        """Return line widths that fall from the first line to the last: where lines coincide, all stay visible."""
         nodes = [node for node in self.replicas if any(point["node"] == node for point in points)]
         last, first = _WIDTHS_PX
         if len(nodes) < 2:
@@ -215,7 +220,7 @@ class _PartitionChart:
         return alt.StrokeWidth("node:O", scale=alt.Scale(domain=nodes, range=widths), legend=None)
 
     def _span(self) -> Layer:
-        """Return an invisible layer, which gives a panel its time axis even if the panel is otherwise empty."""
+        """Return an invisible layer that gives even an empty panel its time axis."""
         return self._chart([{"s": 0}, {"s": series.to_s(self.end_us)}]).mark_rule(opacity=0, clip=True)
 
     def _behind(self) -> list[Layer]:
@@ -231,16 +236,16 @@ class _PartitionChart:
         return layers
 
     def _line(self) -> Layer:
-        """Return the layer with a vertical line at the time that the pointer or the keyboard selects."""
+        """Return a layer with a vertical line at the time selected by pointer or keyboard."""
         # These are Altair's classes, since `alt.condition` with a plain value compares schemas, which is slow.
         asked = alt.ExprRef(f"datum.s === {AT} ? 0.8 : 0")
         shown = alt.OpacityValue(asked, condition={"param": self.hover.name, "value": 0.8, "empty": False})
         return self._chart(self.instants).mark_rule(strokeWidth=1.5, clip=True, tooltip=None).encode(opacity=shown)
 
     def _pointer(self) -> Layer:
-        """Add a parameter for the pointer, and return the layer that follows the pointer.
+        """Return a layer that follows the pointer, and register a parameter name for it.
 
-        Its tooltip shows every replica's state, whichever panel the pointer is in.
+        The layer's tooltip shows the state of every replica, whichever panel the pointer is in.
         """
         # With `nearest` the tooltip gets a mark whose datum is the row. Vega-Lite does not consider this for text.
         row = "(datum.datum || datum)"
@@ -256,7 +261,7 @@ class _PartitionChart:
     def _panel(
         self, title: str, height: int, *layers: Layer, on_top: Sequence[Layer] = (), labels: bool = True
     ) -> Spec:
-        """Return a panel. Layers `on_top` are above the pointer's layer and have their own tooltips."""
+        """Return a panel. The layers in `on_top` lie above the pointer's layer and have tooltips of their own."""
         x = self._x(labels)
         stack = (*self._behind(), *layers, self._pointer(), *on_top, self._line())
         placed = [layer if _has_x(layer) else layer.encode(x=x) for layer in stack]
@@ -358,9 +363,9 @@ class _PartitionChart:
         )
 
     def _in_view(self, stretches: Layer) -> Layer:
-        """Return the intervals that overlap with the visible range, limited to it as `seen_s` and `seen_until`.
+        """Limit intervals to the visible time range: fields `seen_s` and `seen_until`.
 
-        `fitting` is the interval's word if there is room, otherwise the first character of the word.
+        The field `fitting` is the interval's word if there is room, otherwise the first character of the word.
         """
         # These fields are separate, because Vega evaluates them again whenever the visible range changes.
         has_room = f"datum.seen_until - datum.seen_s > ({UNTIL} - {FROM}) * {WORD_SHARE}"
@@ -371,7 +376,7 @@ class _PartitionChart:
         )
 
     def _words(self, positions: Layer, text: str, *, x: str = "seen_s:Q", before: bool = False, **style: Any) -> Layer:
-        """Return a layer with the field `text` to the right of each visible position, or to its left if `before`."""
+        """Return a layer that writes the field `text` to the right of each position, or to its left if `before`."""
         side: dict[str, Any] = {"align": "right", "dx": -6} if before else {"align": "left", "dx": 7}
         marks = positions.mark_text(baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **style)
         return marks.encode(text=text, x=alt.X(x, title=None, scale=_SHOWN))

@@ -1,6 +1,6 @@
-"""The content of a report: its tables and its page. Only this module evaluates the definitions of tables.
+"""Write the tables and the page of a report.
 
-The page is made from the tables that were written and needs no Spark.
+Spark computes the tables. The page is rendered from the written tables without Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from spark_reports.session import name_call_site
 from spark_reports.settings import are_small
 from spark_reports.tables import ResultTables, tables_of_long_traces
 
-# Each thread defines and plans a query, which is most of the work for small traces. Two cores can run three threads.
+# Each thread defines and plans one query at a time, which is most of the work for small traces. Three threads can
+# share two cores.
 _QUERIES_AT_ONCE = 3
 
 _TABLES_HEAD = """\
@@ -51,7 +52,7 @@ def write_tables(spark: SparkSession, run_dirs: Sequence[Path], folder: Path, pr
 
 
 def write_page(spark_version: str, run_dirs: Sequence[Path], folder: Path) -> dict[str, tuple[str, ...]]:
-    """Write `folder/report.html` from the tables in `folder/tables`, and return the names of anomalies by run."""
+    """Write `folder/report.html` from the tables in `folder/tables`, and return the kinds of anomalies by run."""
     rows = {name: Rows.stored(folder / "tables" / name) for name in RESULT_TABLES}
     end_us = {row["run"]: row["end_us"] for row in rows["runs"]}
     rows |= {name: picture(name, rows[name], end_us) for name in PICTURED}
@@ -64,7 +65,7 @@ def write_page(spark_version: str, run_dirs: Sequence[Path], folder: Path) -> di
 
 
 def _write_here(rows: pa.Table, folder: Path) -> None:
-    """Write a small table in this process; a Spark job that writes files takes several times as long for a few rows."""
+    """Write a small table in this process, which is several times faster than a Spark job for a few rows."""
     folder.mkdir(parents=True)
     pq.write_table(rows, folder / "part-00000.parquet", compression="zstd")
 
@@ -74,7 +75,7 @@ def _write_all(
 ) -> None:
     def define_and_write(name: str) -> str:
         table, path = tables[name], folder / name
-        if path.exists():  # Tasks of Spark have written it already.
+        if path.exists():  # Spark tasks have already written this table.
             return name
         rows = tables.rows(name) if all_are_small else tables.rows_if_few(name)
         if rows is not None:

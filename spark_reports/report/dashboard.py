@@ -1,4 +1,4 @@
-"""What a dashboard of Kafka's own metrics would have shown during a run, read from the run's summary.json."""
+"""Read from a run's summary.json what a dashboard of Kafka's own metrics would have shown during the run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from spark_reports.report.words import joined, seconds
 
 
 class AlertShown(NamedTuple):
-    """One of the usual alerts.
+    """One of the usual alerts on Kafka's metrics.
 
     Attributes:
-        true: first intervals in which its condition was true: the series, from, until.
-        intervals: number of all such intervals.
-        fired_us: time at which it would have fired, None if never.
+        for_us: time for which the condition must be true until the alert fires.
+        true: first intervals in which the condition was true, as (time series, from_us, until_us).
+        intervals: number of all intervals in which the condition was true.
+        fired_us: time at which the alert would have fired, None if never.
     """
 
     name: str
@@ -39,7 +40,7 @@ class MovedMetric(NamedTuple):
 
 
 class DashboardShown(NamedTuple):
-    """What a dashboard would have shown. `lost_us` is the time of the first loss, None without a loss."""
+    """The alerts and metrics of a dashboard. `lost_us` is the time of the first loss, None if no record was lost."""
 
     alerts: Sequence[AlertShown]
     moved: Sequence[MovedMetric]
@@ -47,7 +48,7 @@ class DashboardShown(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """A sentence that says if alerts would have fired, and whether before or after the first loss."""
+        """Text that says which alert would have fired first, and whether before or after the first loss."""
         fired = [(alert.fired_us, alert) for alert in self.alerts if alert.fired_us is not None]
         if not fired:
             nearly = [alert.name for alert in self.alerts if alert.true]
@@ -73,7 +74,7 @@ def _clock(at_us: int) -> str:
 
 
 def dashboard_of(summary: Mapping[str, Any]) -> DashboardShown | None:
-    """Return the dashboard in summary.json, None if it is missing or cannot be read."""
+    """Return the dashboard from the content of summary.json, None if it is missing or not valid."""
     try:
         found = summary["dashboard"]
         return DashboardShown(

@@ -1,4 +1,4 @@
-"""The decisive part of a run: the time range that the page shows at first."""
+"""Choose the decisive time range of a run, which the page shows first."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from spark_reports.transforms.availability import LEADER_DOWN, LEADERLESS, UNDER
 Tables = Mapping[str, Rows]
 
 _MARGIN = 0.12
-"""Margin before and after the range, as a share of its length."""
+"""Margin before and after the decisive range, as a fraction of its length."""
 _SHORTEST = 1 / 60
 _WORTH_ZOOMING = 0.8
-"""Largest share of the run that a range may have, since zooming in to a longer one is not worthwhile."""
+"""Upper bound of a range's length as a fraction of the run; otherwise the whole run is shown."""
 
 
 class Span(NamedTuple):
-    """A part of a run's virtual time, in microseconds."""
+    """A time range of a run, in microseconds of virtual time."""
 
     from_us: int
     until_us: int
@@ -30,11 +30,11 @@ class Span(NamedTuple):
 
 
 def decisive_span(tables: Tables, why: Sequence[tuple[str, Sequence[Step]]], end_us: int) -> Span:
-    """Return the decisive range with a margin, or the whole run if no shorter range is decisive.
+    """Return the decisive time range with a margin, or the whole run if the range would be nearly as long.
 
     Args:
-        tables: rows of one run's lost_records, unavailability, write_stalls, hw_stalls and elections.
-        why: causes of losses from `words.why_lost`, each with its steps.
+        tables: one run's rows of lost_records, unavailability, write_stalls, hw_stalls and elections.
+        why: causes of losses from `words.why_lost`, as (sentence, steps).
     """
     outages = tables["unavailability"]
     moments = _of_a_loss(tables["lost_records"], why) or [
@@ -56,10 +56,11 @@ def _with_margin(moment: Span, end_us: int) -> Span:
 
 
 def _of_a_loss(lost: Rows, why: Sequence[tuple[str, Sequence[Step]]]) -> list[Span]:
-    """Return ranges from a step that led to the loss until the records were doomed, the longest first.
+    """Return time ranges from a step that led to the first loss until the loss was certain, longest first.
 
-    Records are doomed when a leader is elected without them, or when they are truncated. The longest range begins with
-    the first step. Shorter ranges begin with a later step, because a fault may have begun long before the loss.
+    A loss is certain when a leader without the record is elected, when the record is truncated, or when a disk is lost.
+    The longest range begins with the first step. Shorter ranges begin with later steps, because a fault may have begun
+    long before the loss.
     """
     if not why:
         return []

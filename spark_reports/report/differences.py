@@ -1,4 +1,4 @@
-"""A table with several runs as columns: first what differs between them, then in one line what is the same."""
+"""Compare runs for a table with one column per run: the rows that differ, and the values that are the same."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from spark_reports.report.words import joined, short_time
 Section = Mapping[str, Any]
 
 RUNS_COMPARED = 6
-"""Largest number of runs that become columns. More do not fit on a screen, so each run becomes a row."""
+"""Largest number of runs that are shown as columns. More do not fit on a screen and are shown as rows."""
 
 
 class Differences(NamedTuple):
     """The differences between runs, and the values that all runs share.
 
     Attributes:
-        settings, results: (name, value in each run).
-        same: (name, value), for settings and results that all runs share.
+        settings: (name, values in the runs) of each setting that differs.
+        results: (name, values in the runs) of each result that differs.
+        same: (name, value) of each setting and result that all runs share.
     """
 
     settings: list[tuple[str, list[str]]]
@@ -27,11 +28,15 @@ class Differences(NamedTuple):
 
 
 def differences(runs: Sequence[Section]) -> Differences | None:
-    """Compare runs as described for page.render's template. Return None for a single run or too many runs."""
+    """Return the differences between runs, None for a single run or more than RUNS_COMPARED.
+
+    Args:
+        runs: the runs, each as the dict that page.render passes to its template.
+    """
     if not 1 < len(runs) <= RUNS_COMPARED:
         return None
     built = [("scenario", [run["title"] for run in runs])]
-    names = dict.fromkeys(name for run in runs for name in run["settings"])  # A watched run has fewer settings.
+    names = dict.fromkeys(name for run in runs for name in run["settings"])  # A watched cluster has fewer settings.
     built += [(name, [run["settings"].get(name, "–") for run in runs]) for name in names]
     found = [(name, [value(run) for run in runs]) for name, value in _RESULTS]
     same = [(name, values[0]) for name, values in (*built, *found) if len(set(values)) == 1]

@@ -1,4 +1,4 @@
-"""Self-contained pages: style, scripts and the data of charts are inside one file."""
+"""Make HTML pages self-contained: style, scripts and chart data are embedded in the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spark_reports.report import standstill, words
 
 @functools.cache
 def environment() -> jinja2.Environment:
-    """Return the template environment of all pages of this process, which caches compiled templates."""
+    """Return the Jinja environment for all pages; it is created once and caches compiled templates."""
     made = jinja2.Environment(
         loader=jinja2.FunctionLoader(resource), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -48,7 +48,7 @@ def resource(name: str) -> str:
 
 
 def page_style() -> str:
-    """Return the style sheet of every page and of its pictures, with the brokers' colours as variables."""
+    """Return the style sheet for pages and their pictures, with the brokers' colours as CSS variables."""
     light, dark = (
         " ".join(f"--b{mark_number}: {colour};" for mark_number, colour in enumerate(colours))
         for colours in zip(*((mark.light, mark.dark) for mark in BROKER_MARKS), strict=True)
@@ -59,7 +59,7 @@ def page_style() -> str:
 
 @functools.cache
 def vega_script() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script without modules: about 0.9 MB, bundled in two seconds."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script of about 0.9 MB. Bundling takes two seconds once."""
 
     def bundle() -> str:
         import vl_convert
@@ -70,7 +70,7 @@ def vega_script() -> str:
 
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
-"""JavaScript that exports the name that the page's script uses."""
+"""JavaScript that makes vegaEmbed global for the page's script."""
 
 
 def _inside_script(text: str) -> str:
@@ -79,7 +79,7 @@ def _inside_script(text: str) -> str:
 
 
 def chart_in_html(spec: Mapping[str, Any], description: str) -> str:
-    """Return a Vega-Lite specification as text for page.js, with the rows of its `datasets` as columns.
+    """Return a Vega-Lite specification as JSON that is safe in HTML, with packed `datasets` for page.js.
 
     `description` is the chart's text for screen readers.
     """
@@ -92,7 +92,7 @@ def chart_in_html(spec: Mapping[str, Any], description: str) -> str:
 
 # ----------------------------------------------------------------------------------------------------------------- kept
 #
-# A cache in the user's cache directory for texts that take long to make. A text depends only on its name.
+# A cache in the user's cache directory for texts that take long to make. The name of a text determines its content.
 
 
 def cache_folder() -> Path:
@@ -101,9 +101,9 @@ def cache_folder() -> Path:
 
 
 def kept(name: str, make: Callable[[], str]) -> str:
-    """Return the cached text of this name, or make the text and cache it.
+    """Return the cached text of this name; if there is none, call `make` and cache its result.
 
-    A damaged entry is made again. A cache that cannot be read or written only costs time. `name` must include
+    A damaged entry is replaced. If the cache cannot be read or written, the text is made each time. `name` must include
     everything that the text depends on.
     """
     name = _digest(name.encode()).decode()
@@ -122,7 +122,7 @@ def _digest(text: bytes) -> bytes:
 
 
 def _keep(file: Path, text: bytes) -> None:
-    """Write the file in one step, since other processes may be reading it."""
+    """Write a cache file atomically, since other processes may read it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
         written = Path(scratch) / file.name
@@ -132,11 +132,12 @@ def _keep(file: Path, text: bytes) -> None:
 
 # -------------------------------------------------------------------------------------------------------------- packing
 #
-# The charts' data as columns with each word once: a third of the size of an object per point. page.js unpacks them.
+# The charts' data as columns, with each distinct string once. This takes a third of the space of one object per point.
+# page.js unpacks the columns.
 
 
 def packed(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the points as columns: lists of values, or for strings {"of": distinct strings, "at": their indexes}.
+    """Return points as columns: a list of values, or for strings {"of": distinct strings, "at": index of each value}.
 
     Raises ValueError if the points have different keys.
     """

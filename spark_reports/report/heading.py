@@ -1,4 +1,4 @@
-"""The heading of a run: title and question of its scenario, and the settings that its trace shows."""
+"""Read the heading of a run: title and question of its scenario, and its settings."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Heading(NamedTuple):
     """Title and question of a run's scenario, empty if the run's folder has none.
 
     Attributes:
-        is_watched: True for a cluster that was only watched, without its clients.
-        waits: times in which a client wrote or read nothing, with their causes, from summary.json.
-        dashboard: what alerts on Kafka's metrics would have shown, None if it is not in summary.json.
+        is_watched: True if the run is a real cluster observed by `highwater watch`, without its clients.
+        waits: intervals in which a client wrote or read nothing, with their causes, from summary.json.
+        dashboard: what alerts on Kafka's metrics would have shown, None if summary.json has no dashboard.
     """
 
     title: str = ""
@@ -33,7 +33,7 @@ class Heading(NamedTuple):
 
 
 def heading_of(run_dir: Path) -> Heading:
-    """Return the heading from summary.json and scenario.lock.yaml, as far as they can be read."""
+    """Return a run's heading from summary.json and scenario.lock.yaml, an empty one if either cannot be read."""
     try:
         summary: Any = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))
         scenario: Any = yaml.safe_load((run_dir / "scenario.lock.yaml").read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ def heading_of(run_dir: Path) -> Heading:
 
 
 def settings(run: Row, tables: Tables) -> dict[str, str]:
-    """Return the values of the settings by name.
+    """Return a run's settings, such as acks and seed, as text by name.
 
     `run` is a row of runs; `tables` has that run's rows of record_counts and partition_states.
     """

@@ -1,4 +1,4 @@
-"""The story of a run as lines, one for each event with all partitions in which it happened."""
+"""Summarize a run's key moments in lines, one for each event with all partitions in which it happened."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from replica.trace.signs import sign_of
 from spark_reports.report.rows import Row, Rows
 
 MOMENTS_READ = 8_000
-"""Number of moments that are read. Thousands of failovers have more, but a page shows few lines.
+"""Largest number of rows of key_moments that are read, since a page shows few lines.
 
-If one moment has more partitions, the rest are only in the tables.
+If an event happened in more partitions, the other rows are only in the tables.
 """
 
 
 def told_moments(moments: Rows, most: int) -> tuple[list[dict[str, Any]], int]:
-    """Return the first lines of the story, and the number of moments that are in none of them.
+    """Return the first lines, and the number of moments that are in none of these lines.
 
     Similar events of different partitions within a second share a line.
 
@@ -27,7 +27,8 @@ def told_moments(moments: Rows, most: int) -> tuple[list[dict[str, Any]], int]:
         most: largest number of lines.
 
     Returns:
-        Rows with `sign`, a name of signs.SIGNS; the number of moments left out.
+        The row of each line's first moment, with the line as `reason` and a name of signs.SIGNS as `sign`; and the
+        number of moments left out.
     """
     rows = list(moments.in_order("at_us", "seq", most=MOMENTS_READ))
     lines = together(_told(row, number) for number, row in enumerate(rows))[:most]

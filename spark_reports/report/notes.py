@@ -1,4 +1,4 @@
-"""Notes of the page about internal topics, transactions and groups, and a cluster that was only watched."""
+"""Texts of the page about internal topics, transactions, groups, and clusters observed by `highwater watch`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from spark_reports.transforms.availability import SHORTEST_STALL_US
 Tables = Mapping[str, Rows]
 
 _KEPT_THERE = {"__consumer_offsets": "Consumer groups", "__transaction_state": "Transactions"}
-"""What the leaders of an internal topic's partitions coordinate, by topic."""
+"""What depends on the leaders of an internal topic, by topic."""
 _TROUBLES = ("offline_us", "under_replicated_us", "under_min_isr_us")
 
 
 class InternalTopic(NamedTuple):
-    """A topic that brokers use internally.
+    """The troubles of a topic that brokers use internally.
 
-    `worst` has for each kind of trouble the longest time of a partition, in microseconds.
+    Attributes:
+        partitions, elections, isr_changes: numbers of these.
+        offline: number of partitions that had no running leader for a time.
+        worst: longest time of a partition in each kind of trouble, in microseconds.
     """
 
     topic: str
@@ -41,7 +44,7 @@ def users(tables: Tables) -> Tables:
 
 
 def internal_topics(tables: Tables) -> list[InternalTopic]:
-    """Return the number of partitions and the troubles of each internal topic of a run. `tables` has the run's rows."""
+    """Return the internal topics of a run and their troubles. `tables` has the run's rows."""
     found = []
     for topic in sorted(set(tables["availability"].values("topic")).intersection(INTERNAL_TOPICS)):
         parts = list(tables["availability"].where(topic=topic))
@@ -53,7 +56,7 @@ def internal_topics(tables: Tables) -> list[InternalTopic]:
 
 
 def internal_notes(topics: Sequence[InternalTopic]) -> list[str]:
-    """Return notes on times in which groups or transactions had no coordinator."""
+    """Return a note on internal topics that had no running leader, and what had no coordinator then; or no note."""
     hit = [topic for topic in topics if topic.offline]
     if not hit:
         return []
@@ -65,7 +68,10 @@ def internal_notes(topics: Sequence[InternalTopic]) -> list[str]:
 
 
 def coordinator_notes(tables: Tables) -> list[str]:
-    """Return a note on the worst interval of each kind that lasted at least as long as a stall."""
+    """Return notes on the longest stall of a last stable offset and on the longest unread partition of a group.
+
+    Times below SHORTEST_STALL_US are left out.
+    """
     notes = []
     held = max(tables["lso_stalls"], key=_length, default=None)
     if held is not None and _length(held) >= SHORTEST_STALL_US:
@@ -92,7 +98,10 @@ _WATCHED_WELL = "Every partition had a leader and min.insync.replicas in sync, a
 
 
 def watched_headline(tables: Tables) -> tuple[str, str]:
-    """Return the headline and its mood, `warn` or `ok`; `tables` has the run's rows of availability and hw_stalls."""
+    """Return (headline, mood) of a watched cluster. The mood is `warn` or `ok`.
+
+    `tables` has the run's rows of availability and hw_stalls.
+    """
     availability, stood = tables["availability"], tables["hw_stalls"]
     leaderless = sum(us > 0 for us in availability.values("offline_us"))
     under = sum(us > 0 for us in availability.values("under_min_isr_us"))
@@ -107,7 +116,7 @@ def watched_headline(tables: Tables) -> tuple[str, str]:
 
 
 def without_clients(settings: Mapping[str, str], contents: Sequence[tuple[str, Any, Any]]) -> dict[str, Any]:
-    """Return settings and contents without entries that only a producer or a scenario can provide."""
+    """Return settings and contents of a page without entries that need a producer or a scenario."""
     return {
         "settings": {name: value for name, value in settings.items() if name not in ("acks", "seed")},
         "contents": [one for one in contents if one[0] != "acks"],
@@ -115,6 +124,6 @@ def without_clients(settings: Mapping[str, str], contents: Sequence[tuple[str, A
 
 
 def stood_still_tile(tables: Tables) -> tuple[str, str, str]:
-    """Return a tile with the longest time that a high watermark did not move, as (text, unit, CSS class)."""
+    """Return the tile (text, label, CSS class) of the longest time that a high watermark did not move."""
     longest = max((row["until_us"] - row["from_us"] for row in tables["hw_stalls"]), default=0)
     return (seconds(longest), "longest time a high watermark stood still", "warn" if longest else "good")

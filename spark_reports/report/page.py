@@ -1,4 +1,4 @@
-"""The report's HTML page, rendered from the result tables: its sentences, its charts, its lists."""
+"""Render the report's HTML page from the result tables: its sentences, charts and lists."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from spark_reports.transforms.verdict import JEPSEN_CLASS, VERDICT_ORDER
 Tables = Mapping[str, Rows]
 
 PARTITIONS_DRAWN = 8
-"""Number of partitions per run that have charts, the worst ones. The tables have all partitions."""
+"""Largest number of partitions with charts per run, the worst ones first. The tables have all partitions."""
 CHART_CHARACTERS = 1_450_000
-"""Limit for the total size of the charts. With Vega's 0.9 MB and the lists the file then stays under 3 MB."""
+"""Largest total size of the charts. Together with Vega (0.9 MB) and the lists, the file stays under 3 MB."""
 MOMENTS_SHOWN = 40
 FEW_PARTITIONS = 3
-"""With more partitions the page has an overview, and only the worst partition's charts are unfolded at first."""
+"""Largest number of partitions for a page without an overview. With more, only the worst one's charts are open."""
 STRIPS_SHOWN = 12
 ROWS_SHOWN = 200
-"""Number of rows of each list on the page. A run of an hour has thousands of elections; the tables have all."""
+"""Largest number of rows of each list on the page. The tables have all rows: a long run has thousands."""
 
 
 _DRAWN = (
@@ -56,7 +56,7 @@ _DRAWN = (
 
 
 class _Partition(NamedTuple):
-    """A partition with its chart. `places` has the index of each replica's mark."""
+    """A partition with its charts. `places` has the index of each replica's mark in BROKER_MARKS."""
 
     name: str
     replicas: list[str]
@@ -66,7 +66,7 @@ class _Partition(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A partition as a line of the overview. `cells` has a ribbon for each broker, None without a replica."""
+    """A partition's line in the overview. `cells` has a ribbon for each broker, None if it has no replica."""
 
     name: str
     cells: list[Ribbon | None]
@@ -76,14 +76,14 @@ class _Line(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """The first ROWS_SHOWN rows of a table, and the number of all its rows."""
+    """The first ROWS_SHOWN rows of a table, and the total number of its rows."""
 
     rows: Sequence[Row]
     total: int
 
 
 def verdict_of(anomalies: Rows) -> tuple[str, ...]:
-    """Return the names of the anomalies found, in the order of VERDICT_ORDER; empty if the run was ok."""
+    """Return the kinds of anomalies in a run, in the order of VERDICT_ORDER; empty if there are none."""
     found = set(anomalies.values("anomaly"))
     return tuple(name for name in VERDICT_ORDER if name in found)
 
@@ -92,9 +92,9 @@ def render(tables: Tables, versions: str, headings: Mapping[str, Heading] | None
     """Return the HTML page of a report.
 
     Args:
-        tables: rows of every result table; timelines in PICTURED have only the points that charts draw.
-        versions: versions of the software that computed the page, for its last line.
-        headings: headings by run.
+        tables: rows of every result table by name; timelines in PICTURED have only the points that charts draw.
+        versions: text for the last line of the page, about the software that computed it.
+        headings: heading of each run, by the run's name.
     """
     runs = sorted(tables["runs"], key=lambda row: row["run"])
     clock_us = max((row["end_us"] for row in runs), default=0) or 1
@@ -126,7 +126,7 @@ def render(tables: Tables, versions: str, headings: Mapping[str, Heading] | None
 
 
 def _shown_first(decisive: Sequence[Span], clock_us: int) -> Span:
-    """Return the shortest range with the decisive ranges of all runs, or the whole time if none is shorter."""
+    """Return the time range that contains the decisive ranges of all runs, or all of the time if none is shorter."""
     shorter = [span for span in decisive if span.length_us < clock_us]
     return together(shorter) if shorter else Span(0, clock_us)
 
@@ -136,10 +136,10 @@ def _of_run(run: str, tables: Tables) -> Tables:
 
 
 def _draw(sections: Sequence[dict[str, Any]]) -> None:
-    """Render partitions until another one would make the file too large, beginning with every run's worst one.
+    """Render the partitions' charts, beginning with every run's worst partition, until the file would be too large.
 
-    The first partition is rendered in any case: after thousands of failovers it can exceed the limit alone, since no
-    ISR change, election or loss is left out.
+    At least one partition is rendered. After thousands of failovers it can exceed the limit alone, since charts show
+    every ISR change, election and loss.
     """
     room = CHART_CHARACTERS
     drawn: list[list[_Partition]] = [[] for _ in sections]
@@ -228,7 +228,7 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int,
 
 
 def _watched(section: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
-    """Return the parts that replace those of a run if the report is on a real cluster, which `watch` observed."""
+    """Return the entries that replace those of `section` if the run is a real cluster observed by `highwater watch`."""
     headline, mood = watched_headline(tables)
     return {
         "headline": [headline],
@@ -274,9 +274,9 @@ def _lists(tables: Tables) -> dict[str, _Listed]:
 def _contents(
     lists: Mapping[str, _Listed], internal: Sequence[Any], *, has_dashboard: bool
 ) -> list[tuple[str, str, int | None]]:
-    """Return (part of its address, heading, number of rows) for each list of a run.
+    """Return (anchor, heading, number of rows) for each list of a run, for the table of contents.
 
-    The number is None for lists that are always on the page, and 0 for lists that are not on it.
+    The number is None for lists that are always on the page, and 0 for lists that are left out.
     """
     outages = sum(lists[name].total for name in ("unavailability", "write_stalls", "read_stalls"))
     return [
@@ -300,13 +300,13 @@ _FATES = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
 
 
 def _named(records: Rows, count: Row) -> dict[str, str]:
-    """Return the names of records of a topic and acks level, by their outcome."""
+    """Return the names of the records that a row of record_counts counts, as text by outcome."""
     own = records.where(topic=count["topic"], acks=count["acks"])
     return {fate: words.name_ranges(own.where(**{fate: True}).values("record")) for fate in _FATES if count[fate]}
 
 
 def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
-    """Return the run's key figures as (text, unit, CSS class)."""
+    """Return the run's key figures as (text, label, CSS class)."""
 
     def total(column: str) -> int:
         return sum(count[column] for count in counts)
@@ -346,7 +346,7 @@ def _new_leader(elections: Rows, stopped: Iterable[Row]) -> tuple[str, str, str]
 
 
 class _Stopped:
-    """The intervals in which brokers were down. The intervals of one broker do not overlap."""
+    """The intervals in which brokers were down, which do not overlap for the same broker."""
 
     def __init__(self, stopped: Iterable[Row]) -> None:
         self._times: dict[str, list[tuple[int, int]]] = {}
@@ -362,13 +362,13 @@ class _Stopped:
 
 
 def _was_running(election: Row, stopped: _Stopped) -> bool:
-    """Return True if the previous leader was not down when it was deposed. It may have been frozen or cut off."""
+    """Return True if the previous leader was not down when it was deposed; it may have been frozen or isolated."""
     leader = election["previous_leader"]
     return leader is not None and not stopped.at(leader, election["at_us"])
 
 
 def _slowest_acks(latency: Sequence[Row]) -> list[tuple[str, str]]:
-    """Return (acks level, 99th percentile of the acknowledgement time) for the table of many runs.
+    """Return (acks level, 99th percentile of the acknowledgement time) as text for each acks level.
 
     The percentile is that of the slowest topic.
     """
@@ -389,14 +389,14 @@ def _slowest_acks(latency: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def _brokers(tables: Tables) -> set[str]:
-    """Return all brokers that have or had a replica, or answered a fetch."""
+    """Return the names of all brokers that had a replica or answered a fetch during the run."""
     found = {node for replicas in tables["partition_states"].values("replicas") for node in replicas}
     found.update(tables["isr_intervals"].values("node"), tables["fetch_efficiency"].values("node"))
     return found
 
 
 def _worst_first(availability: Rows, anomalies: Rows, hw_stalls: Rows) -> list[Row]:
-    """Return the rows of availability, beginning with the partition that had most trouble."""
+    """Return the rows of availability, one per partition, sorted by trouble, most first."""
     found = Counter(zip(anomalies.values("topic"), anomalies.values("partition"), strict=True))
     stood_us: Counter[tuple[str, int]] = Counter()
     for stall in hw_stalls:
@@ -411,7 +411,7 @@ def _worst_first(availability: Rows, anomalies: Rows, hw_stalls: Rows) -> list[R
 
 
 def _overview(brokers: Sequence[str], worst: Sequence[Row], tables: Tables, end_us: int) -> list[_Line]:
-    """Return one line per partition in the order of their charts, at most ROWS_SHOWN."""
+    """Return the overview: a line for each of at most ROWS_SHOWN partitions, in the order of `worst`."""
     lines = []
     for row in worst:
         standings = _about(row, tables["isr_intervals"])

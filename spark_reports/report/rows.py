@@ -1,4 +1,4 @@
-"""Result tables as the page reads them: columns on disk, whose rows become dicts only when needed."""
+"""Read result tables for the page: columns stay on disk, and rows become dicts only when they are needed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Row = Mapping[str, Any]
 _READ_ROWS = 10_000
 """Number of rows that are read in one batch."""
 _CODED_ROWS = 65_536
-"""Number of rows that are read in one batch if strings stay dictionary indexes: one row group."""
+"""Number of rows that are read in one batch if strings stay dictionary-encoded: one row group."""
 _DICT_ROWS = 1_000
-"""Number of rows that exist as dicts at the same time."""
+"""Largest number of rows that exist as dicts at the same time."""
 HELD_ROWS = 10_000
 """Largest number of rows of a table that is kept in memory."""
 
 
 class _Condition(NamedTuple):
-    """A condition on a column.
+    """A condition on a column: its value must be in `values` if `among` is True, otherwise not in `values`.
 
-    `among` is True if a row must have one of the values, False if none of them. None stands for null.
+    None stands for null.
     """
 
     column: str
@@ -43,12 +43,12 @@ class _Condition(NamedTuple):
 class Rows(Sequence[Row]):
     """The rows of a table, in the table's order.
 
-    Each loop, len() or choice over a long table on disk reads the needed columns again, in batches. Only columns to
-    sort or group by are read completely, for as long as that takes.
+    For a long table on disk, each loop, len() or selection reads the needed columns again, in batches. Only columns to
+    sort or group by are held in memory as a whole, and only while they are used.
     """
 
     def __init__(self, table: pa.Table | Sequence[Path], conditions: tuple[_Condition, ...] = ()) -> None:
-        """Create rows from a table in memory, or from the files of a table on disk."""
+        """Create rows from a table in memory or from Parquet files, limited to rows that meet all conditions."""
         self._table = table
         self._conditions = conditions
         self._schema = table.schema if isinstance(table, pa.Table) else pq.read_schema(table[0])
@@ -56,7 +56,7 @@ class Rows(Sequence[Row]):
 
     @staticmethod
     def stored(folder: Path) -> Rows:
-        """Return the rows of a table that Spark has written to `folder`. Raises OSError."""
+        """Return the rows of a table that was written to `folder`. Raises OSError."""
         return Rows(sorted(folder.glob("*.parquet")))._held()
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Rows(Sequence[Row]):
                 yield from batch.slice(first, _DICT_ROWS).to_pylist()
 
     def values(self, column: str) -> Iterator[Any]:
-        """Yield the values of one column."""
+        """Yield the values of one column, row by row."""
         for batch in self.batches([column]):
             yield from batch.column(0).to_pylist()
 
@@ -89,7 +89,7 @@ class Rows(Sequence[Row]):
     # ------------------------------------------------------------------------------------------------- what is chosen
 
     def where(self, **values: Any) -> Rows:
-        """Return the rows whose columns have these values; None stands for null."""
+        """Return the rows in which each named column has this value; None stands for null."""
         return self._meeting(*(_Condition(column, [value], True) for column, value in values.items()))
 
     def without(self, column: str, values: Sequence[Any]) -> Rows:
@@ -97,7 +97,7 @@ class Rows(Sequence[Row]):
         return self._meeting(_Condition(column, values, False))
 
     def in_order(self, *columns: str, most: int | None = None) -> Rows:
-        """Return the first `most` rows by these columns, nulls last, in memory; without `most` all rows.
+        """Return the rows sorted by these columns, nulls last, in memory; with `most` only the first ones.
 
         Rows with equal values keep their order.
         """
@@ -105,9 +105,10 @@ class Rows(Sequence[Row]):
         return self.at(pc.sort_indices(self._read(columns), sort_keys=order)[:most].to_numpy())
 
     def groups(self, columns: Sequence[str], by: str, most: int) -> tuple[list[Rows], int]:
-        """Group rows with equal values in `columns`, and return the first `most` groups and the number of all groups.
+        """Group rows by `columns`, and return the first `most` groups and the number of all groups.
 
-        Groups are sorted by their smallest `by`, then by their first row. In `columns` a null list equals an empty one.
+        Groups are sorted by their smallest value of `by`, then by their first row. For grouping, a null list equals an
+        empty list.
         """
         read = self._read([*columns, by])
         keys = {column: _comparable(read[column]) for column in columns}
@@ -130,7 +131,7 @@ class Rows(Sequence[Row]):
         return Rows(table)
 
     def at(self, wanted: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
-        """Return the rows at the `wanted` indexes, in memory. No index may occur twice."""
+        """Return the rows at these indexes, in this order, in memory. No index may occur twice."""
         if isinstance(self._table, pa.Table):
             return Rows(self._table.take(wanted))
         rising = np.sort(wanted)
@@ -149,13 +150,13 @@ class Rows(Sequence[Row]):
         return pa.Table.from_batches(self.batches(list(columns)), schema)
 
     def batches(self, columns: list[str]) -> Iterator[Any]:
-        """Yield the rows in batches that have only these columns, in this order."""
+        """Yield Arrow batches of the rows with only these columns, in this order."""
         return self._batches(columns, _READ_ROWS, [])
 
     def coded_batches(self, columns: list[str]) -> Iterator[Any]:
-        """Yield larger batches of these columns, in which strings of a table on disk stay dictionary-encoded.
+        """Yield larger Arrow batches of these columns. Strings of a table on disk stay dictionary-encoded.
 
-        Columns with conditions are decoded.
+        Only columns with conditions are decoded.
         """
         plain = {condition.column for condition in self._conditions}
         words = [name for name in columns if pa.types.is_string(self._schema.field(name).type) and name not in plain]
@@ -176,7 +177,7 @@ class Rows(Sequence[Row]):
 
 
 def _comparable(column: Any) -> Any:
-    """Return a list of strings as one string, because Arrow can neither group by lists nor search for them."""
+    """Return the column with lists joined to strings, because Arrow can neither group nor compare lists."""
     if not pa.types.is_list(column.type):
         return column
     joined = pc.binary_join(column.cast(pa.list_(pa.string())), "\n")

@@ -1,4 +1,4 @@
-"""The points, intervals and words of the charts, from rows of the result tables, with times in seconds."""
+"""Convert rows of the result tables to points, intervals and words of the charts, with times in seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Points = list[dict[str, Any]]
 INSTANTS = 700
 """Largest number of points in time that the hover line can select."""
 LOST_MARKS = 60
-"""Largest number of crosses on one replica. If more records are lost, neighbours share a cross."""
+"""Largest number of crosses in one replica's chart. If more records were lost, neighbouring records share a cross."""
 
 _GLYPHS = {LOG_TRUNCATED: "✂", NODE_STOPPED: "▾", LOG_RECOVERED: "↺"}
 
@@ -46,7 +46,7 @@ def fault_stretches(faults: Iterable[Row], end_us: int) -> Points:
 
 
 def together(stretches: Points) -> Points:
-    """Return the union of intervals that overlap or touch, so that their shading does not add up."""
+    """Merge intervals that overlap or touch, since their shading would add up."""
     found: Points = []
     for stretch in sorted(stretches, key=lambda stretch: stretch["s"]):
         if found and stretch["s"] <= found[-1]["until"]:
@@ -61,7 +61,7 @@ def election_moments(elections: Iterable[Row]) -> Points:
 
 
 def replica_lines(timeline: Iterable[Row], end_us: int) -> Points:
-    """Return LEO, HW and their difference for each replica, up to the stop of its broker or the end of the run."""
+    """Return points with LEO, HW and their difference for each replica, until its broker stops or the run ends."""
     lines: Points = []
     last: dict[str, dict[str, Any]] = {}
     for row in timeline:
@@ -81,9 +81,9 @@ def replica_lines(timeline: Iterable[Row], end_us: int) -> Points:
 
 
 def lag_lines(lag: Iterable[Row]) -> Points:
-    """Return the lag of each follower as points. `term` separates the terms of leaders, which no line may join.
+    """Return points with the lag of each follower. Points of one line have the same `term`.
 
-    Where the age falls there are two points: the age before the fall, and the age after it.
+    Where the lag in seconds falls there are two points: one with the lag before the fall, one with the lag after it.
     """
     lines: Points = []
     before: dict[str, int] = {}
@@ -104,7 +104,10 @@ def lag_lines(lag: Iterable[Row]) -> Points:
 
 
 def risk_lines(risk: Iterable[Row]) -> Points:
-    """Return the number of acknowledged records above the high watermark, a line for each term and acks level."""
+    """Return points with the number of acknowledged records above the high watermark.
+
+    There is a line, with its own `term`, for each leader's term and acks level.
+    """
     return [
         {
             "s": to_s(row["at_us"]),
@@ -117,7 +120,7 @@ def risk_lines(risk: Iterable[Row]) -> Points:
 
 
 def standing_stretches(standings: Iterable[Row]) -> Points:
-    """Return the intervals of ISR membership. Intervals of a leader are labelled as such, with a crown symbol."""
+    """Return the intervals of each replica's role. Those of a leader have a crown symbol and a word."""
     return [
         {
             **_stretch(row),
@@ -154,7 +157,7 @@ def frozen_stretches(faults: Iterable[Row], replicas: Sequence[str]) -> Points:
 
 
 def marks_on_log(node: str, timeline: Rows, lost: Rows) -> Points:
-    """Return marks for truncations, stops and recoveries of one replica, and for lost records that it acknowledged."""
+    """Return marks for a replica's truncations, stops and recoveries, and for lost records that it acknowledged."""
     marks: Points = []
     last_end = 0
     for row in timeline.where(node=node):
@@ -178,18 +181,18 @@ def _lost_mark(lost: Rows) -> dict[str, Any]:
 
 
 def _bundles(rows: Rows, most: int) -> list[Rows]:
-    """Return all rows in at most `most` groups of consecutive rows."""
+    """Split the rows into at most `most` groups of consecutive rows."""
     size = max(1, -(-len(rows) // most))
     return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
 def _some(items: Sequence[Any], most: int) -> Sequence[Any]:
-    """Return at most `most` items, evenly spaced, always with the first."""
+    """Return at most `most` evenly spaced items, including the first."""
     return items[:: max(1, -(-len(items) // most))]
 
 
 def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[str]) -> Points:
-    """Return the state at each change (at most INSTANTS of them), as text for each replica."""
+    """Return a row for each change (at most INSTANTS of them): the ISR, and each replica's state as text."""
     moments: list[float] = sorted({row["s"] for row in (*lines, *lags, *standings)})
     follow = {
         (kind, node): _Follow([row for row in rows if row["node"] == node])
@@ -213,7 +216,7 @@ def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[
 
 
 def field_of(node: str) -> str:
-    """Return the name of a broker's field in a row of `instants`, since a broker may be called s or isr."""
+    """Return the name of a broker's field in a row of instants(). The prefix avoids clashes with `s` and `isr`."""
     return f"on {node}"
 
 
@@ -228,7 +231,7 @@ def _state_words(end: Row | None, lag: Row | None, standing: str, leader: str | 
 
 
 class _Follow:
-    """A cursor over rows with increasing times, which finds the last row at or before each of increasing times."""
+    """A cursor over rows in order of time. `at` returns the last row up to a time, which may only rise."""
 
     def __init__(self, rows: Points) -> None:
         self._rows = rows

@@ -1,4 +1,4 @@
-"""Clients that waited for seconds, and the reasons in the trace. Even a run without losses can have such waits."""
+"""Describe waits of clients for seconds, and their reasons in the trace. Even a run without losses can have them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ STALLS_COMPARED = 1_000
 FAULTS_TOLD = 3
 ELECTIONS_TOLD = 2
 _ISR_TOO_SMALL = {"NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"}
-"""Errors that only writes with acks=all get."""
+"""Errors that only producers with acks=all get."""
 
 _TOLD_BY_TABLES = {"no_leader", "leader_down", "leader_starting", "min_isr", "follower_behind", "unknown"}
-"""Causes of waits that `_leaders` and `_followers` describe in more detail."""
+"""Causes of waits in summary.json that `_leaders` and `_followers` describe in more detail from the tables."""
 
 
 class Fact(NamedTuple):
-    """A fact about a wait.
+    """A fact that explains a wait.
 
-    `text` has no full stop. `short` is a brief version for the table of many runs, empty to omit the fact there.
+    `text` is a clause without a full stop. `short` is its short form for the table of many runs, "" to omit it there.
     """
 
     at_us: int
@@ -42,9 +42,9 @@ class Standstill(NamedTuple):
 
     Attributes:
         stood: clause that names the time, the duration and the partition, without a full stop.
-        facts: the events of that time, in order: faults, leaders, elections, the ISR, followers that held back the high
+        facts: facts about that time in order: faults, leaders, elections, the ISR, followers that held back the high
             watermark.
-        about: the row that describes the wait.
+        about: the row of a result table that describes the wait.
     """
 
     stood: str
@@ -87,9 +87,9 @@ def standstills(tables: Tables) -> list[Standstill]:
 
 
 def with_causes(told: Sequence[Standstill], waits: Iterable[Mapping[str, Any]]) -> list[Standstill]:
-    """Return the waits with the causes that the clients report, and advice on how to shorten them.
+    """Add facts from summary.json to the waits: the causes that clients report, and advice on how to shorten a wait.
 
-    `waits` is from summary.json.
+    `waits` is the list of waits in summary.json.
     """
     found = []
     for one in told:
@@ -112,17 +112,20 @@ def _as_row(part: Mapping[str, Any]) -> Row:
 
 
 def others(told: Sequence[Standstill], tables: Tables) -> str:
-    """Return a sentence with the number of clients' other waits, empty if there are none."""
+    """Return a sentence with the number of clients' long waits that are not in `told`, empty if there are none."""
     left = sum(1 for table in ("write_stalls", "read_stalls") for _ in _long(tables[table])) - len(told)
     least = words.seconds(WORTH_TELLING_US)
     return f"Of clients that waited {least} or longer, {left} more: see Unavailability." if told and left > 0 else ""
 
 
 def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[str]:
-    """Return sentences on the longest stalls of high watermarks and the followers that caused them.
+    """Return sentences about the longest stalls of high watermarks and the followers that caused them.
 
-    Stalls that ended together share a sentence. Stalls during a wait in `told` are left out; `stalls` are rows of
-    hw_stalls.
+    Stalls that ended together share a sentence. Stalls during a wait in `told` are left out.
+
+    Args:
+        stalls: rows of hw_stalls.
+        told: waits that the page describes elsewhere.
     """
     untold = (row for row in _long(stalls) if not any(_meet(row, one.about) for one in told))
     longest = heapq.nlargest(STALLS_COMPARED, untold, key=_length_us)
@@ -142,7 +145,7 @@ def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[st
 
 
 def _held_together(stalls: Sequence[Row]) -> str:
-    """Return a sentence on the longest of several stalls that ended together, with the other partitions."""
+    """Return a sentence about the longest of several stalls that ended together, and the partitions of the others."""
     longest, *others = sorted(stalls, key=lambda row: (-_length_us(row), _place(row)))
     also = ranges_of_partitions([(row["topic"], row["partition"]) for row in others])
     return words.sentence(f"{_stood(longest)}: {why_held(longest)}{f'; likewise in {also}' if others else ''}")
@@ -229,7 +232,10 @@ def _leaders(wait: Row, tables: Tables) -> list[Fact]:
 
 
 def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
-    """Return facts about the conditions of acks=all: enough replicas in sync, and all of them beyond the record."""
+    """Return facts about followers that delayed acks=all: an ISR below min ISR, and followers that did not fetch.
+
+    `to_whom` is a prefix of each fact's text.
+    """
     facts = []
     small = [row for row in _met(wait, tables["unavailability"]) if row["kind"] == UNDER_MIN_ISR]
     if small:
@@ -256,13 +262,13 @@ def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
 
 
 def _state(window: Row, tables: Tables) -> Row:
-    """Return the row of the controller's decision that began a time under min ISR."""
+    """Return the row of partition_states that began an interval under min ISR."""
     states = _there(window, tables["partition_states"]).where(from_us=window["from_us"])
     return next(row for row in states if len(row["isr"]) < row["min_isr"])
 
 
 def _faults(wait: Row, tables: Tables) -> list[Fact]:
-    """Return the faults in force during a wait; if there are many, those with the longest overlap."""
+    """Return facts about at most FAULTS_TOLD faults in force during a wait, those with the longest overlap."""
     met = (row for row in tables["fault_intervals"] if _shared_us(row, wait) > 0)
     worst = heapq.nsmallest(FAULTS_TOLD, met, key=lambda row: (-_shared_us(row, wait), row["from_us"], row["fault"]))
     return [Fact(row["from_us"], f"{row['reason']} ({_until(row)})", row["reason"]) for row in worst]
@@ -276,7 +282,7 @@ def _long(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _longest(rows: Iterable[Row]) -> list[Row]:
-    """Return a list with the longest row, empty if that is too short to mention."""
+    """Return a list with the longest interval, empty if none lasted WORTH_TELLING_US."""
     return heapq.nsmallest(1, _long(rows), key=lambda row: (-_length_us(row), row["from_us"], _place(row)))
 
 

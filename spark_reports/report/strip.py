@@ -1,4 +1,4 @@
-"""A replica's role over a whole run as a thin ribbon, for the overview of a run and of many partitions."""
+"""Draw each replica's role over a whole run as a thin ribbon, for overviews of runs and partitions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from spark_reports.report.words import short_time
 Tables = Mapping[str, Rows]
 
 MARKS = 200
-"""Largest number of marks of a kind on one strip. More could not be distinguished."""
+"""Largest number of marks of each kind on one strip; more could not be distinguished."""
 
 
 class Block(NamedTuple):
-    """A coloured block. Start and length are in thousandths of the run; `kind` is its class in style.css."""
+    """A coloured block. `x` and `width` are in thousandths of the time axis; `kind` is its class in style.css."""
 
     x: float
     width: float
@@ -24,7 +24,7 @@ class Block(NamedTuple):
 
 
 class Ribbon(NamedTuple):
-    """The roles of one replica as blocks. `said` describes them as text."""
+    """The roles of one replica over time, as blocks. `said` is the total time in each role, as text."""
 
     node: str
     blocks: list[Block]
@@ -32,7 +32,7 @@ class Ribbon(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """One partition as a summary of a run. The positions of elections and losses are in thousandths of the run."""
+    """One partition over a whole run. The positions of elections and losses are in thousandths of the time axis."""
 
     ribbons: list[Ribbon]
     faults: list[Block]
@@ -44,8 +44,10 @@ def run_strip(partition: Row, tables: Tables, end_us: int, clock_us: int) -> Str
     """Return the strip of a partition.
 
     Args:
-        tables: the run's tables.
-        clock_us: length of the time axis that several runs share.
+        partition: a row with topic and partition.
+        tables: the run's result tables by name.
+        end_us: end of the run.
+        clock_us: length of the time axis, which all runs of a page share.
     """
     own = {name: rows.where(topic=partition["topic"], partition=partition["partition"])
            for name, rows in tables.items() if "partition" in rows.columns}  # fmt: skip

@@ -1,6 +1,6 @@
-"""Reduction of the points of charts without losing a peak or a rare event, by DuckDB, without Spark.
+"""Reduce the points of charts with DuckDB, without losing a peak or a rare event.
 
-The columns that decide which points are chosen are read first, then the chosen rows.
+First the columns that decide which points are chosen are read, then the chosen rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spark_reports.schema import PARTITION_KEY, REPLICA_KEY
 
 BINS = 700
 WHOLE_UP_TO = 4_000
-"""Largest number of points of a partition that keeps all of its points."""
+"""A partition with at most this many points keeps all of them."""
 
 PICTURED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "replica_timeline": (
@@ -25,7 +25,7 @@ PICTURED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "replication_lag": ((*PARTITION_KEY, "leader", "follower"), "peak_lag_us", ()),
     "data_at_risk": ((*PARTITION_KEY, "leader", "leader_epoch", "acks"), "at_risk_records", ()),
 }  # fmt: skip
-"""Timelines that may be reduced: key of a line, column whose peaks must stay, and events that may be left out."""
+"""Timelines to reduce: columns that identify a line, column whose peaks are kept, and events that are not rare."""
 
 _CHOSEN = """
 WITH short AS (
@@ -45,14 +45,15 @@ UNION SELECT place FROM points WHERE {is_rare}
 
 
 def picture(name: str, table: Rows, end_us: Mapping[str, int]) -> Rows:
-    """Return the points of a timeline that a chart draws.
+    """Return the rows of a timeline that a chart draws.
 
-    A run is divided into BINS intervals. Each line keeps the last point of each interval, the points with the largest
-    and the smallest peak, and rare events. Partitions with few points keep all.
+    A run is divided into BINS intervals. Each line keeps three points of each interval (the last one, and those with
+    the largest and the smallest value), and all rare events. Partitions with few points keep all of them.
 
     Args:
-        name: one of PICTURED.
-        end_us: end of each run.
+        name: a key of PICTURED.
+        table: rows of that result table.
+        end_us: end of each run, by the run's name.
     """
     if len(table) <= WHOLE_UP_TO:
         return table
@@ -72,7 +73,7 @@ def picture(name: str, table: Rows, end_us: Mapping[str, int]) -> Rows:
 
 
 class _Points:
-    """The points of a table as Arrow data, which DuckDB reads again for each use in a query, a batch at a time."""
+    """The points of a table as a stream of Arrow batches, which DuckDB reads each time a query uses the table."""
 
     def __init__(self, table: Rows, columns: Sequence[str], peak: str) -> None:
         self._table, self._columns, self._peak = table, columns, peak
@@ -83,7 +84,7 @@ class _Points:
         return pa.RecordBatchReader.from_batches(self._schema, self._batches()).__arrow_c_stream__(requested_schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield batches with the index of each row in the table as `place`."""
+        """Yield batches of the needed columns, and each row's index in the table as `place`."""
         begin = 0
         for batch in self._table.coded_batches([*self._columns, self._peak]):
             place = pa.array(np.arange(begin, begin + len(batch)))

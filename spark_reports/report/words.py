@@ -1,4 +1,4 @@
-"""The report's sentences and short forms. Sentences of the trace's events are quoted without changes."""
+"""Make the report's sentences, and format its times and sizes. Sentences of events are quoted without changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def seconds(us: int | None) -> str:
 
 
 def short_time(us: int | None) -> str:
-    """Return a duration as text with three significant digits, which are enough for a table cell."""
+    """Return a duration as text with three significant digits, for table cells."""
     return seconds(None if us is None else round(us, min(0, 3 - len(str(us)))))
 
 
@@ -42,7 +42,7 @@ _PIECE = re.compile(r"(?<![\w.-])((?=[\w.-]{1,24}(?![\w-]))[\w.]+(?:-\w+)+|\d[\d
 
 
 def in_pieces(text: str) -> list[str]:
-    """Split a text for lines in large type. Every second piece must not be broken at a line end.
+    """Split a text into pieces, every second of which must not be broken at a line end.
 
     Such a piece is a short name with hyphens, or a number and its unit.
     """
@@ -61,7 +61,7 @@ def joined(words: Sequence[str]) -> str:
 
 
 def _in_order(names: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield each name once as prefix and number, sorted: r2 before r10.
+    """Yield each distinct record name as (prefix, number), sorted: r2 before r10.
 
     There may be a million names, so only their numbers are stored.
     """
@@ -78,9 +78,9 @@ def _in_order(names: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def name_ranges(names: Iterable[str], shown_most: int = NAMES_SHOWN) -> str:
-    """Return names as ranges: {r10, r11, r12, r20} -> `r10..r12, r20`.
+    """Return record names as text with ranges: {r10, r11, r12, r20} -> `r10..r12, r20`.
 
-    If there are many ranges, only the first are named, and the remaining names are counted.
+    After `shown_most` ranges the remaining names are only counted: `and 5 more`.
     """
     shown: list[str] = []
     left_out, last_left_out = 0, ""
@@ -104,11 +104,11 @@ def _are(number: int) -> str:
 
 
 def headline(anomalies: Rows, counts: Sequence[Row], silent: Rows) -> list[str]:
-    """Return the verdict as at least one sentence: one for each kind of anomaly, the most serious first.
+    """Return the verdict as sentences: one for each kind of anomaly, the most serious first, or one if all is well.
 
     Args:
-        anomalies, counts: rows of anomalies and record_counts.
-        silent: the missing records that were handed over with acks=0.
+        anomalies, counts: rows of the tables anomalies and record_counts.
+        silent: rows of missing records that were sent with acks=0.
     """
     kinds = set(anomalies.values("anomaly"))
     said = [say(anomalies.where(anomaly=kind)) for kind, say in _SENTENCES.items() if kind in kinds]
@@ -207,8 +207,8 @@ def notes(counts: Sequence[Row], silent: Rows, unanswered: Rows) -> list[str]:
 
     Args:
         counts: rows of record_counts.
-        silent: the missing records that were handed over with acks=0.
-        unanswered: the other missing records.
+        silent: rows of missing records that were sent with acks=0.
+        unanswered: rows of the other missing records, which got no answer.
     """
     said: list[str] = []
     if gone := len(silent):
@@ -253,7 +253,7 @@ def size(count: float | None) -> str:
 
 
 def blame(lost: Rows, elections: Rows) -> str:
-    """Return one or two sentences on the causes of losses, for the table of many runs; empty if nothing was lost."""
+    """Return one or two sentences about the causes of losses, for the table of many runs; empty if nothing was lost."""
     said = []
     who = zip(lost.values("acked_by"), lost.values("acks"), lost.values("elected"), strict=True)
     last = {one: index for index, one in enumerate(who)}
@@ -279,22 +279,23 @@ Step = tuple[int, str]
 
 CAUSES_COMPARED = 100
 CAUSES_SHOWN = 8
-"""Largest number of causes on the page. A long run may have a cause for each of many failovers."""
+"""Largest number of causes on the page; a long run may have one for each of many failovers."""
 
 
 def why_lost(
     lost: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows
 ) -> tuple[list[tuple[str, list[Step]]], str]:
-    """Group lost records by their cause.
+    """Group lost records by cause.
 
-    Losses of several partitions in the same way have one cause, with the times of the first.
+    If records of several partitions were lost in the same way within a second, they have one cause, with the first
+    partition's times.
 
     Args:
         lost, faults, stopped, elections: rows of lost_records, fault_intervals, stopped_intervals and elections.
 
     Returns:
-        The first CAUSES_SHOWN causes as (names of records, steps in order), each step a time in microseconds and a
-        sentence; and a sentence on the causes left out, empty if there are none.
+        The first CAUSES_SHOWN causes as (names of records, steps in order), where a step is (time in microseconds,
+        sentence); and a sentence about the causes left out, empty if there are none.
     """
     groups, causes = lost.groups(_CAUSE, "acked_us", CAUSES_COMPARED)
     steps = [_steps(rows, "them", faults, stopped, elections) for rows in groups]
@@ -331,7 +332,10 @@ def _kind_of(first: Row, steps: int) -> tuple[Any, ...]:
 
 
 def _is_same(number: int, known: Sequence[int], groups: Sequence[Rows], steps: Sequence[Sequence[Step]]) -> bool:
-    """Return True if a known cause has the same steps, or happened to another partition within a second."""
+    """Return True if a group has the same cause as the groups `known`.
+
+    Its steps are the same, or the same happened within TOGETHER_US to a partition that is not yet in `known`.
+    """
     if steps[number] == steps[known[0]]:
         return True
     is_soon = steps[number][-1][0] - steps[known[0]][-1][0] <= TOGETHER_US
@@ -348,9 +352,9 @@ _CAUSE = (
 
 
 def _steps(rows: Rows, them: str, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows) -> list[Step]:
-    """Return the steps that led to a loss; `them` is the pronoun for the records.
+    """Return the steps that led to a loss, in order; `them` is the pronoun for the records, `it` or `them`.
 
-    Faults count if they were in force between send and acknowledgement, since a frozen leader acknowledges later.
+    The faults are those in force between the send and the acknowledgement.
     """
     first = min(rows, key=lambda row: row["acked_us"])
     steps = [_ack_step(first, them)]
@@ -379,7 +383,7 @@ def _steps(rows: Rows, them: str, faults: Sequence[Row], stopped: Sequence[Row],
 
 
 def _another_was_chosen(lost: Row, elections: Rows) -> Row | None:
-    """Return the election in force when a lost record was acknowledged, if another broker was elected; else None."""
+    """Return the last election before a lost record's acknowledgement if it chose another broker, otherwise None."""
     there = elections.where(topic=lost["topic"], partition=lost["partition"])
     before = (election for election in there if election["at_us"] <= lost["acked_us"])
     last = max(before, key=lambda election: election["seq"], default=None)
@@ -399,5 +403,5 @@ def _ack_step(first: Row, them: str) -> Step:
 
 
 def sentence(text: str) -> str:
-    """Return the text on one line, with one full stop."""
+    """Return the text on one line, with exactly one full stop at its end."""
     return " ".join(text.split()).rstrip(".") + "."

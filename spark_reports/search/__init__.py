@@ -1,1 +1,1 @@
-"""The page of a search over many random schedules, which needs no Spark session."""
+"""Render the page of a search over many random schedules. This needs no Spark session."""

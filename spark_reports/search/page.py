@@ -1,4 +1,4 @@
-"""The page of a search for schedules that break a promise: its sentences, its chart, its findings."""
+"""Render the page of a search for schedules that break a promise: its sentences, chart and findings."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _LABEL_PX = 70
 
 
 def findings_chart(search: Search) -> Spec:
-    """Return the chart of findings, of which there must be at least one.
+    """Return a Vega-Lite chart of a search's findings; there must be at least one.
 
-    `search` is a document of scenarios/search/document.py.
+    `search` is a document made by scenarios/search/document.py.
     """
     first = [(kind["runs"][0], kind["kind"]) for kind in search["findings"]]
     points: Points = [{"run": FIRST_RUN, "count": 0, "what": ""}]
@@ -67,9 +67,9 @@ def _x(last: int) -> alt.X:
 
 
 def run_ticks(last: int) -> list[int]:
-    """Return the first run and about ten multiples of a round number.
+    """Return the ticks of an axis of run numbers: 1, and about ten multiples of a round number up to `last`.
 
-    Vega's own ticks would leave out the first run, or begin at 0.
+    Vega's own ticks would leave out run 1, or begin at 0.
     """
     step = next(
         step for power in itertools.count() for step in (10**power, 2 * 10**power, 5 * 10**power) if 10 * step >= last
@@ -96,7 +96,7 @@ def render(search: Search, pace: str) -> str:
     """Return the HTML page of a search.
 
     Args:
-        search: the document that scenarios/search/document.py makes.
+        search: a document made by scenarios/search/document.py.
         pace: a sentence about the duration of the search, or "".
     """
     description = "When the search found each kind. The tables on this page hold the same figures."
@@ -134,7 +134,7 @@ def headline(search: Search) -> str:
 
 
 def _tiles(search: Search) -> list[tuple[str, str, str]]:
-    """Return key figures as (text, unit, CSS class)."""
+    """Return the search's key figures as (text, label, CSS class)."""
     kinds = search["findings"]
     bugs = sum(one["our_bug"] for one in kinds)
     return [

@@ -1,1 +1,1 @@
-"""Sweeps: many simulated runs as a Spark job, their rows as Parquet, and the results of each setting."""
+"""Sweeps: simulate many runs on Spark, store a row per run as Parquet, and summarize the rows by setting."""

@@ -1,4 +1,4 @@
-"""Plays the missing runs of a sweep or a search, and summarizes all rows with Spark."""
+"""Play the missing runs of a sweep or a search on Spark, and summarize all rows of a sweep."""
 
 from __future__ import annotations
 
@@ -28,7 +28,14 @@ from spark_reports.sweep.tables import DOCS, by_setting, read_rows
 
 
 class Pace(NamedTuple):
-    """The progress of a sweep. All numbers are about runs since it began or was resumed."""
+    """The progress of a sweep. All numbers count from its start or resumption.
+
+    Attributes:
+        played: number of runs that were played.
+        of: number of runs to play.
+        losing: number of runs that lost a record.
+        unfinished: number of runs that did not finish.
+    """
 
     played: int
     of: int
@@ -51,9 +58,9 @@ class Swept(NamedTuple):
 
     Attributes:
         pace: the progress at the end.
-        rows: rows of `by_setting`, sorted by `setting`.
-        versions: versions of the software that computed the rows.
-        interrupted: True if not all runs were played; the rows then describe only the runs that were.
+        rows: rows of by_setting(), sorted by `setting`.
+        versions: name and version of the software that computed the rows.
+        interrupted: True if Ctrl-C ended the sweep early; the rows then describe only the runs that were played.
     """
 
     pace: Pace
@@ -71,16 +78,19 @@ def run_sweep(
     conf: Mapping[str, str],
     progress: Callable[[Pace], None],
 ) -> Swept:
-    """Play the runs of `settings` x `seeds` that have no row in `folder`, seed by seed, and summarize all rows.
+    """Play each setting with each seed unless the run has a row in `folder`, and summarize all rows.
 
-    After an interruption finished rows are kept, and summarized if there are any.
+    Runs are played seed by seed. After Ctrl-C the rows of finished runs are kept and summarized.
 
     Args:
+        task: the function that plays a run, and its limits.
+        settings: combinations of settings, each a tuple of path=value.
+        master: Spark master.
         conf: Spark settings, which override the defaults.
-        progress: called a few times a second from this thread.
+        progress: called in this thread a few times a second.
 
     Raises:
-        WorkersUnfit, JavaMissing, SparkFailed, OSError; KeyboardInterrupt when interrupted without a single row.
+        WorkersUnfit, JavaMissing, SparkFailed, OSError; KeyboardInterrupt after Ctrl-C if there are no rows.
     """
     missing = folder.missing([Run(one, seed) for seed in seeds for one in settings])
     progress(Pace.begin(missing))  # Show progress while Spark starts.
@@ -100,7 +110,7 @@ def run_sweep(
 
 @contextlib.contextmanager
 def session_with_our_code(master: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Provide a session whose workers can play runs. Workers on a cluster get this code; local workers have it."""
+    """Provide a Spark session whose workers can play runs. Workers of a cluster get Highwater's code as a zip file."""
     with (
         tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
         spark_session(master, {**SMALL_TRACE_SETTINGS, **conf}) as spark,
@@ -115,9 +125,9 @@ def session_with_our_code(master: str, conf: Mapping[str, str]) -> Iterator[Spar
 def _play(
     spark: SparkSession, folder: SweepFolder, task: Task, runs: Sequence[Run], progress: Callable[[Pace], None]
 ) -> tuple[Pace, bool]:
-    """Play runs, and return the progress and True if Ctrl-C interrupted it.
+    """Play runs and add their rows to the folder. Return (progress, True if Ctrl-C interrupted it).
 
-    Raises KeyboardInterrupt if the folder has no row yet.
+    Raises KeyboardInterrupt after Ctrl-C if the folder has no row.
     """
     began = time.perf_counter()
     pace = Pace.begin(runs)
@@ -153,7 +163,7 @@ def _after(pace: Pace, rows: pa.Table) -> Pace:
 
 
 def _settings_table(table: DataFrame, folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of `by_setting` in order; write them to `settings.parquet`, and all columns to README.md."""
+    """Write the rows of by_setting() to settings.parquet and the columns' meaning to README.md; return the rows."""
     found = table.orderBy("setting").toArrow()
     pq.write_table(found, folder / "settings.parquet", compression="zstd")
     head = ["| column | type | meaning |", "|---|---|---|"]
@@ -169,13 +179,13 @@ def _settings_table(table: DataFrame, folder: Path) -> list[dict[str, Any]]:
 
 # ------------------------------------------------------------------------------------------------------------- shipping
 #
-# Highwater's code as a zip file for the workers of a cluster, which need only the libraries installed.
+# Highwater's code as a zip file for the workers of a cluster, where only the libraries must be installed.
 
 PACKAGES = ("replica", "controller", "cluster", "scenarios", "spark_reports")
 
 
 def write_code_zip(path: Path) -> None:
-    """Write every file of the packages, and each module compiled, because Python caches no modules of a zip file."""
+    """Write the packages to a zip file, with compiled modules, since Python does not cache modules of zip files."""
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch, zipfile.ZipFile(path, "w", _DEFLATED) as archive:
         for package in PACKAGES:
             for name, content in _files(files(package), package):
@@ -207,16 +217,18 @@ def _files(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
 
 
 PlayRuns = Callable[[Task, Sequence[Any]], Iterator[Mapping[str, Any]]]
-"""A function that plays different runs and yields the row of each in any order, first the rows in the folder."""
+"""A function that yields the row of each run in any order: first existing rows of the folder, then new ones."""
 
 
 @contextlib.contextmanager
 def spark_player(
     folder: SweepFolder, master: str, conf: Mapping[str, str], tick: Callable[[], None]
 ) -> Iterator[PlayRuns]:
-    """Provide a function that plays runs on Spark. Finished rows are kept after an interruption.
+    """Provide a function that plays runs on Spark; rows of finished runs are kept in `folder`, even after Ctrl-C.
 
     Args:
+        master: Spark master.
+        conf: Spark settings, which override the defaults.
         tick: called a few times a second while runs are played.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Jobs in a forked child process with a time limit each, so that a hang, crash or exception affects only one job.
+"""Run jobs in forked child processes, each with a time limit: a hang, crash or exception affects only one job.
 
-A child plays many jobs in succession, since a fork takes ten milliseconds. It is replaced when it dies or hangs.
+A child runs many jobs in succession, since a fork takes ten milliseconds. A child that dies or hangs is replaced.
 """
 
 from __future__ import annotations
@@ -23,17 +23,20 @@ _PATIENCE_S = 5.0
 
 
 class Broken(NamedTuple):
-    """The outcome of a job without a result, because it raised, its process died, or it took too long."""
+    """The outcome of a job without a result: it raised an exception, its process died, or it took too long."""
 
     how: Literal["raised", "crashed", "timeout"]
     why: str
 
 
 def play_isolated(play: Callable[[Job], Any], jobs: Sequence[Job], limit_s: float) -> Iterator[Any]:
-    """Yield for each job, in order, what `play` returned, or Broken.
+    """Yield the outcome of each job in order: the result of `play`, or Broken.
 
-    A job is `crashed` if its process dies and it was the first job of that process. If the process dies in a later job,
-    an earlier job may be the cause, so the later one is played again in a new process.
+    If a process dies in its first job, this job has crashed. If it dies in a later job, an earlier job may be the
+    cause, and the later job is played again as the first job of a new process.
+
+    Args:
+        limit_s: seconds for each job.
     """
     next_job = 0
     while next_job < len(jobs):
@@ -110,17 +113,17 @@ def _serve(
     inherited: tuple[Connection, ...],
     scratch: str,
 ) -> None:
-    """Play the jobs in the child, and end as soon as the parent no longer waits for results."""
+    """Play the jobs in the child process, which ends as soon as the parent closes its end of `lifeline`."""
     for connection in inherited:
         connection.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent gets the signal, and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl-C and ends this process.
     threading.Thread(target=_end_with_parent, args=(lifeline, scratch), daemon=True).start()
     tempfile.tempdir = scratch
     for job in jobs:
         outcome: Any
         try:
             outcome = play(job)
-        except BaseException as error:  # Any exception that stops a job belongs to this job.
+        except BaseException as error:  # No exception of a job may end the process.
             outcome = Broken("raised", f"{type(error).__name__}: {error}"[:WORDS_MAX])
         results.send(outcome)
     results.close()

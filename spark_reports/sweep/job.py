@@ -1,7 +1,7 @@
-"""A sweep as Spark jobs: runs are sent to the workers in portions, and rows come back as each portion ends.
+"""Play the runs of a sweep as Spark jobs: each job plays a portion of the runs and returns their rows.
 
-A portion is one Spark job with one task (`mapInArrow`); a few more portions are submitted than there are slots. So rows
-arrive during the sweep, little work is lost when it stops, and workers need no common file system with the driver.
+A portion is one Spark job with one task (`mapInArrow`). One more portion is submitted than there are slots. Rows arrive
+during the sweep, little work is lost when it stops, and workers and driver need no common file system.
 """
 
 from __future__ import annotations
@@ -21,23 +21,26 @@ from spark_reports.sweep.isolated import Broken, play_isolated
 from spark_reports.sweep.rows import COLUMNS, CRASHED, Columns, arrow_rows_schema, row_of, rows_schema
 
 Play = Callable[..., Mapping[str, Any]]
-"""A function from the fields of a run, such as settings and seed, to the figures of its row, equal on all machines."""
+"""A function from the fields of a run, such as settings and seed, to the other columns of its row.
+
+Its result must be the same on all machines.
+"""
 
 PORTION_S = 3.0
-"""Intended duration of a portion: long compared to the 50 ms of a Spark job, short compared to a user's patience."""
+"""Intended duration of a portion in seconds: much longer than the 50 ms that a Spark job costs."""
 FIRST_PORTION_RUNS = 4
 PORTION_RUNS_MAX = 256
 QUEUED = 1
-"""Number of portions that wait in Spark in addition to running portions, so that no slot is idle."""
+"""Number of portions that are submitted in addition to one per slot, to keep all slots busy."""
 TICK_S = 0.2
 THREADS_MAX = 512
 HOPELESS_AFTER = 4
-"""Number of failed portions, without a successful one, after which the sweep gives up."""
+"""Number of failed portions after which the sweep gives up if none has succeeded."""
 _UNFIT = "highwater-unfit:"
 
 
 class WorkersUnfit(Exception):
-    """The workers cannot play exactly what this machine would play. The text says what differs or is missing."""
+    """The workers would not play the runs exactly as this machine does. The message says what differs or is missing."""
 
 
 class Task(NamedTuple):
@@ -45,9 +48,10 @@ class Task(NamedTuple):
 
     Attributes:
         play: plays a run.
-        identify: returns all inputs that decide a run's bytes. Each worker compares its result with `identity`, that of
-            this machine.
-        limit_s: wall time for each run.
+        identify: returns everything that decides a run's bytes. Each worker compares its own result
+            with `identity`.
+        identity: result of `identify` on this machine.
+        limit_s: limit of each run's wall time, in seconds.
         columns: columns of the rows.
     """
 
@@ -59,9 +63,9 @@ class Task(NamedTuple):
 
 
 def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Any]) -> Generator[pa.Table | None, None, None]:
-    """Yield rows in any order as they arrive, one for each run, and None at every tick without rows.
+    """Play runs, and yield tables of rows as they arrive, in any order; yield None whenever TICK_S passed without rows.
 
-    Closing the generator cancels running jobs. Raises WorkersUnfit, SparkFailed.
+    There is one row for each run. Closing the generator cancels running jobs. Raises WorkersUnfit, SparkFailed.
     """
     waiting = _Portions(runs)
     under_way: dict[Future[_Played], list[Any]] = {}
@@ -97,7 +101,7 @@ def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Any]) -> Gener
 
 
 class _Portions:
-    """The runs that are not submitted yet, in portions whose size grows until a portion takes PORTION_S."""
+    """The runs that are not submitted yet. Portions of them grow until a portion takes PORTION_S."""
 
     def __init__(self, runs: Sequence[Any]) -> None:
         self._runs = deque(runs)
@@ -111,7 +115,7 @@ class _Portions:
     def take(self, slots: int) -> list[Any]:
         if self._alone:
             return [self._alone.popleft()]
-        # Make portions smaller towards the end, so that no slot is the only busy one for long.
+        # Portions become smaller towards the end, to keep all slots busy until then.
         fair = -(-len(self._runs) // (2 * slots))
         return [self._runs.popleft() for _ in range(min(len(self._runs), fair, self._size))]
 
@@ -122,9 +126,9 @@ class _Portions:
             self._size = max(1, self._size // 2)
 
     def alone(self, portion: Sequence[Any]) -> bool:
-        """Queue each run of a portion whose worker died again, in a separate portion.
+        """Handle a failed portion: queue each of its runs again as a separate portion, and return False.
 
-        Return True if the portion was already a single run tried alone, which therefore is the cause.
+        Return True instead if the portion is a run that was already tried alone; then this run is the cause.
         """
         if portion[0] in self._tried_alone:
             return True
@@ -139,7 +143,7 @@ class _Played(NamedTuple):
 
 
 def _play_portion(spark: SparkSession, task: Task, portion: Sequence[Any]) -> _Played:
-    """Play a portion as one Spark job; called in the driver. The job's single input row has no meaning."""
+    """Play a portion as one Spark job, and return its rows; called in the driver."""
 
     def on_worker(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -152,9 +156,9 @@ def _play_portion(spark: SparkSession, task: Task, portion: Sequence[Any]) -> _P
 
 
 def play_here(task: Task, portion: Sequence[Any]) -> pa.RecordBatch:
-    """Return the rows of a portion, called in the worker.
+    """Play a portion in a worker and return its rows.
 
-    Raises RuntimeError if this worker would play something else.
+    Raises RuntimeError if this worker's `identify` differs from the driver's.
     """
     differing = _differences(task.identity, task.identify())
     if differing:
@@ -182,7 +186,7 @@ def _crashed(task: Task, run: Any, error: BaseException) -> pa.Table:
 
 
 def _why(error: BaseException) -> str:
-    """Return the line of a Java error that names the cause, which is rarely the first line."""
+    """Return the line of a Java error that names the cause, otherwise the first line."""
     text = str(error)
     causes = re.findall(r"most recent failure: (?:Lost task \S+ in stage \S+ )?(.*)|Caused by: (.*)", text)
     lines = [one or other for one, other in causes] or text.splitlines()

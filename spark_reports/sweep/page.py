@@ -1,4 +1,4 @@
-"""The page of a sweep: first the result as charts, one per figure, then every figure in a table."""
+"""Render the page of a sweep: charts of each figure, then a table of all figures."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ Row = Mapping[str, Any]
 Spec = dict[str, Any]
 
 FACETS_MAX = 12
-"""Largest number of heat maps of one figure, one for each combination of the settings beyond the second.
+"""Largest number of charts of one figure: one for each combination of the varied settings beyond the second.
 
-The table has the remaining combinations.
+Further combinations are only in the table.
 """
 WIDTH_PX = 900
 """Nominal width of a chart. The page sets the real width before it draws the chart."""
 _ROW_PX = 64
 _CELL_PX, _NAMES_PX = 108, 60
-"""Sizes of a heat map: smallest width of a cell, so that its text fits, and width of the names beside the cells."""
+"""Sizes of a heat map: smallest width of a cell that fits its text, and width of the names beside the cells."""
 _UNKNOWN = "#c9ced6"
 _DARK_INK, _LIGHT_INK = "#000000", "#ffffff"
-"""Black instead of the page's text colour, since on every shade either black or white has a contrast of 4.5."""
+"""Colours of the text in cells. On every shade either black or white has a contrast of at least 4.5."""
 # White at zero, then one hue from light to dark, so that the order is visible with colour blindness and in print.
 _SHADES = ["#ffffff", "#fde0c5", "#f8a978", "#d95f2b", "#8c2d04"]
 
 
 class Figure(NamedTuple):
-    """A figure of a setting, as a chart shows it.
+    """A figure that charts show for each setting, such as the share of losing runs.
 
-    `value` returns a number that decides the colour, None if there is none. `label` and `more` return the text in the
-    cell.
+    Attributes:
+        value: returns the number that decides the colour, None if unknown.
+        label, more: return the first and second line of text in the cell.
     """
 
     name: str
@@ -53,7 +54,7 @@ def percent(share: float | None) -> str:
 
 
 def interval(row: Row, name: str) -> str:
-    """Return the 95 % interval of a share: `2.1 to 4.6 %`."""
+    """Return the 95 % interval of a share as text, such as `2.1 to 4.6 %`; empty if unknown."""
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     return "" if low is None else f"{100 * low:.1f} to {100 * high:.1f} %"
 
@@ -89,10 +90,10 @@ FIGURES = (
 
 
 def charts(rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[Figure, str, Spec]]:
-    """Return (figure, caption, Vega-Lite specification with its data) for each figure that is not zero everywhere.
+    """Return (figure, caption, Vega-Lite specification) of each chart. Only losses are drawn even if all are zero.
 
     Args:
-        rows: rows of `by_setting`, sorted by `setting`.
+        rows: rows of by_setting(), sorted by `setting`.
         axes: label and values of each varied setting.
     """
     if not axes:
@@ -110,7 +111,7 @@ def charts(rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]]) -> li
 
 
 def _facets(rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[Row]]]:
-    """Return (caption, rows) for each combination of the axes beyond the second."""
+    """Return (caption, rows) for each combination of values on the axes beyond the second, at most FACETS_MAX."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         beyond = [f"{label}={value}" for (label, _), value in zip(axes, values_of(row), strict=True)][2:]
@@ -119,7 +120,7 @@ def _facets(rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]]) -> l
 
 
 def values_of(row: Row) -> list[str]:
-    """Return the varied values of a row of `by_setting`, in the order of the axes."""
+    """Return the values of the varied settings in a row of by_setting(), in the order of the axes."""
     return [setting.partition("=")[2] for setting in row["settings"]]
 
 
@@ -178,11 +179,14 @@ def _cell(figure: Figure, row: Row, x: str, y: str, largest: float) -> dict[str,
 
 
 MIDDLE_LUMINANCE = (1.05 * 0.05) ** 0.5 - 0.05
-"""The luminance on which black and white have the same contrast."""
+"""The luminance of a background on which black and white text have the same contrast."""
 
 
 def luminance(share: float) -> float:
-    """Return the luminance of the shade for a share of the largest value. Source: WCAG 2.2, relative luminance"""
+    """Return the luminance of the shade for a fraction of the largest value.
+
+    Source: WCAG 2.2, relative luminance
+    """
     step = min(share, 1.0) * (len(_SHADES) - 1)
     below = min(int(step), len(_SHADES) - 2)
     one, other = (bytes.fromhex(shade[1:]) for shade in _SHADES[below : below + 2])
@@ -211,7 +215,7 @@ def _points(figure: Figure, rows: Sequence[Row], axis: tuple[str, Sequence[str]]
     layers = [base.mark_circle(size=140, opacity=1, color=colour).encode(x=x)]
     if is_share:
         layers.insert(0, base.mark_rule(strokeWidth=5, opacity=0.6, color=colour).encode(x="low:Q", x2="high:Q"))
-    # Text begins at its point, or ends there if the point is far right, where text would exceed the page.
+    # Text begins at its point. In the right half it ends there instead, to stay on the page.
     for words, is_there in (
         (base.mark_text(align="left", dx=2, dy=-16, fontSize=14, fontWeight=600), alt.datum.value <= largest / 2),
         (base.mark_text(align="right", dx=7, dy=-16, fontSize=14, fontWeight=600), alt.datum.value > largest / 2),
@@ -238,8 +242,9 @@ def render(
 
     Args:
         about: `scenario`, `title`, `question`, `seeds` as text, and the `overrides` of all runs.
-        rows: rows of `by_setting`, sorted by `setting`, with the commands `losing_replay` and `unfinished_replay`.
+        rows: rows of by_setting(), sorted by `setting`, with the commands `losing_replay` and `unfinished_replay`.
         axes: label and values of each varied setting.
+        versions: text about the software that computed the rows.
     """
     figures: dict[str, dict[str, Any]] = {}
     for figure, caption, spec in charts(rows, axes):
@@ -266,7 +271,7 @@ def render(
 
 
 def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
-    """Return the result of a sweep in one sentence; `labels` are the labels of the varied settings."""
+    """Return the result of a sweep as text of one or more sentences; `labels` name the varied settings."""
     finished = sum(row["finished"] for row in rows)
     losing = [row for row in rows if row["loss_runs"]]
     if not finished:

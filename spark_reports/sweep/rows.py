@@ -1,4 +1,4 @@
-"""The rows of a sweep, one per run. Columns are declared here for workers, Parquet files, Spark and documentation."""
+"""Declare the rows of a sweep, one per run, for workers, Parquet files, Spark and documentation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATUSES: dict[str, str] = {
     RAISED: "an error of the simulator itself, which is a bug",
 }
 PASSING = (TIMEOUT, CRASHED)
-"""Statuses that depend on the machine as well as on the run. Such runs are played again when a sweep is resumed."""
+"""Statuses that may depend on the machine. Runs with them are played again when a sweep is resumed."""
 
 COLUMNS: tuple[Column, ...] = (
     Column("settings", "list<string>", False, "the varied settings of the run, each as path=value"),
@@ -61,14 +61,14 @@ FATES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated"
 
 
 class Run(NamedTuple):
-    """One run of a sweep. `settings` are the varied settings, each as path=value."""
+    """A run of a sweep. `settings` are the varied settings, each as path=value."""
 
     settings: tuple[str, ...]
     seed: int
 
 
 Columns = Sequence[Column]
-"""The columns of the rows of one kind of job: the fields of the job, `status`, `error`, and the job's figures."""
+"""The columns of rows: the fields that identify a run, `status`, `error`, and the figures of the run."""
 
 
 def rows_schema(columns: Columns = COLUMNS) -> StructType:
@@ -81,9 +81,9 @@ def arrow_rows_schema(columns: Columns = COLUMNS) -> Any:
 
 
 def row_of(run: Any, figures: Mapping[str, Any], columns: Columns = COLUMNS) -> dict[str, Any]:
-    """Return a complete row, with null in columns that `figures` lacks.
+    """Return the row of a run, with null in columns that `figures` lacks.
 
-    `run` is a NamedTuple of strings, numbers and tuples of strings; each field is a column.
+    `run` is a NamedTuple of strings, numbers and tuples of strings. Each of its fields is a column.
     """
     row: dict[str, Any] = dict.fromkeys(column.name for column in columns)
     unknown = [name for name in figures if name not in row]
@@ -93,5 +93,5 @@ def row_of(run: Any, figures: Mapping[str, Any], columns: Columns = COLUMNS) -> 
 
 
 def key_of(row: Mapping[str, Any], fields: Sequence[str]) -> tuple[Any, ...]:
-    """Return a key that equals the run of a row, as a tuple; `fields` are the run's fields."""
+    """Return the tuple of a row's `fields`, which equals the NamedTuple of its run."""
     return tuple(tuple(row[name]) if isinstance(row[name], list) else row[name] for name in fields)

@@ -1,7 +1,7 @@
-"""The folder of a sweep: what is swept, the rows as Parquet files, and which runs have a row.
+"""Read and write the folder of a sweep, which has its inputs and the rows of its runs.
 
 sweep.json                scenario, settings of all runs, and the software that made the rows
-rows/part-NNNNN.parquet   one row per run, no run twice; written under a hidden name and renamed
+rows/part-NNNNN.parquet   one row per run, each run only once; written under a hidden name, then renamed
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from spark_reports.sweep.rows import COLUMNS, PASSING, Columns, Run, arrow_rows_
 AnyRun = TypeVar("AnyRun", bound=tuple[Any, ...])
 FORMAT = 1
 PART_EVERY_S = 5.0
-"""Seconds for which rows are collected before a file is written; a killed sweep may lose these rows."""
+"""Seconds between files of rows; a killed sweep loses the rows that are not written yet."""
 _MANIFEST = "sweep.json"
 _LOCK = ".lock"
 
 
 class SweepFolderUnusable(Exception):
-    """The folder belongs to another sweep, or to another version. The text says what differs, and gives a remedy."""
+    """The folder belongs to another sweep or version, is in use, or cannot be read. The message says why."""
 
 
 class SweepFolder:
-    """The folder of one sweep, which is locked. `close` writes the rows that are still in memory."""
+    """The folder of one sweep, locked for other commands. `close` writes the rows that are still in memory."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class SweepFolder:
         """Open the folder.
 
         Args:
-            about: all inputs of the rows except their own settings and seed, as plain JSON values.
-            resume: False if the folder must not have rows yet; True to add to rows with the same `about`.
+            about: everything that decides the rows besides a run's own settings and seed, as JSON values.
+            resume: True to continue a sweep with the same `about`; False if the folder must not have rows.
             columns: columns of the rows.
-            fields: the columns that identify the run.
+            fields: names of the columns that identify a run.
 
         Raises:
             SweepFolderUnusable, OSError
@@ -105,7 +105,7 @@ class SweepFolder:
         return sorted(self.rows_dir.glob("part-*.parquet"))
 
     def _drop_passing(self, parts: Sequence[Path]) -> None:
-        """Remove the rows of runs that failed because of the machine, so that they are played again."""
+        """Remove rows with a status in PASSING; these runs will be played again."""
         for part in parts:
             rows = self._read(part)
             kept = rows.filter(pc.invert(pc.is_in(rows["status"], pa.array(PASSING))))
@@ -117,24 +117,24 @@ class SweepFolder:
         return bool(self._parts())
 
     def missing(self, runs: Sequence[AnyRun]) -> list[AnyRun]:
-        """Return those of `runs` that have no row yet, in their order."""
+        """Return the runs that have no row in the folder, in the same order."""
         keys = (_read(part, self._fields) for part in self._parts())
         known = {key_of(row, self._fields) for rows in keys for row in rows.to_pylist()}
         return [run for run in runs if run not in known]
 
     def rows(self) -> pa.Table:
-        """Return the rows of all runs in the folder, also of runs that the current command did not ask for."""
+        """Return all rows in the folder, even of runs that the current command did not ask for."""
         return pa.concat_tables([self._schema.empty_table(), *map(self._read, self._parts())])
 
     def rows_of(self, runs: Collection[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-        """Yield the existing rows of these runs, in the order in which they were written."""
+        """Yield the rows of these runs that are in the folder, in the order in which they were written."""
         for part in self._parts() if runs else ():
             for row in self._read(part).to_pylist():
                 if key_of(row, self._fields) in runs:
                     yield row
 
     def add(self, rows: pa.Table) -> None:
-        """Add rows, which are written to a file after a while. Raises OSError."""
+        """Add rows in memory, and write them to a file if PART_EVERY_S has passed. Raises OSError."""
         self._waiting.append(rows.cast(self._schema))
         if time.monotonic() - self._written_s >= PART_EVERY_S:
             self.flush()
@@ -156,7 +156,7 @@ class SweepFolder:
             self._lock.close()
 
     def _remove(self) -> None:
-        """Remove the folder of a sweep without rows, unless it has other files."""
+        """Remove the files of a sweep without rows, and its folder unless it has other files."""
         for name in (_MANIFEST, _LOCK):
             (self.path / name).unlink(missing_ok=True)
         for folder in (self.rows_dir, self.path):

@@ -1,4 +1,4 @@
-"""The results of a sweep for each setting: probabilities with their intervals, times, and seeds worth replaying."""
+"""Compute the results of a sweep for each setting: probabilities with intervals, times, and seeds to replay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARES: dict[str, str] = {
     "duplicates": "duplicated",
     "unavailability": "unavailable_us",
 }
-"""Column of the rows by name of a share: the share of finished runs in which the column is above zero."""
+"""Shares of finished runs: name of the share, and the column of rows that is above zero in such runs."""
 PERCENTILES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 
 DOCS: dict[str, str] = {
@@ -66,9 +66,9 @@ def read_rows(spark: SparkSession, rows_dir: Path) -> DataFrame:
 
 
 def by_setting(rows: DataFrame, settings: Sequence[tuple[str, ...]], seeds: range) -> DataFrame:
-    """Return one row for each of `settings`, even without runs, in any order; the columns are those of DOCS.
+    """Return one row for each combination of settings, even without runs, in any order, with the columns of DOCS.
 
-    Rows of other settings or seeds are left out.
+    Rows of other settings or seeds are ignored.
     """
     seed = F.col("seed")
     asked = rows.filter(seed.between(seeds.start, seeds.stop - 1)).select("*", F.lit(True).alias("played"))
@@ -101,7 +101,7 @@ def by_setting(rows: DataFrame, settings: Sequence[tuple[str, ...]], seeds: rang
 
 
 def wilson(successes: Column, trials: Column) -> tuple[Column, Column]:
-    """Return both ends of the 95 % confidence interval of a share, null without trials.
+    """Return lower and upper end of the 95 % confidence interval of successes / trials, null if there are no trials.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927), 22 (158)
     """
@@ -119,7 +119,7 @@ def _sum(column: str) -> Column:
 
 
 def _latencies(finished: DataFrame) -> DataFrame:
-    """Return the percentiles (nearest rank) of the acknowledgement time over all records of a setting's runs.
+    """Return for each setting the percentiles (nearest rank) of the acknowledgement time over all records.
 
     The columns are setting, ack_p50_us and so on.
     """

@@ -1,4 +1,4 @@
-"""Definitions of result tables, each a pure function from DataFrames to a DataFrame, without session or files.
+"""Definitions of result tables: pure functions from DataFrames to a DataFrame, which use no session and no files.
 
 results.py declares the columns of the tables.
 """

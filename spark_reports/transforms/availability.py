@@ -1,4 +1,4 @@
-"""The times in which a partition was unavailable or had too few replicas, and in which clients had to wait."""
+"""Compute when a partition was unavailable or had too few replicas in sync, and when producers had to wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEADERLESS, LEADER_DOWN = "no leader", "leader down"
 UNDER_REPLICATED, UNDER_MIN_ISR = "under-replicated", "under min ISR"
 
 SHORTEST_STALL_US = 500_000
-"""Shortest stall that counts: a metadata refresh and a retry take about as long."""
+"""Shortest stall that counts, about the time that a metadata refresh and a retry take."""
 
 
 def is_internal() -> Column:
@@ -31,12 +31,12 @@ def is_internal() -> Column:
 
 
 def unavailability(states: DataFrame, stopped: DataFrame) -> DataFrame:
-    """Return one row per interval in which a partition was in trouble. Intervals of different kinds may overlap.
+    """Return one row per interval and kind of trouble of a partition. Intervals of different kinds may overlap.
 
-    * `no leader`: the controller had chosen none.
-    * `leader down`: the controller still named a leader whose broker had stopped.
+    * `no leader`: the controller had chosen no leader.
+    * `leader down`: the broker of the leader had stopped, but the controller had not chosen another leader yet.
     * `under-replicated`: fewer replicas were in sync than assigned.
-    * `under min ISR`: fewer were in sync than min.insync.replicas, so that acks=all is refused.
+    * `under min ISR`: fewer replicas were in sync than min.insync.replicas, and acks=all is refused.
 
     Args:
         states: partition_states().
@@ -74,7 +74,7 @@ def _leader_down(states: DataFrame, stopped: DataFrame) -> DataFrame:
 
 
 def availability(windows: DataFrame, states: DataFrame) -> DataFrame:
-    """Return one row per partition: microseconds of each kind of trouble, and of the observed time.
+    """Return one row per partition with the time of each kind of trouble and the observed time, in microseconds.
 
     Args:
         windows: unavailability().
@@ -95,11 +95,12 @@ def availability(windows: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def write_stalls(produce: DataFrame, control: DataFrame, ends: DataFrame) -> Folding:
-    """Return one row per interval in which a producer's writes to a partition were pending and none succeeded.
+    """Return a folding with one row per interval in which a producer's writes were pending and none succeeded.
 
-    A write is pending if its record is sent, neither answered nor given up, and its client alive. An interval begins
-    when a record starts to wait, or with the last success while others wait. It ends with the next success, when the
-    last waiting record is given up, with its client, or with the run. Intervals under SHORTEST_STALL_US are left out.
+    A write is pending from the send of its record until the record is answered or given up, while its client runs. An
+    interval begins when the first record starts to wait, or with a success while other records wait. It ends with the
+    next success, when the last waiting record is given up, with the client's stop, or with the run. Intervals shorter
+    than SHORTEST_STALL_US are left out.
 
     Args:
         produce, control: tables of the trace.
@@ -124,7 +125,7 @@ def write_stalls(produce: DataFrame, control: DataFrame, ends: DataFrame) -> Fol
 
 
 def _placed(produce: DataFrame) -> DataFrame:
-    """Return the events of records without a partition, with the partition that each record got later, -1 if none.
+    """Return the events of records that had no partition yet, with the partition that they got later, -1 if none.
 
     Records of different producers may have the same name.
     """

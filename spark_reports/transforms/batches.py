@@ -1,4 +1,4 @@
-"""The records of a batch in a log, found by the batch's checksum.
+"""Find the records of a batch in a log by the batch's checksum.
 
 Several batches may have the same checksum, since external clients send the same bytes more than once.
 """
@@ -18,7 +18,8 @@ _NEVER = (1 << 63) - 1
 def named_batches(produce: DataFrame) -> DataFrame:
     """Return the records of all batches that were sent.
 
-    The columns are *PARTITION_KEY, crc, is_twin (True if another batch has the same checksum), place, record.
+    The columns are *PARTITION_KEY, crc, is_twin (True if another batch has the same checksum), place (index in the
+    batch), record.
     """
     batches = produce.filter(F.col("event") == BATCH_SENT).select(*PARTITION_KEY, "crc", "records").distinct()
     same_crc = Window.partitionBy(*PARTITION_KEY, "crc")
@@ -28,18 +29,19 @@ def named_batches(produce: DataFrame) -> DataFrame:
 
 
 def told_apart(named: DataFrame, produce: DataFrame, log: DataFrame) -> DataFrame:
-    """Return the rows; of batches with equal checksums, only those of the batch that the log had at the row's offset.
+    """Resolve batches with equal checksums: keep only rows of the batch that was in the log at the row's offset.
 
     An acknowledgement has the record's offset. It comes from the leader that appended the record, before that leader
-    appends anything else at this offset. A record that was never acknowledged may be in any batch, unless other records
-    are known to be in that batch.
+    appends anything else at this offset. A record that was never acknowledged may be in any of the batches, unless
+    other records are known to be at this offset.
 
     Args:
         named: PARTITION_KEY, seq (when the batch was in the log), leader_epoch, base_offset, is_twin, place, record,
             and other columns.
+        produce, log: tables of the trace.
 
     Returns:
-        The same columns.
+        The columns of `named`.
     """
     position = [*PARTITION_KEY, "base_offset"]
     named = settled(named)

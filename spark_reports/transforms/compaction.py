@@ -1,4 +1,4 @@
-"""Records that were removed from a log legitimately: deleted, expired or compacted."""
+"""Find records that were removed from a log legitimately: deleted, expired or compacted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def gone_records(trace: Trace) -> DataFrame:
 def compacted_records(trace: Trace, deleted: DataFrame) -> DataFrame:
     """Return one row per record that compaction removed from some replica's log legitimately.
 
-    The fold decides what is legitimate (folds/compaction.py).
+    folds/compaction.py decides which removals are legitimate.
 
     Args:
         deleted: deleted_records().

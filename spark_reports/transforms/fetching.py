@@ -1,4 +1,4 @@
-"""Times and rates: of acknowledgements, of the fetch path, and of followers that return and catch up."""
+"""Compute times and rates of acknowledgements, of fetches, and of followers that catch up after a restart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fetch_efficiency(fetch: DataFrame, request: DataFrame) -> DataFrame:
     """Return one row per broker and peer (a follower or a client) that fetched from it.
 
     Args:
-        fetch, request: tables of the trace; only runs that measure requests have rows in the latter.
+        fetch, request: tables of the trace; `request` has rows only in runs that measure requests.
     """
     pair = [RUN, "node", "peer"]
     sent = F.col("event") == names.RECORDS_SENT
@@ -52,9 +52,9 @@ def _ratio(above: str, below: str) -> Column:
 
 
 def catch_ups(changes: pa.Table) -> Folding:
-    """Return one row per replica of a restarted broker: how it caught up with its leader, and when it joined the ISR.
+    """Return a folding with one row per replica of a restarted broker: how it caught up, and when it joined the ISR.
 
-    The records and bytes of a row include those that are truncated later.
+    The row's records and bytes include those that were truncated later.
 
     Args:
         changes: isr_changes().
@@ -83,12 +83,12 @@ AT_PRODUCER, AT_BROKER = "producer", "broker"
 
 
 def ack_latency(produce: DataFrame) -> DataFrame:
-    """Return one row per topic, acks level and place of measurement, with percentiles of the acknowledgement time.
+    """Return percentiles of the acknowledgement time, one row per topic, acks level and side of measurement.
 
-    Percentiles are exact (nearest rank). For producers of the scenario the time is measured in the producer: from the
+    Percentiles are exact (nearest rank). For the scenario's producers the time is measured in the producer: from the
     send call to the acknowledgement, including retries; with acks=0 until the socket has the record. For external
-    clients it is measured in the broker: from the arrival of the request until the kernel has the response; with acks=0
-    it is unknown, and there is no row.
+    clients it is measured in the broker: from the arrival of the request until the kernel has the response. With acks=0
+    an external client has no such time and no row.
     """
     answered = produce.filter(F.col("event").isin(names.RECORD_ACKED, names.RECORD_HANDED_OVER))
     place = F.when(F.col("client").startswith(OUTSIDE), F.lit(AT_BROKER)).otherwise(F.lit(AT_PRODUCER))

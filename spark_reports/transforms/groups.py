@@ -1,4 +1,4 @@
-"""Which member of a group each partition was assigned to, and how long partitions were unassigned."""
+"""Compute to which member of a group each partition was assigned, and how long partitions were unread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BEYOND = 1 << 62
 
 
 def group_assignments(group: DataFrame, ends: DataFrame) -> DataFrame:
-    """Return one row per interval in which a partition had one owner, or none while its group had members.
+    """Return one row per interval in which a partition had the same owner, or no owner although its group had members.
 
     Args:
         group: table of the trace.
@@ -53,10 +53,9 @@ def group_assignments(group: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def group_unread(assignments: DataFrame, stopped: DataFrame, faults: DataFrame) -> DataFrame:
-    """Return one row per group and partition with the time in which it was unread.
+    """Return one row per group and partition with the time in which no member could read the partition.
 
-    That is the time in which it had no owner, or its owner was down or frozen. Clients are identified by their
-    client.id.
+    In that time the partition had no owner, or its owner was down or frozen. Owners are identified by their client.id.
 
     Args:
         assignments, stopped, faults: group_assignments(), stopped_intervals(), fault_intervals().

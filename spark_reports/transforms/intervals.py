@@ -1,7 +1,7 @@
-"""Overlaps of intervals, and the first event after another, with work proportional to the number of events.
+"""Join overlapping intervals, and find the first event after another, in time proportional to the number of events.
 
-A plain range join compares every event with every interval of its key, so its work is proportional to the number of
-events times the number of failovers.
+A plain range join compares every event with every interval of its key. Its time is proportional to the number of events
+times the number of failovers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFra
     """Return each pair of intervals of `one` and `other` that have the same key and overlap in virtual time.
 
     An interval of length 0 overlaps with intervals that contain it. Both sides are assigned to time slots, whose width
-    is the average distance between starts in `one`. A pair is returned from the slot in which the later interval
-    starts.
+    is the average distance between starts in `one`. Each pair is found in the slot in which the later interval starts.
+    This is fast only if few intervals of a key overlap with each other on the same side.
 
     Args:
         one: *key, from_us, until_us and other columns; it is broadcast.
-        other: *key, other_from_us, other_until_us and other columns. On either side, few intervals of a key overlap.
-        key: columns, of which the first is the run.
+        other: *key, other_from_us, other_until_us and other columns.
+        key: key columns; the first is the run.
 
     Returns:
         *key and the other columns of both.
@@ -57,15 +57,17 @@ def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFra
 
 
 def first_after(rows: DataFrame, facts: DataFrame, key: Sequence[str], after: str, found: str) -> DataFrame:
-    """Return the rows, each with the first later event of its key, by a union and a window in descending order.
+    """Add to each row the first later event of its key, using a union and a window instead of a join.
 
     Args:
-        rows: *key, the column `after` (a seq), and other columns.
-        facts: events with *key and seq.
+        rows: *key, the column named by `after` (a seq), and other columns.
+        facts: events with *key, seq and other columns.
+        after: name of the column of `rows` after which the event must come.
+        found: name of the new column.
 
     Returns:
-        The columns of `rows`, and the column `found`: a struct of the event's columns without the key, null if there is
-        no later event.
+        The columns of `rows` and the new column: a struct of the event's columns without the key, null if there is no
+        later event.
     """
     row, fact = F.struct(*rows.columns), F.struct(*[name for name in facts.columns if name not in key])
     asked = rows.select(*key, F.col(after).alias("_seq"), row.alias("_row"))
@@ -82,7 +84,7 @@ def first_after(rows: DataFrame, facts: DataFrame, key: Sequence[str], after: st
 
 
 def joined_up(stretches: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Join intervals of one key that touch or overlap. The columns are *key, from_us and until_us."""
+    """Merge intervals of the same key that touch or overlap. The columns are *key, from_us and until_us."""
     in_order = Window.partitionBy(*key).orderBy("from_us", "until_us")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     begins = F.col("from_us") > F.max("until_us").over(before)

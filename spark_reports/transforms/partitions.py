@@ -1,4 +1,4 @@
-"""The controller's decisions about each partition as intervals (states, ISRs), stopped brokers, and faults."""
+"""Compute intervals of partition states, ISRs, stopped brokers and faults from the control events."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _STATE_EVENTS = (
 )  # fmt: skip
 _NO_LEADER = ""
 _BEFORE_EFFECTIVE_MIN_ISR = r"[- ]([0-2]\.|3\.[0-6]\b)"
-"""Releases before 3.7 (KAFKA-15583), in which min.insync.replicas may exceed the number of replicas."""
+"""Matches releases before 3.7, in which min.insync.replicas may exceed the number of replicas (KAFKA-15583)."""
 
 
 def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
-    """Return the control events. ISR changes that a leader proposed get the leader's reason, such as a replica's lag.
+    """Return the control events with the leader's reason, such as a replica's lag, for ISR changes that it proposed.
 
-    The controller only knows that the ISR was proposed. If it removed a broker itself, its own reason stays, even if
-    the leader had proposed that ISR before without an answer. Of each proposer the latest proposal counts, since a
-    deposed leader may propose at the same time.
+    The controller itself only knows that the ISR was proposed. If the controller removed a broker on its own, its own
+    reason stays, even if the leader had proposed the same ISR before. Only the latest proposal of each proposer counts,
+    since a deposed leader may make proposals at the same time.
 
     Returns:
-        The control table with `proposal`, the JSON of the proposal.
+        The control table and a column `proposal`: the proposal as JSON, null for other events.
     """
     proposer = F.when(F.col("event") == names.ISR_PROPOSED, F.col("node")).otherwise(F.col("proposed_by"))
     of_each = Window.partitionBy(*PARTITION_KEY, proposer).orderBy("seq")
@@ -46,7 +46,7 @@ def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
 
 
 def as_json(control: DataFrame) -> Column:
-    """Return a column with each event as a JSON object of its columns, without nulls."""
+    """Return a column with each event as a JSON object of its columns, except run, seq, at_us, causes and nulls."""
     return F.to_json(F.struct(*(name for name in control.columns if name not in (RUN, "seq", "at_us", "causes"))))
 
 
@@ -56,9 +56,10 @@ def run_ends(control: DataFrame) -> DataFrame:
 
 
 def partition_states(control: DataFrame) -> DataFrame:
-    """Return one row per decision of the controller about a partition: its state until the next decision.
+    """Return one row per decision of the controller about a partition: the state from then until the next decision.
 
-    Intervals of one partition are adjacent while its topic exists. Simultaneous decisions have intervals of length 0.
+    While the topic exists, the intervals of a partition have no gaps. After simultaneous decisions, all intervals but
+    the last have length 0.
     """
     in_order = Window.partitionBy(*PARTITION_KEY).orderBy("seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -72,7 +73,7 @@ def partition_states(control: DataFrame) -> DataFrame:
         F.col("event") == names.REASSIGNMENT_BEGAN, F.size(F.array_except("replicas", F.coalesce("adding", F.array())))
     ).otherwise(F.nullif(F.size("replicas"), F.lit(-1)))
 
-    # If a topic was created again with fewer partitions, altering the topic does not restore the other partitions.
+    # If a topic was recreated with fewer partitions, later changes of its configuration must not restore the others.
     is_there = F.when(F.col("event") == names.TOPIC_DELETED, F.lit(False)).when(
         F.col("event") == names.PARTITION_CREATED, F.lit(True)
     )
@@ -108,7 +109,7 @@ def partition_states(control: DataFrame) -> DataFrame:
 
 
 def _decisions(control: DataFrame) -> DataFrame:
-    """Return the decisions about partitions. A decision about a whole topic appears once for each partition."""
+    """Return the controller's decisions about partitions. Decisions about a topic are repeated for each partition."""
     decided = control.filter(F.col("event").isin(*_STATE_EVENTS))
     whole_topic = control.filter(
         (F.col("event") == names.TOPIC_DELETED)
@@ -120,7 +121,7 @@ def _decisions(control: DataFrame) -> DataFrame:
 
 
 def touching(stretches: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Join adjacent intervals of one key (gaps and islands), keeping the reason of the first.
+    """Merge adjacent intervals of the same key (gaps and islands), with the reason of the first.
 
     Args:
         stretches: *key, seq, from_us, until_us, reason.
@@ -158,7 +159,7 @@ def stopped_intervals(control: DataFrame) -> DataFrame:
 
 
 def node_turns(control: DataFrame) -> DataFrame:
-    """Return one row for each partition of a run and each start or stop of a process, for folds by partition.
+    """Return each start or stop of a process once for each partition of its run, for folds by partition.
 
     The columns are *PARTITION_KEY, seq, at_us, event (node_started, node_stopped), node.
     """
@@ -168,13 +169,13 @@ def node_turns(control: DataFrame) -> DataFrame:
 
 
 def fault_intervals(control: DataFrame) -> DataFrame:
-    """Return one row per fault, from its beginning to its end.
+    """Return one row per fault with the interval in which it was in force.
 
-    A fault without an explicit end lasts
+    A fault that was not ended explicitly lasts
     * until one of its targets starts again, if it stopped them (`stop`, `kill`, `power_off`);
-    * until one of them continues, stops or starts, if it froze them (`pause`);
-    * until the end of the run, if it is a state (`cut`, `latency`) or damage (`bitflip`);
-    * no time at all, if it is an action (`start`, `heal`, `elect`, `tear`).
+    * until one of its targets continues, stops or starts, if it froze them (`pause`);
+    * until the end of the run, if it is a lasting condition (`cut`, `latency`) or damage (`bitflip`);
+    * for no time, if it is an action (`start`, `heal`, `elect`, `tear`).
     """
     fault = (RUN, "fault", "seq")
     began = control.filter(F.col("event") == names.FAULT_BEGAN).select(
@@ -204,7 +205,10 @@ _A_START, _ANY_MOVE = "a start", "any move"
 
 
 def _moves(control: DataFrame) -> DataFrame:
-    """Return when nodes started, stopped, or continued: run, node, by (a start also counts as any move), seq, at_us."""
+    """Return the starts, stops and resumes of nodes: run, node, by, seq, at_us.
+
+    `by` is _ANY_MOVE; a start has a second row, in which it is _A_START.
+    """
     resumes = F.col("verb") == "resume"
     starts = F.col("event") == names.NODE_STARTED
     moved = control.filter(starts | (F.col("event") == names.NODE_STOPPED) | resumes)
@@ -219,7 +223,7 @@ LASTING_VERBS = (
     "pause", "rolling_restart", "partition", "cut", "latency", "bandwidth", "loss", "hold", "fail", "bitflip",
     "slow_disk", "fill_disk", "fail_disk", "strobe_clock", "throttle",
 )  # fmt: skip
-"""Verbs of faults that last. They are copied from the verbs' declarations; a test compares them."""
+"""Verbs of faults that last until they are ended; a test compares them with the declarations of verbs."""
 
 
 def _without_end(stops: Column) -> Column:
@@ -255,9 +259,9 @@ def isr_changes(states: DataFrame) -> DataFrame:
 
 
 def isr_intervals(states: DataFrame) -> DataFrame:
-    """Return one row per interval in which a replica's role did not change, with the reason of its start.
+    """Return one row per interval in which a replica's role (leader, in sync, out of sync) did not change.
 
-    There are no intervals of length 0.
+    The row has the reason for the role. There are no intervals of length 0.
 
     Args:
         states: partition_states().

@@ -1,4 +1,4 @@
-"""The times in which consumers and consumer groups had to wait for committed records."""
+"""Compute when consumers and consumer groups did not read committed records that waited for them."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from spark_reports.schema import RUN
 from spark_reports.transforms.availability import SHORTEST_STALL_US
 
 _CLIENT_NAME_CHARACTERS = 60
-"""Number of characters of the client.id in the name of an external client (cluster/live/peers.py)."""
+"""Number of characters of the client.id that are part of an external client's name (cluster/live/peers.py)."""
 _FOREVER = (1 << 63) - 1
 
 
 def read_stalls(group: DataFrame, terms: pa.Table, ends: DataFrame) -> Folding:
-    """Return one row per interval in which a committed record waited at a consumer's position and was not read.
+    """Return a folding with one row per interval in which a committed record waited at a consumer's position.
 
     An interval begins when the leader's high watermark passes the position, or with a read after which more records
-    wait. It ends with the next read or seek, when the consumer stops, or with the run. Intervals under
+    wait. It ends with the next read or seek, with the consumer's stop, or with the run. Intervals shorter than
     SHORTEST_STALL_US are left out.
 
-    A group counts as one consumer, whichever member reads, from its first read in a partition until its last member has
-    left; rebalances are part of its stalls. External consumers without a group have no rows, since it is unknown
-    whether they still exist. Groups whose members share their client.id with another group have no rows either.
+    A group counts as one consumer, from its first read in a partition until its last member has left; its stalls
+    include rebalances. External consumers without a group have no rows, since their end is unknown. Groups whose
+    members have the same client.id as members of another group have no rows either.
 
-    No reader waits for a transaction's marker. A consumer that has read no aborted records of the partition does not
-    wait for them.
+    No consumer waits for a transaction's marker. A consumer that has read no aborted record of the partition does not
+    wait for aborted records.
 
     Args:
         group: table of the trace.
@@ -80,7 +80,7 @@ def _readers(group: DataFrame, end_us: Mapping[str, int]) -> fold.KnownReaders:
 
 
 def _members(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
-    """Return the group of each client that is a member of exactly one group."""
+    """Return the group by (run, client) for clients that are members of exactly one group."""
     groups: dict[tuple[str, str], set[str]] = {}
     for row in rows:
         if row["event"] == names.GROUP_MEMBER_JOINED:
@@ -90,7 +90,7 @@ def _members(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
 
 
 def _lives(rows: Iterable[Mapping[str, Any]]) -> list[fold.GroupLife]:
-    """Return the times in which a group had members with an assignment; `rows` are its events, in order."""
+    """Return the intervals in which a group had members with an assignment; `rows` are its events, in order."""
     found = []
     begun: int | None = None
     for row in rows:

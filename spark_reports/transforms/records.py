@@ -1,4 +1,4 @@
-"""The outcome of every record: its producer's answer, whether it is in the final log, and its readers."""
+"""Compute the outcome of every record from its producer's answer, the final logs and its readers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
 ABORTED, COMMITTED = "aborted", "committed"
 _NEVER = (1 << 63) - 1
 UNDONE = "its application is done with the input, and no reader of committed records finds the output"
-"""Explanation of a lost output, for the `detail` of its anomaly."""
+"""Value of `detail` for the anomaly of a lost output."""
 UNMARKED = "committed and in the final log, but without the marker: no reader of committed records gets it"
-"""Explanation of an unseen record, for the `detail` of its anomaly."""
+"""Value of `detail` for the anomaly of an unseen record whose transaction has no marker."""
 
 
 def final_replicas(final_log: DataFrame) -> DataFrame:
     """Return one row per partition: the replica whose log counts as the partition's log after the run.
 
-    It is the running leader; without a leader a member of the ISR, otherwise of the ELR, otherwise any replica that has
-    a log. Among several, it is the one with the latest leader epoch, then the largest log end offset, then the first
-    name.
+    It is the running leader, otherwise a member of the ISR, otherwise a member of the ELR, otherwise any replica with a
+    log. Among several replicas, those with the latest leader epoch, then the largest log end offset, then the first
+    name come first.
 
     Returns:
         *PARTITION_KEY, node, is_leader, high_watermark, log_end_offset.
@@ -45,20 +45,20 @@ def final_replicas(final_log: DataFrame) -> DataFrame:
 
 
 def aborted(transaction: DataFrame) -> DataFrame:
-    """Return the offsets of records that an ABORT marker covers, in any replica: PARTITION_KEY, offset."""
+    """Return the offsets of records that have an ABORT marker in some replica: *PARTITION_KEY, offset."""
     return _offsets_of(transaction.filter(F.col("event") == names.ABORTED_BATCH_FOUND)).drop("node").distinct()
 
 
 def _offsets_of(batches: DataFrame) -> DataFrame:
-    """Return the offsets of batches: PARTITION_KEY, node, offset."""
+    """Return one row per offset in these batches: *PARTITION_KEY, node, offset."""
     return batches.select(*PARTITION_KEY, "node", F.explode(F.sequence("base_offset", "last_offset")).alias("offset"))
 
 
 def pending_markers(transaction: DataFrame) -> DataFrame:
-    """Return the markers that a coordinator has decided on but not yet written when the run ends.
+    """Return the markers that a coordinator had decided on but not written when the run ended.
 
     Returns:
-        run, partition_name (such as t-0), producer_id, committing (True if the marker will be COMMIT).
+        run, partition_name (such as t-0), producer_id, committing (True if the marker is COMMIT).
     """
     latest = Window.partitionBy(RUN, "transactional_id").orderBy(F.col("seq").desc())
     is_prepared = F.col("state").isin("PrepareCommit", "PrepareAbort")
@@ -74,9 +74,9 @@ def pending_markers(transaction: DataFrame) -> DataFrame:
 
 
 def _undecided(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Return the records without a marker: those that will be aborted, and those of open transactions.
+    """Return two tables of records without a marker: those to be aborted, and those of open transactions.
 
-    Both tables have the columns PARTITION_KEY, node, offset.
+    Both tables have the columns *PARTITION_KEY, node, offset.
     """
     name = F.concat_ws("-", "topic", F.col("partition").cast("string"))
     batches = (
@@ -88,10 +88,10 @@ def _undecided(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def _without_commit(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Return the offsets of records of aborted and aborting transactions, and of records of open transactions.
+    """Return the offsets of aborted records, including those to be aborted, and of records of open transactions.
 
     Returns:
-        A table with PARTITION_KEY and offset, and one with PARTITION_KEY, node and offset.
+        A table with *PARTITION_KEY and offset, and one with *PARTITION_KEY, node and offset.
     """
     if has_no_rows(transaction):
         columns = "run string, topic string, partition bigint, {}offset bigint"
@@ -115,11 +115,11 @@ def logged_records(final_log: DataFrame) -> DataFrame:
 
 
 def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
-    """Return one row per record in the final log of its partition.
+    """Return one row per record in the log that counts as its partition's final log; see final_replicas().
 
     Returns:
-        *PARTITION_KEY, offset, leader_epoch, record, readable (below the high watermark of a running leader), aborted
-        (with its transaction), open (its transaction is not decided).
+        *PARTITION_KEY, offset, leader_epoch, record, and flags: readable (below the high watermark of a running
+        leader), aborted (its transaction is or will be aborted), open (its transaction is undecided).
     """
     not_committed, undecided = _without_commit(transaction)
     chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))
@@ -152,11 +152,11 @@ def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
 def deleted_records(trace: Trace) -> DataFrame:
     """Return one row per record that was deleted or has expired: *RECORD_KEY, why.
 
-    * `deleted`: an operator deleted it. These are records of a leader below its new log start, and records of a deleted
-      topic that any replica had, or got until its broker learned of the deletion.
-    * `expired`: retention removed it. These are records of any replica below its new log start.
+    * `deleted`: an operator deleted the record. It was below the new log start of a leader, or in some replica of a
+      deleted topic, even if it was appended before the broker learned of the deletion.
+    * `expired`: retention removed the record. It was below the new log start of any replica.
 
-    Records that the log had lost or compacted before do not count, nor records that a leader has appended again since.
+    A record does not count if the log had lost or compacted it before, or if a leader has appended it again since.
     """
     produce, log, control = trace.produce, trace.log, trace.control
     is_topic = F.col("event") == names.TOPIC_DELETED
@@ -237,7 +237,7 @@ def deleted_records(trace: Trace) -> DataFrame:
 
 
 def _without_compacted(named: DataFrame, compaction: DataFrame) -> DataFrame:
-    """Return the records without those that the replica's cleaner had removed before their deletion."""
+    """Drop the records that the replica's log cleaner had already removed before their deletion."""
     taken = compaction.filter(F.col("event") == names.BATCH_COMPACTED).select(
         *PARTITION_KEY, "node", F.col("seq").alias("taken_seq"), F.explode("removed").alias("taken_at")
     )
@@ -252,10 +252,10 @@ def _without_compacted(named: DataFrame, compaction: DataFrame) -> DataFrame:
 
 
 def _still_there(cut: DataFrame, control: DataFrame) -> DataFrame:
-    """Return the batches that were still in a replica's log at a deletion.
+    """Drop the batches that were no longer in the replica's log when they were deleted.
 
     Args:
-        cut: a batch's replica, seq, last_offset and deleted_seq.
+        cut: batches with *PARTITION_KEY, node, seq (of the append), last_offset and deleted_seq.
         control: the control table.
     """
     emptied = (F.col("event") == names.REPLICA_DELETED) | (F.col("log_end_offset") > F.col("previous_log_end_offset"))
@@ -274,7 +274,9 @@ def _still_there(cut: DataFrame, control: DataFrame) -> DataFrame:
 
 
 def record_fates(trace: Trace, entries: DataFrame, known: DataFrame) -> DataFrame:
-    """Return one row per record that was sent, stored, read or deleted; copies of aborted transactions do not count.
+    """Return one row per record that was sent, stored, read or deleted, with its outcome.
+
+    Copies of a record in aborted transactions do not count as stored.
 
     Args:
         entries: final_entries().
@@ -308,11 +310,11 @@ _KINDS = {
         )
     )
 }  # fmt: skip
-"""A bit for each kind of fact about a record. The bits of all facts are combined by a bitwise OR."""
+"""A bit for each kind of fact about a record. The facts about one record are combined by bitwise OR."""
 
 
 def _kind() -> Column:
-    """Return the bit of a fact's event, 0 for events that do not affect a record's outcome."""
+    """Return a column with the bit of each fact, 0 for events that do not affect a record's outcome."""
     event = F.when((F.col("event") == names.RECORD_FAILED) & F.col("definite"), _DEFINITE_FAILURE).otherwise(
         F.col("event")
     )
@@ -321,7 +323,7 @@ def _kind() -> Column:
 
 
 def _of_each_record(facts: DataFrame, produce: DataFrame) -> DataFrame:
-    """Return one row per record with everything that is known about it.
+    """Combine all facts about each record in one row.
 
     `sent_before` is the largest `seq` of a send among the same producer's records that are earlier in the log.
     """
@@ -395,12 +397,12 @@ def _is_taken() -> Column:
 
 
 def is_undone() -> Column:
-    """Return a column that is True for lost outputs, which are not in the log and will never be written again."""
+    """Return a column that is True for lost outputs: records that the log lacks and that no client writes again."""
     return F.col("promised") & (F.col("copies") == 0) & ~_is_taken()
 
 
 def _judged(records: DataFrame) -> DataFrame:
-    """Return the records with one boolean column per kind of anomaly."""
+    """Add one boolean column per kind of anomaly to the records."""
     told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
     judged = records.withColumns(
         {

@@ -1,4 +1,4 @@
-"""The leaders of a partition over time. Values that only a leader knows are valid in its term."""
+"""Compute the leaders of a partition over time. Values that only a leader knows are valid in its term."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ TERM_KEY = (*PARTITION_KEY, "leader_epoch", "leader")
 
 
 def leader_terms(control: DataFrame, turns: DataFrame) -> DataFrame:
-    """Return one row per term, the time in which a broker knows that it is leader.
+    """Return one row per term of a leader.
 
-    A term ends when the controller chooses another leader or none, when the broker stops, when the topic is deleted, or
-    with the run. Events of a leader that does not know yet that it was deposed belong to no term, nor do events of a
-    leader between the deletion of its topic and the removal of its replica.
+    A term begins when the broker learns that it is leader. It ends when the controller chooses another leader or no
+    leader, when the broker stops, when the topic is deleted, or with the run. Later events of a leader that does not
+    know this yet belong to no term.
 
     Args:
         control: the control table.
@@ -55,11 +55,10 @@ def leader_terms(control: DataFrame, turns: DataFrame) -> DataFrame:
 
 
 def elections() -> Folding:
-    """Return one row per leader that the controller chose.
-
+    """Return a folding with one row per leader that the controller chose.
 
     A leader is lost when it stops, when the partition goes offline, or when a stopped broker is chosen. `lost_us` and
-    the times that follow from it are null if the old leader was deposed while it ran.
+    the durations since then are null if the old leader was running when it was deposed.
     """
     at = same("seq", "at_us")
     of_node = {**at, "leader": "node"}

@@ -1,4 +1,4 @@
-"""The folds of timelines of each partition, and of high watermarks that did not move."""
+"""Define the folds of each partition's timelines, and of high watermarks that did not move."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ _OWN_STATE = (names.LEADERSHIP_BEGAN, names.FOLLOWING_BEGAN, names.LOG_TRUNCATED
 
 
 def replica_timeline() -> Folding:
-    """Return one row per event that changed or restated a replica's offsets. A stop of its broker has no offsets.
+    """Return a folding with one row per event that changed or restated a replica's offsets.
 
-    The rows must be ordered by seq, since truncations reduce `log_end_offset`.
+    A stop of the replica's broker also has a row, without offsets.
+
+    Order the rows by seq, not by `log_end_offset`, which truncations reduce.
     """
     its = same("node", "at_us", "seq", "event")
     appended = {**its, **same("log_end_offset")}
@@ -37,13 +39,14 @@ def replica_timeline() -> Folding:
 
 
 def replication_lag(terms: pa.Table) -> Folding:
-    """Return one row per event at which a follower's lag changed: its fetches and its leader's appends.
+    """Return a folding with one row per event at which a follower's lag changed: its fetches and its leader's appends.
 
-    A leader knows nothing of a follower before its first fetch of the term, so there is no earlier row. The end of the
-    term has a row, so that the lag of a silent follower is drawn up to the end.
+    A follower's first row in a term is its first fetch, before which the leader does not know its offset. Its last row
+    is the end of the term, which shows the lag of a follower that no longer fetches.
 
-    `peak_lag_us` is there since the fetch that ends a lag no longer shows it. By the ISR rule a follower is caught up
-    if its fetch reached the leader's end, or the leader's end at its previous fetch (Replica.updateFetchStateOrThrow).
+    `peak_lag_us` is the lag just before the event, since a fetch that ends a lag no longer shows it. By the ISR rule a
+    follower is caught up if its fetch reached the leader's log end, or the leader's log end at its previous fetch
+    (Replica.updateFetchStateOrThrow).
 
     Args:
         terms: leader_terms().
@@ -65,9 +68,9 @@ def replication_lag(terms: pa.Table) -> Folding:
 
 
 def data_at_risk(terms: pa.Table) -> Folding:
-    """Return one row each time the number of acknowledged records above the leader's high watermark changed.
+    """Return a folding with one row per change of the number of acknowledged records above the high watermark.
 
-    These records would be lost if that leader died. A record counts from its acknowledgement until the leader's high
+    These records could be lost if the leader died. A record counts from its acknowledgement until the leader's high
     watermark passes it, or until the term ends. After that its outcome depends on the next leader (see `lost_records`).
 
     Args:
@@ -87,10 +90,10 @@ def data_at_risk(terms: pa.Table) -> Folding:
 
 
 def hw_stalls(states: pa.Table, terms: pa.Table) -> Folding:
-    """Return one row per interval of a leader's term in which records waited above a high watermark that did not move.
+    """Return a folding with one row per interval in which a leader's high watermark did not move below waiting records.
 
-    A follower that returns with fewer records counts again. From 3.7 on there is no advance below min.insync.replicas
-    (KAFKA-15583).
+    A follower that has returned with fewer records can hold the high watermark back again. From 3.7 on it does not
+    advance while the ISR is below min.insync.replicas (KAFKA-15583).
 
     Args:
         states: partition_states().

@@ -1,4 +1,4 @@
-"""Transactions as recorded by their coordinators: how they ended, and how long they delayed readers."""
+"""Compute how transactions ended according to their coordinators, and how long they delayed readers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPLETE = ("CompleteCommit", "CompleteAbort")
 
 
 def transactions(transaction: DataFrame) -> DataFrame:
-    """Return one row per transaction, from the first state in which it is open until all markers are written.
+    """Return one row per transaction: from its first open state until all of its markers are written.
 
     Args:
         transaction: table of the trace.
@@ -56,7 +56,7 @@ def lso_stalls(transaction: DataFrame, moved: DataFrame, terms: DataFrame) -> Da
     An interval ends when the last stable offset moves, or with the term.
 
     Args:
-        transaction, moved: the tables transaction and high_watermark.
+        transaction, moved: the tables `transaction` and `high_watermark` of the trace.
         terms: leader_terms().
     """
     about: list[Column | str] = [
@@ -99,7 +99,7 @@ _PRODUCER = (RUN, "producer_id")
 
 
 def known_of_records(trace: Trace, gone: DataFrame) -> DataFrame:
-    """Return one row per record and fact: that the record was removed legitimately, ABORTED or COMMITTED.
+    """Return the records that were removed legitimately, ABORTED or COMMITTED, one row per record and fact.
 
     Args:
         gone: gone_records().
@@ -113,10 +113,10 @@ def known_of_records(trace: Trace, gone: DataFrame) -> DataFrame:
 
 
 def ended_records(produce: DataFrame, transaction: DataFrame) -> DataFrame:
-    """Return one row per record that was ABORTED, because all transactions in which it was sent were aborted.
+    """Return one row per record that is ABORTED: all transactions in which it was sent were aborted.
 
-    If a run ends with a transaction open in a log, also return one row per record that was COMMITTED, because one of
-    its transactions was.
+    For a run that ends with an open transaction in a log, also return one row per record that is COMMITTED: one of the
+    transactions in which it was sent was committed.
 
     Args:
         produce, transaction: tables of the trace.
@@ -160,11 +160,11 @@ def ended_records(produce: DataFrame, transaction: DataFrame) -> DataFrame:
 
 
 def _decisions(transaction: DataFrame) -> DataFrame:
-    """Return the decisions about transactions: run, producer_id, seq, committed."""
+    """Return the decisions to commit or abort a transaction: run, producer_id, seq, committed."""
     stated = transaction.filter(F.col("event") == names.TRANSACTION_STATE_CHANGED)
     of_id = Window.partitionBy(RUN, "transactional_id").orderBy("seq")
     before = F.coalesce(F.lag("state").over(of_id), F.lit(""))
-    # A coordinator may die after its decision, before its event.
+    # A coordinator may die between its decision and the event of its decision.
     is_first = F.col("state").isin(*_PREPARED) | (F.col("state").isin(*_COMPLETE) & ~before.isin(*_PREPARED))
     by_coordinator = (
         stated.withColumn("is_first", is_first)

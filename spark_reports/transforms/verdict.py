@@ -1,4 +1,4 @@
-"""The verdict, from the trace alone, with a witness for each anomaly. scenarios/LANGUAGE.md has the definitions."""
+"""Compute the verdict from the trace alone, with a witness for each anomaly, as scenarios/LANGUAGE.md defines it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def record_anomalies(fates: DataFrame) -> DataFrame:
 
 
 def diverged(final_log: DataFrame) -> DataFrame:
-    """Return the offsets below the high watermarks of two running replicas at which their records differ.
+    """Return the offsets at which running replicas have different records, below the high watermarks of both.
 
     The columns are those of anomalies(); the witness names the records by replica.
     """
@@ -115,10 +115,10 @@ def diverged(final_log: DataFrame) -> DataFrame:
 
 
 _MADE = Facts("control", same("seq"), {"event": [names.PARTITION_CREATED]}, ahead=True)
-"""The times at which a partition was created, and created again with its topic."""
+"""Creations of a partition; there are several if its topic was deleted and created again."""
 _LED = Facts("control", same("seq", "node"), {"event": [names.LEADERSHIP_BEGAN]})
 _SERVED = _LED._replace(where={"event": [names.LEADERSHIP_BEGAN, names.FOLLOWING_BEGAN]})
-"""The times at which a broker learned of the partition; consumers may read from followers, too."""
+"""Events at which a broker begins to serve the partition, even as a follower, since consumers may read from it."""
 
 _ITS = same("seq", "client", "offset")
 _ANSWER = {**_ITS, "node": "peer"}
@@ -145,7 +145,7 @@ JUMPS = Folding(
 
 
 def offset_regressions(files: RunFiles) -> DataFrame:
-    """Return end offsets below an earlier end offset that the same client had seen.
+    """Return the end offsets that a client saw after it had seen a higher one.
 
     The columns are those of anomalies(); the witness is the client.
     """
@@ -155,8 +155,8 @@ def offset_regressions(files: RunFiles) -> DataFrame:
 def poll_skips(trace: Trace, entries: DataFrame, gone: DataFrame) -> DataFrame:
     """Return records of the final log that a consumer skipped without a seek and never read.
 
-    Records of aborted transactions do not count, since not every reader gets them. Nor do records that were removed
-    legitimately, since the log that was read may not have had them.
+    Records of aborted transactions do not count, since not every consumer gets them. Records that were removed
+    legitimately do not count either, since the replica that was read may not have had them.
 
     Args:
         entries, gone: final_entries(), gone_records().
@@ -215,16 +215,17 @@ JUMPS_DDL = (
 
 
 def with_broken_invariants(others: DataFrame, control: DataFrame) -> DataFrame:
-    """Add broken invariants. An unpromised invariant counts only if no other anomaly of the run shows the damage.
+    """Add an anomaly for each broken invariant to the other anomalies.
 
-    An invariant is promised if the run's rules should keep it.
+    An invariant is promised if the rules of the run should keep it. If it is not promised, it counts only in a run
+    without other anomalies.
 
     Args:
         others: the other anomalies().
         control: the control table.
 
     Returns:
-        The columns of anomalies(), for all of them; the witness of a broken invariant is its name.
+        All anomalies, with the columns of anomalies(); the witness of a broken invariant is its name.
     """
     broken = control.filter(F.col("event") == names.INVARIANT_BROKEN).select(
         RUN, F.lit("invariant").alias("anomaly"), "topic", "partition", F.col("invariant").alias("witness"), "offset",

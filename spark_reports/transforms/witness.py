@@ -1,4 +1,4 @@
-"""The reasons why a record was lost: which replicas had it, which leaders did not, and which events removed it."""
+"""Find why a record was lost: replicas that had it, leaders that did not, and events that removed it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lost_records(fates: DataFrame, trace: Trace) -> DataFrame:
 
 
 def _kept(lost: DataFrame, trace: Trace) -> DataFrame:
-    """Return one row per lost record and replica that ever appended it.
+    """Return one row per lost record and replica that appended it at any time.
 
     The columns are *RECORD_KEY, offset, node, seq and last_seq (of its first and its last append).
     """
@@ -85,14 +85,14 @@ _KEY_MOMENTS = (
 
 
 TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
-"""Verbs whose effect is described by node_stopped and node_started, in live runs at a slightly different time."""
+"""Verbs whose effect node_stopped and node_started describe, in live runs at a slightly different time."""
 
 
 def key_moments(control: DataFrame) -> DataFrame:
-    """Return one row per event of a run's story: faults, stops, elections, ISR changes, truncations.
+    """Return one row per key event of a run: faults, stops, elections, ISR changes, truncations and others.
 
-    Left out are events at time 0, when the cluster was built; ISRs written without a change; logs opened without
-    damage; and faults whose effect is described by the stop or start of their node.
+    Events at time 0, when the cluster was built, are left out. So are ISR updates without a change, logs opened without
+    damage, and faults whose effect the stop or start of a node describes.
     """
     changed = (F.col("event") != names.ISR_COMMITTED) | (F.array_sort("isr") != F.array_sort("previous_isr"))
     damaged = (F.col("event") != names.LOG_RECOVERED) | (F.col("size_bytes") > 0)
@@ -106,7 +106,7 @@ def key_moments(control: DataFrame) -> DataFrame:
 
 
 def runs(control: DataFrame) -> DataFrame:
-    """Return one row per run: run, scenario, variant, seed, profile, end_us, events (rows of the trace)."""
+    """Return one row per run: run, scenario, variant, seed, profile, end_us, events (number of rows of the trace)."""
     started = F.col("event") == names.RUN_STARTED
     return control.groupBy(RUN).agg(
         *[F.max(F.when(started, F.col(name))).alias(name) for name in ("scenario", "variant", "seed", "profile")],
