@@ -9,7 +9,7 @@ have the times of their handling, whose distance differs from the latency on a b
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -111,7 +111,7 @@ class ClientTap:
         self.sequenced = SequencedBatches(sent.records_of)
         self.names = RecordNames(is_taken, self.sequenced)
         self.producers = ProducerNames()
-        self.positions: dict[tuple[str, TopicPartition], Position] = {}
+        self.positions: OrderedDict[tuple[str, TopicPartition], Position] = OrderedDict()
         self.limit = EventLimit(REPEATED_AT_ONCE, REPEATED_PER_SECOND)
 
     def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
@@ -126,7 +126,7 @@ class ClientTap:
     def position(self, client: str, partition: TopicPartition) -> Position:
         position = self.positions.setdefault((client, partition), Position())
         if len(self.positions) > POSITIONS_MAX:
-            del self.positions[next(iter(self.positions))]
+            self.positions.popitem(last=False)
         return position
 
 

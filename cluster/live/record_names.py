@@ -13,6 +13,7 @@ another record, unless it is sent as retries are: over the same connection or on
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -141,8 +142,9 @@ class RecordNames:
         self._connections = 0
         self._numbered: dict[str, int] = {}
         self._repeated: dict[str, int] = {}
-        self._unanswered_batches: dict[tuple[str, TopicPartition, int], NamedBatch] = {}
-        self._unanswered_records: dict[Identity, dict[str, Sending]] = {}
+        # Finding the first key of a plain dict takes the longer, the more keys were deleted before it.
+        self._unanswered_batches: OrderedDict[tuple[str, TopicPartition, int], NamedBatch] = OrderedDict()
+        self._unanswered_records: OrderedDict[Identity, dict[str, Sending]] = OrderedDict()
         """Unanswered records of one identity; several if an application sends equal content within a millisecond."""
 
     def connected(self, node: str) -> ClientConnection:
@@ -221,9 +223,9 @@ class RecordNames:
     def _forget_the_oldest(self) -> None:
         batches, records = self._unanswered_batches, self._unanswered_records
         while len(batches) > UNANSWERED_BATCHES_MAX:
-            del batches[next(iter(batches))]
+            batches.popitem(last=False)
         while len(records) > UNANSWERED_RECORDS_MAX:
-            del records[next(iter(records))]
+            records.popitem(last=False)
 
     def _new_name(self, client: str, record: RecordSeen | None) -> str:
         word = None if record is None else record.word
@@ -272,7 +274,7 @@ class SequencedBatches:
 
     def __init__(self, records_of: Callable[[int], Names]) -> None:
         self._records_of = records_of
-        self._producers: dict[tuple[int, TopicPartition], dict[tuple[int, int, int], int]] = {}
+        self._producers: OrderedDict[tuple[int, TopicPartition], dict[tuple[int, int, int], int]] = OrderedDict()
 
     def names(self, partition: TopicPartition, header: BatchHeader) -> Names | None:
         """Return the names of a known batch, or None if the batch is new."""
@@ -289,7 +291,7 @@ class SequencedBatches:
         if len(batches) > BATCHES_KEPT:
             del batches[next(iter(batches))]
         if len(self._producers) > PRODUCERS_MAX:
-            del self._producers[next(iter(self._producers))]
+            self._producers.popitem(last=False)
 
     def topic_deleted(self, topic: str) -> None:
         """Forget the batches of a deleted topic, because a new topic of that name accepts any sequence numbers."""

@@ -17,7 +17,6 @@ import click
 
 from replica.trace.columns import TraceError
 from replica.trace.ranges import format_record_names
-from scenarios.observe.columns.names import write_json
 from scenarios.process.failures import lack_behind
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.interruption import ExitCode
@@ -211,6 +210,8 @@ def metrics_server(port: int | None) -> Iterator[MetricsServer | None]:
 
 
 def print_json(document: Any) -> None:
+    from scenarios.observe.columns.names import write_json  # It loads numpy, which most commands do not need.
+
     write_json(document, sys.stdout)
     sys.stdout.flush()
 

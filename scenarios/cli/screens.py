@@ -331,7 +331,7 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
         if kind in _TITLES and told[kind] > PARTITIONS_MAX:
             continue
         title = _TITLES.get(kind, kind.upper().replace("-", " ")).format(
-            lost=lost_words(names, summary["records"]).upper(),
+            lost=lost_words(names, summary["records"]).upper() if kind == "lost" else "",
             acked=count_of(len(names), "acked record").upper(),
             records=count_of(len(names), "record").upper(),
         )

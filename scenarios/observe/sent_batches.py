@@ -7,10 +7,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from scenarios.observe.availability import IsGone, drop
-from scenarios.observe.columns.names import NameIndex, PackedColumn
+from scenarios.observe.columns.names import Integers, NameIndex, PackedColumn
 from scenarios.observe.columns.record_table import WordTable
 
 # ---------------------------------------------------------------------------------------------------- compacted batches
@@ -347,10 +349,12 @@ class SentBatches:
         number = self._at(partition, base_offset, crc)
         return () if number < 0 else self._of(number)
 
-    def places(self, partition: TopicPartition, base_offset: int, crc: int) -> array[int]:
+    def places(self, partition: TopicPartition, base_offset: int, crc: int) -> Integers:
         """Return the name indexes of the records in a batch, or an empty array if its sender is unknown."""
         number = self._at(partition, base_offset, crc)
-        return array("q") if number < 0 else self._records.between(self._first[number], self._first[number + 1])
+        if number < 0:
+            return np.empty(0, np.int64)
+        return self._records.between(self._first[number], self._first[number + 1])
 
     def record(self, partition: TopicPartition, base_offset: int, crc: int, index: int) -> str | None:
         """Return the name of one record of a batch, or None if the sender is unknown or the batch has fewer records."""

@@ -22,7 +22,7 @@ def count_of(number: int, noun: str) -> str:
 
 def acked_of(names: Sequence[str], records: Mapping[str, Any]) -> list[str]:
     """Return the `names` of records that were acknowledged, according to `records` of a run's summary."""
-    acked = set(records["acked"]) if names else ()
+    acked = set(names).intersection(records["acked"]) if names else ()
     return [name for name in names if name in acked]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from cluster.broker.replicas.partition import keys_appended
 from cluster.client.events import record_name
@@ -23,7 +24,7 @@ from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.files.disk import Disk
 from replica.log.log import Log
 from replica.trace.events import AbortedBatchFound, LogEntriesFound, OpenBatchFound, ReplicaFound
-from scenarios.observe.columns.names import LazyNames, NameIndex, PlaceRuns
+from scenarios.observe.columns.names import Integers, LazyNames, NameIndex, PlaceRuns
 from scenarios.observe.sent_batches import SentBatches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
 
@@ -85,7 +86,7 @@ def uncommitted_batches(batches: Iterable[tuple[BatchHeader, bytes]]) -> Uncommi
     return Uncommitted(aborted, sorted(remaining, key=lambda batch: batch.base_offset))
 
 
-FindPlaces = Callable[[TopicPartition, int, int], "array[int] | None"]
+FindPlaces = Callable[[TopicPartition, int, int], "Integers | None"]
 """A function that returns the name indexes of a batch's records (NameIndex) by partition, base offset and CRC.
 
 The result is empty if the sender of the batch is unknown, and None if the batch's records are not reported one by one.
@@ -164,8 +165,8 @@ def log_on_disk(
 
 
 def _entries(
-    header: BatchHeader, batch: bytearray | bytes | memoryview, indexes: array[int], names: NameIndex
-) -> tuple[Sequence[int], array[int]]:
+    header: BatchHeader, batch: bytearray | bytes | memoryview, indexes: Integers, names: NameIndex
+) -> tuple[Sequence[int], Integers]:
     """Return the offsets of a batch's records and the name indexes of these records.
 
     Records without known names are named by their values. An unreadable batch that claims more records than it can hold
@@ -180,14 +181,14 @@ def _entries(
         records = read_records(batch)
         offsets: Sequence[int] = [record.offset for record in records]
         if len(indexes) == header.last_offset_delta + 1:  # Compaction has removed some records.
-            return offsets, array("q", (indexes[offset - header.base_offset] for offset in offsets))
-        return offsets, array("q", (names.place_or_add(record_name(record)) for record in records))
+            return offsets, indexes[np.array(offsets, np.int64) - header.base_offset]
+        return offsets, names.places_or_add(list(map(record_name, records)))
     except KafkaError:  # The codec of the batch is not installed.
         from cluster.live.record_names import is_believable
 
         count = header.record_count if is_believable(header) else 1
         offsets = range(header.base_offset, header.base_offset + count)
-        return offsets, array("q", (names.place_or_add(f"?{offset}") for offset in offsets))
+        return offsets, names.places_or_add([f"?{offset}" for offset in offsets])
 
 
 def _stretches(offsets: Sequence[int], start: int) -> Iterator[tuple[int, int]]:

@@ -11,9 +11,11 @@ from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain, islice, pairwise
-from operator import sub
+from itertools import chain, pairwise
 from typing import IO, Any, overload
+
+import numpy as np
+import numpy.typing as npt
 
 # -------------------------------------------------------------------------------------------------------- packed column
 #
@@ -39,6 +41,8 @@ _STEADY = b"="
 The output of zlib never begins with this byte.
 """
 _LEVEL = 1  # Nearly all of the compression comes from the differences.
+
+Integers = npt.NDArray[np.int64]
 
 
 class PackedColumn:
@@ -83,25 +87,23 @@ class PackedColumn:
             block = self._blocks[place >> _SHIFT] = array("q", block)
             block[place & _MASK] = value
 
-    def between(self, start: int, stop: int) -> array[int]:
+    def between(self, start: int, stop: int) -> Integers:
         """Return the values in [start, stop). Compressed blocks stay compressed."""
-        found = array("q")
-        known = min(stop, self.end)
-        while start < known:
-            number = start >> _SHIFT
-            block, begin = self._blocks[number], number << _SHIFT
+        found = np.full(stop - start, UNKNOWN, np.int64)
+        for begin in range(start & ~_MASK, min(stop, self.end), BLOCK):
+            number = begin >> _SHIFT
+            block = self._blocks[number]
             if block is None:
                 if self._latest[0] != number:
                     self._latest = (number, _unpacked(self._packed[number]))
                 block = self._latest[1]
-            found.extend(iter(block[start - begin : known - begin]))
-            start = begin + BLOCK
-        found.extend([UNKNOWN] * (stop - max(start, self.end)) if stop > self.end else ())
+            first, last = max(start, begin), min(stop, begin + BLOCK)
+            found[first - start : last - start] = block[first - begin : last - begin]
         return found
 
-    def put(self, place: int, values: Iterable[int]) -> None:
+    def put(self, place: int, values: Integers) -> None:
         """Set consecutive values from the index `place` on."""
-        left = array("q", values)
+        left = array("q", values.tobytes())
         while left:
             self[place] = left[0]
             number, begin = place >> _SHIFT, place & _MASK
@@ -131,8 +133,8 @@ class PackedColumn:
 
 
 def _packed(block: array[int]) -> bytes:
-    steps = array("q", map(sub, block, chain((0,), block)))
-    if steps[1:].count(steps[1]) == BLOCK - 1:
+    steps = np.diff(np.asarray(block, np.int64), prepend=0)
+    if (steps[1:] == steps[1]).all():
         # Names with a running number have equal steps. Such a block is unpacked in a tenth of the time.
         return _STEADY + steps[:2].tobytes()
     return zlib.compress(steps.tobytes(), _LEVEL)
@@ -140,14 +142,12 @@ def _packed(block: array[int]) -> bytes:
 
 def _unpacked(packed: bytes) -> array[int]:
     if packed.startswith(_STEADY):
-        first, step = array("q", packed[len(_STEADY) :])
-        values = array("q", range(first, first + step * BLOCK, step) if step else [first]) * (1 if step else BLOCK)
+        first, step = np.frombuffer(packed, np.int64, offset=len(_STEADY))
+        values = first + step * np.arange(BLOCK)
     else:
-        values = array("q", accumulate(array("q", zlib.decompress(packed))))
-    try:
-        return array("i", values)
-    except OverflowError:
-        return values
+        values = np.cumsum(np.frombuffer(zlib.decompress(packed), np.int64))
+    fits = values.max() < 1 << 31
+    return array("i", values.astype(np.int32).tobytes()) if fits else array("q", values.tobytes())
 
 
 _DIGITS = "0123456789"
@@ -174,9 +174,10 @@ _RECENT_MAX = 4096
 """Number of recent names kept in a dict, because a record is looked up some ten times in a short time."""
 
 
-def _is_steady(values: array[int], step: int = 1) -> bool:
-    """Return True if each value is the previous value plus `step`. Comparing whole arrays is faster than a loop."""
-    return not values or values == array("q", range(values[0], values[0] + len(values) * step, step))
+def _ranges(values: Integers, step: int) -> Iterator[tuple[int, int]]:
+    """Yield (begin, end) of the ranges in which each value is the previous value plus `step`."""
+    if len(values):
+        yield from pairwise((0, *(np.flatnonzero(np.diff(values) != step) + 1).tolist(), len(values)))
 
 
 class NameIndex:
@@ -218,21 +219,15 @@ class NameIndex:
 
     def between(self, start: int, stop: int) -> list[str]:
         """Return the names at the indexes [start, stop), which must exist."""
-        spelled = self._spelling.between(start, stop)
-        steps = () if _is_steady(spelled, _SPELLINGS) else map(sub, islice(spelled, 1, None), spelled)
-        breaks = [at for at, step in enumerate(steps, 1) if step != _SPELLINGS]
+        numbers, prefixes = np.divmod(self._spelling.between(start, stop), _SPELLINGS)
         names: list[str] = []
-        for begin, end in pairwise((0, *breaks, len(spelled))):
-            if begin < end:
-                names += self._counting_up(spelled[begin], end - begin)
+        for first, end in _ranges(prefixes, 0):
+            if prefixes[first] == _WORD:
+                names += [self._words[number] for number in numbers[first:end].tolist()]
+            else:
+                text = self._prefixes[prefixes[first]]
+                names += [f"{text}{number}" for number in numbers[first:end].tolist()]
         return names
-
-    def _counting_up(self, spelling: int, count: int) -> Iterable[str]:
-        number, prefix = divmod(spelling, _SPELLINGS)
-        if prefix == _WORD:
-            return self._words[number : number + count]
-        text = self._prefixes[prefix]
-        return [f"{text}{one}" for one in range(number, number + count)]  # Faster than two calls of `map`.
 
     def place(self, name: str) -> int:
         """Return the index of a name, or UNKNOWN if the name was never added."""
@@ -255,25 +250,25 @@ class NameIndex:
         place = self._look_up(name, prefix, number)
         return place if place >= 0 else self._append(name, prefix, number)
 
-    def places_or_add(self, names: Sequence[str]) -> Iterable[int]:
+    def places_or_add(self, names: Sequence[str]) -> Integers:
         """Return the indexes of names, after adding new names. Names of one batch usually have consecutive indexes."""
         if len(names) > _RUN_MIN:
             first = self.place(names[0])
             if 0 <= first <= self._count - len(names) and self.between(first, first + len(names)) == list(names):
-                return range(first, first + len(names))
-        return map(self.place_or_add, names)
+                return np.arange(first, first + len(names))
+        return np.fromiter(map(self.place_or_add, names), np.int64, len(names))
 
     def runs_of(self, names: Sequence[str]) -> Iterable[tuple[int, int]]:
         """Return the indexes of names as ranges (first index, count), after adding new names."""
         if isinstance(names, LazyNames) and names.all_names is self:
             return names.places.stretches()
-        return PlaceRuns.of(array("q", self.places_or_add(names))).stretches()
+        return PlaceRuns.of(self.places_or_add(names)).stretches()
 
-    def at(self, places: array[int]) -> list[str]:
+    def at(self, places: Integers) -> list[str]:
         """Return the names at these indexes, which must exist."""
-        if len(places) > _RUN_MIN and _is_steady(places):
-            return self.between(places[0], places[-1] + 1)
-        return list(map(self.name, places))
+        if len(places) > _RUN_MIN and (np.diff(places) == 1).all():
+            return self.between(int(places[0]), int(places[-1]) + 1)
+        return list(map(self.name, places.tolist()))
 
     def _look_up(self, name: str, prefix: str, number: int) -> int:
         known = self._prefix_places.get(prefix) if number >= 0 else None
@@ -354,14 +349,11 @@ class PlaceRuns(Sequence[int]):
         return runs
 
     @classmethod
-    def of(cls, places: array[int]) -> PlaceRuns:
+    def of(cls, places: Integers) -> PlaceRuns:
         """Return these indexes as ranges. Usually they are consecutive."""
         runs = cls()
-        if places and _is_steady(places):
-            runs.append(places[0], len(places))
-        else:
-            for place in places:
-                runs.append(place)
+        for first, end in _ranges(places, 1):
+            runs.append(int(places[first]), end - first)
         return runs
 
     def append(self, place: int, count: int = 1) -> None:

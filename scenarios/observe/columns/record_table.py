@@ -13,14 +13,21 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from replica.ids import TopicPartition
-from scenarios.observe.columns.names import BLOCK, UNKNOWN, LazyNames, NameIndex, PackedColumn, PlaceRuns
+from scenarios.observe.columns.names import UNKNOWN, LazyNames, NameIndex, PackedColumn, PlaceRuns
 
 FATES = ("", "unknown", "failed", "acked")
 UNSENT, SENT, FAILED, ACKED = range(len(FATES))
 _ONLY = [bytes(byte == fate for byte in range(256)) for fate in range(len(FATES))]
 """Tables for `bytes.translate` that map one fate to 1 and all others to 0."""
+
+_ANSWERS_AT_ONCE = 1 << 16
+"""Number of records whose answers are counted at a time, so that ten million of them need little memory."""
 
 
 class WordTable:
@@ -180,28 +187,30 @@ class RecordTable:
         origins = self._origin[place : place + count]
         if not self.is_in_order or len(origins) < count or origins[0] < 0 or origins.count(origins[0]) < count:
             return False
-        return place >= self.last_sent_seq.end or max(self.last_sent_seq.between(place, place + count)) < 0
+        return place >= self.last_sent_seq.end or self.last_sent_seq.between(place, place + count).max() < 0
 
     def answers(self) -> dict[str, Answers]:
         """Return the answers to each producer, in the order of the producers' first records."""
-        found = {client: Answers() for client, _, _ in self.origins}
-        by_number = [found[client] for client, _, _ in self.origins]
-        for (number, fate), count in Counter(zip(self._origin, self.fates, strict=True)).items():
-            if fate:
-                by_number[number].fates[fate] += count
-        ends = range(0, len(self.fates), BLOCK)
-        for start, origins in ((start, self._origin[start : start + BLOCK]) for start in ends):
-            stop = start + len(origins)
-            if start < self.handed_over_us.end:
-                handed = zip(origins, self.handed_over_us.between(start, stop), strict=True)
-                for number, count in Counter(number for number, at_us in handed if at_us >= 0).items():
-                    by_number[number].handed_over += count
-            if start < self.latency_us.end:
-                latencies = zip(origins, self.latency_us.between(start, stop), strict=True)
-                for (number, latency_us), count in Counter(latencies).items():
-                    if latency_us >= 0:
-                        by_number[number].latencies_us[latency_us] += count
-        return found
+        clients = dict.fromkeys(client for client, _, _ in self.origins)
+        numbers = {client: number for number, client in enumerate(clients)}
+        client_of = np.array([numbers[client] for client, _, _ in self.origins] or [0])
+        found = [Answers() for _ in clients]
+        for start in range(0, len(self.fates), _ANSWERS_AT_ONCE):
+            stop = min(start + _ANSWERS_AT_ONCE, len(self.fates))
+            fates = np.frombuffer(self.fates[start:stop], np.uint8)
+            of = client_of[np.asarray(self._origin[start:stop])]
+            handed_over, latency_us = self.handed_over_us.between(start, stop), self.latency_us.between(start, stop)
+            for number, answers in enumerate(found):
+                mine = (of == number) & (fates != UNSENT)
+                answers.fates.update(_counts(fates[mine]))
+                answers.handed_over += int((handed_over[mine] >= 0).sum())
+                answers.latencies_us.update(_counts(latency_us[mine & (latency_us >= 0)]))
+        return dict(zip(clients, found, strict=True))
+
+
+def _counts(values: npt.NDArray[Any]) -> dict[int, int]:
+    distinct, counts = np.unique(values, return_counts=True)
+    return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
 
 
 @dataclass(slots=True)

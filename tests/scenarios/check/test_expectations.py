@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import Any
 
 import pytest
@@ -158,7 +157,7 @@ def test_records_of_a_final_log_are_compared_and_shown_as_a_list() -> None:
     """A run names them by their indexes."""
     script = acks_1_leader_dies()
     names = script.ledger.records.index
-    records = LazyNames(names, PlaceRuns.of(array("q", map(names.place_or_add, ("r0", "r1")))))
+    records = LazyNames(names, PlaceRuns.of(names.places_or_add(("r0", "r1"))))
     script.at(50).emit(trace.LogEntriesFound("b1", "u", 0, offset=0, records=records, leader_epoch=0, crc=0))
     tests = (
         EventTest(event="log_entries_found", where={"topic": "u", "records": of}) for of in (("r1", "r0"), ("r1",))

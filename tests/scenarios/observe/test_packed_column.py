@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
-from array import array
 from io import StringIO
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,7 +43,7 @@ def test_a_packed_column_is_a_dict(entries: list[tuple[int, int]]) -> None:
     assert all(column[place] == value for place, value in expected.items())
     assert max(expected, default=-1) < column.end
     assert [column[place] for place in range(9 * BLOCK)] == [expected.get(place, UNKNOWN) for place in range(9 * BLOCK)]
-    column.put(BLOCK - 1, [5, 6, 7])
+    column.put(BLOCK - 1, np.array([5, 6, 7]))
     assert [column[place] for place in range(BLOCK - 1, BLOCK + 2)] == [5, 6, 7]
 
 
@@ -59,11 +59,11 @@ def test_what_counts_up_or_stays_takes_next_to_nothing() -> None:
 @given(st.integers(0, 3 * BLOCK), st.lists(VALUES, max_size=2 * BLOCK))
 def test_values_are_put_as_one_by_one(place: int, values: list[int]) -> None:
     column, expected = PackedColumn(), PackedColumn()
-    column.put(place, values)
+    column.put(place, np.array(values, np.int64))
     for at, value in enumerate(values, place):
         expected[at] = value
     assert column.end == expected.end
-    assert column.between(0, column.end) == expected.between(0, expected.end)
+    assert column.between(0, column.end).tolist() == expected.between(0, expected.end).tolist()
 
 
 BATCHES = st.tuples(st.sampled_from(["r", "other-", "w x"]), st.integers(0, 60), st.integers(1, 40), st.booleans())
@@ -79,7 +79,7 @@ def test_the_names_of_a_batch_are_found_as_one_by_one(batches: list[tuple[str, i
             expected.setdefault(name, len(expected))
             if is_known:
                 index.place_or_add(name)
-        places = array("q", index.places_or_add(batch))
+        places = index.places_or_add(batch)
         assert places.tolist() == [expected[name] for name in batch]
         assert index.at(places) == batch
     assert index.between(0, len(index)) == list(expected)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,7 +94,7 @@ def test_a_batch_is_found_as_its_records_one_by_one(batches: list[list[str]]) ->
     as_text, as_indexes = LogEntries(names=names), LogEntries(names=names)
     for seq, records in enumerate(batches):
         as_text.extend(offset, records, 0, seq, seq)
-        indexes = PlaceRuns.of(array("q", map(names.place, records)))
+        indexes = PlaceRuns.of(names.places_or_add(records))
         as_indexes.extend(offset, LazyNames(names, indexes), 0, seq, seq)
         expected += [LogEntry(offset + at, record, 0, seq, seq) for at, record in enumerate(records)]
         offset += len(records)
