@@ -158,11 +158,12 @@ def test_limits_of_the_cluster_hold_for_whoever_connects(tmp_path):
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_a_hundred_thousand_frames_over_tcp(served):
+@pytest.mark.parametrize("count", [20_000, pytest.param(98_000, marks=pytest.mark.night)])
+def test_thousands_of_frames_over_tcp(served, count):
     throw(served, b"")
     attack(served, 2000, seed=7)
     before_kib = memory_kib(served)
-    attack(served, 98_000, seed=8)
+    attack(served, count, seed=8)
     assert memory_kib(served) - before_kib < 150_000
     served.stop()
     assert not served.summary["our_bug"]

@@ -126,7 +126,10 @@ class Observed:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("words", [(), ("--processes",)], ids=["one-process", "processes"])
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param((), id="one-process"), pytest.param(("--processes",), id="processes", marks=pytest.mark.night)],
+)
 def test_ten_thousand_partitions(tmp_path: Path, words: tuple[str, ...]) -> None:
     pytest.importorskip("confluent_kafka")
     from confluent_kafka.admin import NewTopic

@@ -14,7 +14,7 @@ import pytest
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import RunResult, run_scenario
 
-SEEDS = [*range(1, 3), *(pytest.param(seed, marks=pytest.mark.night) for seed in range(3, 51))]
+SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.night) for seed in range(2, 51))]
 DURATION_S, QUIET_S = 300, 60
 
 HEAD = """\
