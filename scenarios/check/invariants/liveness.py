@@ -18,6 +18,7 @@ from replica.trace.listening import Listener, on
 from replica.wording import listed
 from scenarios.check.invariants.checker import NEWS_US, Invariant, InvariantChecker, Probe
 from scenarios.language.verbs.every import QUIET, STAYING
+from scenarios.observe.taken_records import PREPARED
 from scenarios.observe.view import PartitionView
 
 SETTLE_US = 60_000_000
@@ -124,7 +125,9 @@ class Converges(Invariant):
     * An external client that got a retriable error, or lost its connection, may have given up. Its records need no
       answer unless it sends them again. But if a leader has refused the client for long and until now, the client still
       retries, so its first record needs an answer. CORRUPT_MESSAGE is the client's own fault.
-    * A transactional producer needs no answer while a partition of the transactions' topic has no leader.
+    * A transactional producer needs no answer while a partition of the transactions' topic has no leader or too small
+      an ISR. The same holds if its previous transaction needs a marker in such a partition, because the coordinator
+      answers CONCURRENT_TRANSACTIONS until all markers are written (TransactionCoordinator).
     * Neither does a paused client, nor a client that has exceeded a quota, which may have to wait for any time.
 
     Exceptions of L1 to L3:
@@ -157,8 +160,10 @@ class Converges(Invariant):
         """Records of external clients whose last attempt was refused, or ended without an answer."""
         self.refused: dict[tuple[str, str, int], _Refused] = {}
         """Refusals of external clients since the leader last accepted a record, by (client, topic, partition)."""
-        self.transactional: dict[str, None] = {}
-        """Producers that have begun a transaction."""
+        self.transactional: dict[str, str] = {}
+        """transactional.id of each producer that has begun a transaction."""
+        self.marked: dict[str, tuple[str, ...]] = {}
+        """Partitions of a transaction that has ended and does not have all its markers yet, by transactional.id."""
         self.throttled: dict[str, None] = {}
         """Clients that have exceeded a quota since the last removal of any quota."""
         self.rates: dict[tuple[str | None, str], None] = {}
@@ -209,7 +214,14 @@ class Converges(Invariant):
 
     @on(trace.TransactionBegan)
     def _began(self, row: TraceRow, event: trace.TransactionBegan) -> None:
-        self.transactional[event.client] = None
+        self.transactional[event.client] = event.transactional_id
+
+    @on(trace.TransactionStateChanged)
+    def _transaction(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
+        if event.state in PREPARED:
+            self.marked[event.transactional_id] = event.partitions
+        else:
+            self.marked.pop(event.transactional_id, None)
 
     @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
@@ -359,23 +371,25 @@ class Converges(Invariant):
         state = self.view.partitions.get(TopicPartition(sent.topic, sent.partition))
         if state is None or state.leader is None:
             return False
-        if sent.client in self.transactional and any(map(self._has_no_leader, self._coordinating())):
-            return False
-        return sent.acks != ACKS_ALL or len(state.isr) >= self._asked_for(state)
+        if sent.client in self.transactional:
+            marked = self.marked.get(self.transactional[sent.client], ())
+            needed = [name for name in self.view.partitions if name.topic == TRANSACTIONS_TOPIC or str(name) in marked]
+            if not all(self._takes_writes(self.view.partitions[name]) for name in needed):
+                return False
+        return sent.acks != ACKS_ALL or self._takes_writes(state)
+
+    def _takes_writes(self, state: PartitionView) -> bool:
+        """Return True if the partition has a leader and enough in-sync replicas for acks=all."""
+        return state.leader is not None and len(state.isr) >= self._asked_for(state)
 
     def _asked_for(self, state: PartitionView) -> int:
         """Return min.insync.replicas, or the value that the leader still uses if that is larger."""
         known = None if state.leader is None else self.checker.known_min_isr(state.leader, state.topic_partition)
         return max(state.min_isr, known or 1)
 
-    def _coordinating(self) -> list[TopicPartition]:
-        return [name for name in self.view.partitions if name.topic == TRANSACTIONS_TOPIC]
-
-    def _has_no_leader(self, partition: TopicPartition) -> bool:
-        return self.view.partitions[partition].leader is None
-
     def _name_of_unanswered(self, sent: trace.RecordSent) -> str:
-        needed = [TopicPartition(sent.topic, sent.partition), *self._coordinating()]
+        coordinating = (name for name in self.view.partitions if name.topic == TRANSACTIONS_TOPIC)
+        needed = [TopicPartition(sent.topic, sent.partition), *coordinating]
         return "L4 unaware-leader" if any(map(self._is_led_unawares, needed)) else "L4"
 
     def _is_led_unawares(self, partition: TopicPartition) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_probe import FakeProbe
 from trace_script import TraceScript
 
 from controller.inputs import UnregisterBroker
+from replica.causes import PlacementCause, TransactionCause
 from replica.rules import PROFILES
 from replica.trace import events as trace
 from scenarios.language.parse.loading import load_text
@@ -180,6 +182,40 @@ def test_a_record_that_cannot_be_written_for_want_of_replicas_is_no_second_findi
     script.propose(isr)
     script.commit_isr(*isr)
     script.send("r7", acks=acks)
+    rest(script)
+    assert script.broken() == broken
+
+
+@pytest.mark.parametrize(
+    ("state", "isr", "broken"),
+    [
+        pytest.param("PrepareCommit", ("b1",), ["L2"], id="its marker cannot be written"),
+        pytest.param("PrepareAbort", ("b1",), ["L2"], id="nor that of an abort"),
+        pytest.param("PrepareCommit", ("b1", "b2"), ["L2", "L4"], id="its marker can be written"),
+        pytest.param("CompleteCommit", ("b1",), ["L2", "L4"], id="it has its markers"),
+    ],
+)
+def test_a_producer_waits_while_its_former_transaction_cannot_be_marked(
+    state: str, isr: tuple[str, ...], broken: list[str]
+) -> None:
+    """Search found it in era 3.9: an unregistered broker left one partition below min.insync.replicas for good."""
+    script = TraceScript()
+    script.replicate("r0")
+    script.emit(
+        trace.PartitionCreated(
+            node="c1", topic="u", partition=0, broker="b1", replicas=script.brokers, isr=isr, min_isr=2,
+            leader_epoch=0, partition_epoch=0, cause=PlacementCause.ASSIGNED,
+        )
+    )  # fmt: skip
+    transaction: dict[str, Any] = {"transactional_id": "tx", "producer_id": 4, "producer_epoch": 0}
+    script.emit(trace.TransactionBegan(client="p1", number=2, **transaction))
+    script.emit(
+        trace.TransactionStateChanged(
+            node="b1", previous_state="Ongoing", state=state, partitions=("u-0",), fences=False,
+            cause=TransactionCause.COMMIT, **transaction,
+        )
+    )  # fmt: skip
+    script.send("r7", acks=-1)
     rest(script)
     assert script.broken() == broken
 
