@@ -271,12 +271,14 @@ def _find_lost(ledger: RecordLedger, records: Records) -> list[Anomaly]:
             found.append(Anomaly(kind="lost", partition=partition, sentence=sentence, records=acked, seqs=seqs))
         if undone:
             clients = ", ".join(dict.fromkeys(ledger.promised[name].client for name in undone))
+            outputs = f"{count_of(len(undone), 'output')} to {partition.topic}"
             sentence = (
-                f"{clients} is done with the inputs of {count_of(len(undone), 'output')} that no reader of committed "
-                f"records finds: {format_record_names(undone)}"
+                f"{clients} is done with the inputs of {outputs} that no reader of committed records finds: "
+                f"{format_record_names(undone)}"
             )
             seqs = tuple(ledger.promised[name].seq for name in undone)
-            found.append(Anomaly(kind="lost", partition=partition, sentence=sentence, records=undone, seqs=seqs))
+            where = partition if partition.partition >= 0 else None  # An output that was not sent has no partition.
+            found.append(Anomaly(kind="lost", partition=where, sentence=sentence, records=undone, seqs=seqs))
     return found
 
 

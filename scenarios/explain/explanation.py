@@ -41,6 +41,8 @@ class Explanation:
     """The story of one record: what happened to it, and why.
 
     Attributes:
+        partition: its number is -1 if the producer had not chosen one.
+        acks: None for an output that a transform owes and never sent.
         fate: class of the record in the verdict, or `kept`, or `open` or `aborted` by its transaction.
         moments: events of the story, in order.
         holdings: rows of the table, in order.
@@ -50,7 +52,7 @@ class Explanation:
     record: str
     partition: TopicPartition
     producer: str
-    acks: int
+    acks: int | None
     scenario: str
     seed: int
     fate: str
@@ -62,7 +64,7 @@ class Explanation:
     def as_json(self) -> dict[str, Any]:
         return {
             "record": self.record,
-            "partition": str(self.partition),
+            "partition": str(self.partition) if self.partition.partition >= 0 else None,
             "producer": self.producer,
             "acks": self.acks,
             "scenario": self.scenario,
@@ -95,10 +97,10 @@ def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Record
     Args:
         outcomes: results of runs with one change each; None for what the trace alone proves.
     """
-    acks = "all" if story.acks == ACKS_ALL else str(story.acks)
+    acks = "never sent" if story.acks is None else f"acks={'all' if story.acks == ACKS_ALL else story.acks}"
     dot = style.sign("dot")
     headline = f"  Why record {story.record} {ENDS[story.fate]}"
-    lines = ["", f"{style.bold(headline)}    {story.scenario} {dot} acks={acks} {dot} seed {story.seed}", ""]
+    lines = ["", f"{style.bold(headline)}    {story.scenario} {dot} {acks} {dot} seed {story.seed}", ""]
     lines += _moments(story, style)
     lines += ["", *folded(story.ending, style.width, "  ", "  ")]
     if any(moment.decisive for moment in story.moments):

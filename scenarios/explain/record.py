@@ -74,13 +74,17 @@ class _Teller(Listener):
         self.words: dict[str, str] = {}
         """Texts that replace the states of brokers in the next row of the table."""
         self.partition: TopicPartition | None = None
-        self.producer, self.acks = "", 0
+        self.producer = ""
+        self.acks: int | None = None
+        """None for an output that its application owes and never sent."""
         self.scenario, self.seed = "", 0
         self.believes = WAITS
         self.remedies = Remedies()
         self.isr_at_ack: tuple[str, ...] = ()
         self.lacking_at_ack: tuple[str, ...] = ()
         self.min_isr_at_ack = 1
+        self.stops: dict[str, list[Moment]] = {}
+        """The stops of each node. A transform may owe the record because it was stopped before it sent it."""
         self.lasting: dict[str, Moment] = {}
         self.lost_on_disk: dict[str, int] = {}
         self.never_flushed: dict[str, int] = {}
@@ -182,6 +186,15 @@ class _Teller(Listener):
         self.producer, self.acks = event.client, event.acks
         for moment in self.lasting.values():
             self.moments.append(moment)
+        self._say(row, event.full_sentence(), table=False)
+
+    @on(trace.OutputPromised)
+    def _promised(self, row: TraceRow, event: trace.OutputPromised) -> None:
+        """Tell of an output that its application owes and never sent."""
+        if event.record != self.record or self.partition is not None:
+            return
+        self.partition, self.producer = TopicPartition(event.topic, event.partition), event.client
+        self.moments += self.stops.get(event.client, [])
         self._say(row, event.full_sentence(), table=False)
 
     @on(trace.BatchSent)
@@ -380,6 +393,7 @@ class _Teller(Listener):
 
     @on(trace.NodeStopped)
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        self.stops.setdefault(event.node, []).append(Moment(row.at_us, row.seq, event.full_sentence()))
         if self._is_over():
             return
         if self.partition is None or event.node not in self.view.replicas(self.partition):

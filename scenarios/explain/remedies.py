@@ -36,7 +36,7 @@ class LostRecord(Protocol):
         elected_uncleanly_later: True if there was an unclean election after the last copy was gone.
     """
 
-    acks: int
+    acks: int | None
     isr_at_ack: tuple[str, ...]
     lacking_at_ack: tuple[str, ...]
     min_isr_at_ack: int

@@ -247,9 +247,12 @@ class Dashboard(Listener):
         }
 
     def _lost_us(self, ledger: RecordLedger, lost: Sequence[str]) -> int | None:
-        """Return the time at which the first of the lost records was lost, or None if there are none."""
-        times = map(self._record_lost_us, (ledger.records[name] for name in islice(lost, RECORDS_LOOKED_AT)))
-        return min(times, default=None)
+        """Return the time at which the first of the lost records was lost, or None if there are none.
+
+        An output that a transform owes and never sent counts as lost without a time: no broker had it.
+        """
+        sent = (ledger.records.get(name) for name in islice(lost, RECORDS_LOOKED_AT))
+        return min((self._record_lost_us(entry) for entry in sent if entry is not None), default=None)
 
     def _record_lost_us(self, entry: RecordEntry) -> int:
         """Return when a leader without the record took over, or when a deposed leader acked it.
