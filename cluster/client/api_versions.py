@@ -1,13 +1,13 @@
-"""The versions that a client and its brokers both support: the first exchange on each connection, and its results.
+"""ApiVersions: the first exchange on each connection, in which a client learns the versions that both ends support.
 
     exchange = VersionExchange()
     ...                                     # send exchange.request(...), and receive a response frame
-    found = exchange.answered(frame)        # None: send another request, which has a lower version
+    found = exchange.answered(frame)        # None: send another request, in a lower version
     found.usable(FETCH)                     # the highest version that both ends support, None if there is none
 
 A client asks with its own newest version. A broker that does not know this version answers UNSUPPORTED_VERSION in
-version 0. The client then asks with the newest version in that response (KIP-511), or with 0 if it has none. The
-response also has the cluster's feature levels; the client uses the newest levels from any broker (KIP-584).
+version 0. The client then asks with the newest version that this response lists (KIP-511), or with 0. The response also
+has the cluster's feature levels; the client uses the newest levels from any broker (KIP-584).
 
 Source: NodeApiVersions.java, ApiVersions.java, NetworkClient.handleApiVersionsResponse, ApiVersionsResponse.parse
 """
@@ -48,13 +48,13 @@ from replica.rules import KafkaRelease
 
 CLIENT_SOFTWARE_NAME: Final = "highwater"
 CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
-"""The name and version by which operators recognize this client at brokers (KIP-511)."""
+"""The client's name and version in ApiVersions, which brokers show to operators (KIP-511)."""
 NO_FEATURES_EPOCH: Final = -1
-"""The epoch of feature levels before any broker has reported them."""
+"""The features epoch before any broker has reported feature levels."""
 DISCOVERY_SINCE: Final = KafkaRelease(0, 11)
 """The first release whose clients send ApiVersions. Simplified: Java's clients have done so since 0.10.2 (KIP-35).
 
-Brokers of earlier eras answer newer versions than they would offer.
+Brokers of earlier eras also answer requests in versions that they would not list.
 """
 
 
@@ -125,7 +125,7 @@ _FIRST_THROTTLED: Final[Mapping[int, int]] = MappingProxyType(
 
 
 def is_throttled_by(api_key: int, version: int) -> bool:
-    """Return True if the client, and not the broker, has to delay requests by the throttle time in a response.
+    """Return True if a client must wait for the throttle time in a response; in older versions the broker has waited.
 
     Source: AbstractResponse.shouldClientThrottle (KIP-219)
     """
@@ -138,8 +138,8 @@ class NodeApiVersions:
 
     Args:
         ranges: lowest and highest version by API key.
-        features: level by name.
-        features_epoch: offset of the metadata with these levels, -1 for none.
+        features: finalized feature levels by feature name.
+        features_epoch: metadata offset of these levels, -1 if the broker has reported none.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class ApiVersions:
         self.features_epoch = NO_FEATURES_EPOCH
 
     def update(self, node_id: int, versions: NodeApiVersions) -> None:
-        """Set the versions of a broker. Its feature levels stay known after the connection has ended."""
+        """Set a broker's versions, and keep its feature levels if they are newer than those of the other brokers."""
         self._nodes[node_id] = versions
         if versions.features_epoch > self.features_epoch:
             self.features, self.features_epoch = versions.features, versions.features_epoch
@@ -204,7 +204,7 @@ class ApiVersions:
 
 
 class VersionsRefused(Exception):
-    """An error response to ApiVersions, which makes the connection useless."""
+    """The broker has answered ApiVersions with an error, so the connection cannot be used."""
 
 
 class VersionExchange:
@@ -249,7 +249,7 @@ class VersionExchange:
         return None
 
     def _decoded(self, frame: bytearray) -> Any:
-        """Decode a response, which may have version 0 whatever version was requested."""
+        """Decode a response in the requested version or, if that fails, in version 0."""
         try:
             return decode_response(API_VERSIONS, self.version, frame)
         except PeerViolation:

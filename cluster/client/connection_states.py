@@ -57,10 +57,10 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientResponse:
-    """The outcome of a request: a response, or None with an error and the reason.
+    """The outcome of a request: a response frame, or None with an error and its cause.
 
     Attributes:
-        version: version of the request, and so of the response.
+        version: version of the request and the response.
         failure: why there is no response; None if there is one.
     """
 
@@ -92,7 +92,7 @@ class ClientRequest:
         on_answer: called with the outcome; with acks=0 as soon as the frame is sent.
         cause: number of the event that caused the request.
         timeout_us: how long to wait for the response; None for request.timeout.ms.
-        allowed: versions in which it can be built; None for all supported ones.
+        allowed: versions in which the request can be built; None for all that this client supports.
 
     Source: ClientRequest.java, AbstractRequest.Builder
     """
@@ -145,7 +145,10 @@ class NodeConnection:
         return self.is_ready and len(self.in_flight) < max_in_flight and self.throttled_until_us <= now_us
 
     def rank(self, max_in_flight: int, now_us: int) -> tuple[int, int] | None:
-        """Return a key, lowest for the best node; None if it cannot be used now (NetworkClient.leastLoadedNode)."""
+        """Return a sort key, lowest for the best node; None if the node cannot be used now.
+
+        Source: NetworkClient.leastLoadedNode
+        """
         if self.can_send(max_in_flight, now_us):
             return (0, len(self.in_flight))
         if self.connection is not None and not self.is_ready:

@@ -44,15 +44,15 @@ from replica.ids import NO_BROKER
 from replica.trace.events import ClientTimedOut
 
 CONNECTION_SETUP_TIMEOUT_MAX_MS = 30_000
-"""The limit up to which the timeout doubles with each failed attempt: socket.connection.setup.timeout.max.ms."""
+"""socket.connection.setup.timeout.max.ms: limit of the setup timeout, which doubles with each failed attempt."""
 
 
 Answered = Callable[[Any, ErrorCode, int], None]
-"""Called with the response or None; its top-level error, or the error for a missing response; and now_us."""
+"""A callback with (response or None, its top-level error or the error of the failed request, now_us)."""
 
 
 class ClientConnections:
-    """The connections of one client, opened on demand, with their requests and the metadata, which they refresh."""
+    """The connections of one client, opened on demand. They carry its requests and refresh its metadata."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ClientConnections:
         """The connection whose response is being handled."""
 
     def name(self, node_id: int) -> str:
-        """Return a broker's name in traces, which for a bootstrap address is its host."""
+        """Return a broker's name in traces: the host if the node is a bootstrap address."""
         if node_id in self.metadata.group_coordinators:
             return self._names(group_coordinator(node_id))
         state = self._nodes.get(node_id)
@@ -98,7 +98,7 @@ class ClientConnections:
     def ready(self, node_id: int, now_us: int) -> bool:
         """Return True if a request can be sent to a node now; otherwise connect to the node if possible.
 
-        While a metadata refresh is due, no node is ready, so that the refresh comes first (NetworkClient.isReady).
+        While a metadata refresh is due, no node is ready, because the refresh comes first (NetworkClient.isReady).
         """
         state = self._state(node_id)
         if state is None:
@@ -116,7 +116,7 @@ class ClientConnections:
         return state is not None and state.connection is None and now_us < state.retry_at_us
 
     def retry_at_us(self, node_id: int, now_us: int) -> int | None:
-        """Return when time alone may make `ready` return True, None if another event is needed first."""
+        """Return when to call `ready` again; None if its result cannot change before an event, such as a response."""
         state = self._state(node_id)
         if state is None:
             return None
@@ -125,7 +125,7 @@ class ClientConnections:
         return max(state.retry_at_us, now_us)
 
     def send(self, node_id: int, request: ClientRequest, now_us: int) -> None:
-        """Send a request to a ready node; the outcome is UNSUPPORTED_VERSION if they share no version of the API."""
+        """Send a request to a ready node; fail with UNSUPPORTED_VERSION if both ends share no version of the API."""
         state = self._nodes[node_id]
         assert state.is_ready, "send only to a node that is ready"
         api_key, on_answer = request.api_key, request.on_answer
@@ -204,7 +204,7 @@ class ClientConnections:
         self.send(node_id, wanted, now_us)
 
     def least_loaded(self, now_us: int) -> int | None:
-        """Return a node for a request that any broker can answer, None while none can be reached; open no connection.
+        """Return a node for a request that any broker can answer, None if no node is usable. Open no connection.
 
         Ready connections with few requests in flight are preferred, then connections being set up, then the node whose
         last attempt to connect is longest ago.
@@ -221,7 +221,10 @@ class ClientConnections:
         return None if best is None else nodes[(start + best[2]) % len(nodes)]
 
     def throttled(self, api_key: int, version: int, throttle_ms: int, now_us: int) -> None:
-        """Obey the throttle time in the response that is being handled. Source: NetworkClient.maybeThrottle"""
+        """Send nothing to the broker for the throttle time in its current response.
+
+        Source: NetworkClient.maybeThrottle
+        """
         if not is_throttled_by(api_key, version):
             return
         state = self._answering
@@ -242,7 +245,7 @@ class ClientConnections:
     # ---------------------------------------------------------------------------------------------------- metadata
 
     def poll(self, now_us: int) -> bool:
-        """Refresh the metadata if that is due and a node can be asked; return True if anything was begun."""
+        """Refresh the metadata if that is due; return True if a request was sent or a connection begun."""
         if not self._metadata_due(now_us):
             return False
         node_id = self.least_loaded(now_us)
@@ -259,7 +262,7 @@ class ClientConnections:
         return True
 
     def next_poll_us(self, now_us: int) -> int | None:
-        """Return when time alone may give `poll` something to do, None if another event is needed first."""
+        """Return when to call `poll` again; None if there is nothing to do before an event, such as a response."""
         if self._metadata_in_progress:
             return None
         due_us = self.metadata.update_due_us
@@ -340,7 +343,7 @@ class ClientConnections:
         self.versions.update(state.node.node_id, versions)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
-        """Pass a response to its request; an unexpected response ends the connection."""
+        """Pass a response to the callback of its request; close the connection if the response is not expected."""
         state = self._by_connection.get(connection)
         if state is None:
             return
@@ -357,7 +360,7 @@ class ClientConnections:
         except PeerViolation as violation:
             self._drop(state, str(violation), now_us)
             return
-        # The callback may have added requests behind this one, but it cannot have closed the connection.
+        # The callback may have sent further requests, but it cannot have closed the connection.
         state.in_flight.popleft()
         oldest.timer.cancel()
 
@@ -434,7 +437,7 @@ class ClientConnections:
         for in_flight in lost:
             in_flight.timer.cancel()
             in_flight.on_answer(ClientResponse(None, error, failure=failure), now_us)
-        # The broker may no longer lead or exist, so metadata are refreshed; a refresh that was due has failed
+        # The broker may no longer lead or exist, so the metadata is refreshed; a refresh that was due has failed
         # (handleServerDisconnect).
         if self._metadata_due(now_us):
             self.metadata.update_failed(now_us)

@@ -35,7 +35,7 @@ class Coordinator:
     Attributes:
         key: the group id or transactional id.
         node_id: None until it is found.
-        is_apart: True if it has a separate connection, so that its responses never wait for a fetch (consumers only).
+        is_apart: True for a separate connection, on which responses never wait for a fetch (consumers only).
     """
 
     key: str
@@ -48,7 +48,8 @@ class CoordinatorRequests:
     """The requests of a client to its coordinator, sent one at a time.
 
     Args:
-        on_not_found: called with the error of FindCoordinator, which is repeated after retry.backoff.ms.
+        on_not_found: called with the coordinator and the error of FindCoordinator, which is then repeated after
+            retry.backoff.ms.
 
     Attributes:
         in_flight: True while a request waits for its response.
@@ -77,7 +78,10 @@ class CoordinatorRequests:
         self._not_before_us = now_us + self._retry_us
 
     def run_once(self, coordinator: Coordinator, ask: Callable[[int, int], None], now_us: int) -> bool:
-        """Call `ask` with the coordinator's id, or first find or connect to it; return True if a request was sent."""
+        """Call `ask` with (node id, now_us) if the coordinator is connected; otherwise find it or connect to it.
+
+        Return True if a request was sent.
+        """
         if self.in_flight:
             return False
         if now_us < self._not_before_us:
@@ -138,7 +142,7 @@ class CoordinatorRequests:
         timeout_us: int | None = None,
         allowed: Allowed | None = None,
     ) -> None:
-        """Send one request to the coordinator that `run_once` has passed to its callback."""
+        """Send one request to the node that `run_once` has passed to its callback."""
 
         def on_answer(answer: Any, error: ErrorCode, answered_us: int) -> None:
             self.in_flight = False

@@ -9,16 +9,16 @@ from replica.trace import events as trace
 from replica.trace.events import Recorder
 
 NAME_HEADER = "name"
-"""The header with the name of a record without a value; the trace refers to records by their names."""
+"""The header that has a record's name if the record has no value; the trace refers to records by these names."""
 NAMED_APART_HEADER = "highwater.name"
-"""The header with the name of a record whose value is not text; applications do not use this header."""
+"""The header that has a record's name if the value is not text; applications do not use this header."""
 
 
 def record_name(record: Record) -> str:
     """Return the name of a record: the first word of its value.
 
-    A record without a value, or whose value is not text, has its name in a header. A tombstone of a client outside this
-    project has its key as name.
+    If the value is missing or is not text, the name is in a header. A tombstone without such a header is named by its
+    key.
     """
     text = record.value
     if record.headers and text is not None:
@@ -29,7 +29,7 @@ def record_name(record: Record) -> str:
 
 
 class CausalRecorder(Recorder, Protocol):
-    """A recorder that also knows the cause of the current step (`TraceLog` does)."""
+    """A recorder that also has the number of the event that caused the current step, as `TraceLog` does."""
 
     cause: int | None
 
@@ -46,14 +46,19 @@ class ClientEvents:
         """Set the shared cause of the events in the step that begins.
 
         Args:
-            from_outside: True if a message or a closed connection began the step; the recorder has set its cause. False
-                if the application or a timer began the step, which has no cause then.
+            from_outside: True if the network began the step; the recorder then has its cause already. False if the
+                application or a timer began the step, which then has no cause.
         """
         if not from_outside:
             self._recorder.cause = None
         self._step_cause = self._recorder.cause
 
     def emit(self, event: trace.TraceEvent, *own_causes: int | None) -> int:
-        """Emit an event; `own_causes` are event numbers, of which None and negative numbers are ignored."""
+        """Emit an event and return its number.
+
+        Args:
+            own_causes: numbers of events that caused this one, besides the cause of the step; None and negative numbers
+                are ignored.
+        """
         causes = {seq for seq in (*own_causes, self._step_cause) if seq is not None and seq >= 0}
         return self._recorder.emit(event, *sorted(causes))

@@ -18,7 +18,7 @@ UNCHANGED, CHANGED, THREW = "unchanged", "changed", "threw"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCpuTimes:
-    """The application thread's times in microseconds per record: per interceptor, and for key and value together.
+    """Microseconds of the application's thread per record: for each interceptor, and for (de)serializing key and value.
 
     Simplified: onAcknowledgement and onCommit take no time; in Java onAcknowledgement delays the sender's thread.
     """
@@ -32,7 +32,7 @@ NO_TIME = ClientCpuTimes()
 
 
 class Interception(NamedTuple):
-    """One call of one interceptor, with the fields of its trace event; `calls` counts the calls of the hook so far."""
+    """One call of one interceptor, with the fields of its trace event; `calls` counts its calls of this hook so far."""
 
     interceptor: str
     hook: str

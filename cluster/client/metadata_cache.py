@@ -1,4 +1,4 @@
-"""A client's metadata of the cluster, and when to refresh them.
+"""A client's metadata of the cluster, and when to refresh it.
 
 No I/O happens here; `client.connections` sends the requests. A response with an older leader epoch than one already
 seen never replaces a leader (KIP-320), so a lagging broker cannot bring back old metadata.
@@ -27,7 +27,7 @@ INT32_MAX = 2**31 - 1
 
 
 def group_coordinator(node_id: int) -> int:
-    """Convert a broker's id to the node number of the client's second connection to it, or back."""
+    """Convert a broker's id to the node id of the client's separate connection to it as group coordinator, or back."""
     return INT32_MAX - node_id
 
 
@@ -50,7 +50,7 @@ NO_LEADER = LeaderAndEpoch(NO_BROKER, UNDEFINED_EPOCH)
 
 
 class ClientMetadata:
-    """Nodes, partitions and leaders; `version` grows with every change."""
+    """The nodes, partitions and leaders that a client knows; `version` grows with every change."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ClientMetadata:
         """Group coordinators by their own node numbers (`group_coordinator`), for a second connection to the broker."""
         self.topics: list[str] = []
         self.topic_ids: tuple[UUID, ...] = ()
-        """Topics that match a pattern at a broker, and that the client knows only by id (KIP-516)."""
+        """Topics to request by id (KIP-516): a coordinator found them by a pattern and returned only their ids."""
         self.wants_all = False
         """True to request all topics, because the client has to match them with a pattern."""
         self.version = 0
@@ -110,7 +110,7 @@ class ClientMetadata:
         return node_id in self.nodes and node_id in self._online.get(tp, ())
 
     def is_known(self, tp: TopicPartition) -> bool:
-        """Return True if a response has had this partition."""
+        """Return True if a Metadata response has contained this partition."""
         return tp in self._leaders
 
     def partitions(self, topic: str) -> list[TopicPartition]:
@@ -118,11 +118,11 @@ class ClientMetadata:
         return list(self._of_topic.get(topic, ()))
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """Return a topic's name, None if no response has had it, or if responses have no ids (before 2.8)."""
+        """Return a topic's name, None if the id is unknown, as it always is before 2.8, where responses have no ids."""
         return self._topic_names.get(topic_id)
 
     def topic_id(self, topic: str) -> UUID | None:
-        """Return a topic's id, None if no response has had it."""
+        """Return a topic's id, None if no response has contained it."""
         return self._topic_ids.get(topic)
 
     def topic_names(self, *, internal: bool) -> list[str]:
@@ -242,7 +242,7 @@ class ClientMetadata:
                 self.request_update()
 
     def update_leader(self, tp: TopicPartition, hint: LeaderIdAndEpoch, endpoints: Sequence[NodeEndpoint]) -> bool:
-        """Apply the new leader from an error response (KIP-951), and return True if it was unknown."""
+        """Apply the leader from an error response (KIP-951); return True if it is newer than the known leader."""
         known = self._leaders.get(tp)
         if known is None or hint.leader_id == NO_BROKER or hint.leader_epoch <= known.epoch:
             return False
@@ -277,9 +277,9 @@ class ClientMetadata:
         self._available = {}
 
     def epoch_seen(self, tp: TopicPartition, epoch: LeaderEpoch) -> None:
-        """Compare the known leader epoch with one in a response; if that is newer, the leader becomes unknown.
+        """Forget a partition's leader and request a refresh if a response has a newer leader epoch.
 
-        Metadata without epochs is not compared. Source: updateLastSeenEpochIfNewer
+        Nothing changes if the known leader has no epoch. Source: updateLastSeenEpochIfNewer
         """
         known = self._leaders.get(tp)
         if known is not None and UNDEFINED_EPOCH < known.epoch < epoch:

@@ -39,7 +39,7 @@ class ClientBase:
 
 
 class OpensConnections:
-    """The part of cluster.node.NodeCore that a node which only opens connections does not need."""
+    """The methods of cluster.node.NodeCore for incoming connections, for nodes that accept none."""
 
     @property
     def accepts(self) -> bool:
@@ -57,7 +57,7 @@ class OpensConnections:
 
 
 class ClientNode(OpensConnections, ABC):
-    """A cluster.node.NodeCore of one client; subclasses set the four attributes and implement `_run`."""
+    """A cluster.node.NodeCore of one client; subclasses set the attributes below and implement `_run`."""
 
     _events: ClientEvents
     _connections: ClientConnections

@@ -1,4 +1,4 @@
-"""Serializers and deserializers, which are built in, so that a scenario cannot name code to load.
+"""The built-in serializers and deserializers; a scenario cannot load others.
 
 The application passes text (`r5 xxxx`), whose first word is the record's name. IntegerSerializer serializes the number
 in that name: 5.
@@ -34,7 +34,7 @@ class Serializers:
         return self.value == f"{INTEGER}Serializer"
 
     def key_bytes(self, key: bytes | None, record: str) -> bytes | None:
-        """Serialize a key.
+        """Serialize a key; `record` is the record's name.
 
         Raises:
             NotConvertible: if the serializer fails.
@@ -51,7 +51,7 @@ class Serializers:
         return _integer(number)
 
     def value_bytes(self, value: bytes | None, record: str) -> bytes | None:
-        """Serialize a value.
+        """Serialize a value; `record` is the record's name.
 
         Raises:
             NotConvertible: if the serializer fails.
@@ -77,7 +77,7 @@ class Deserializers:
     failing: tuple[str, ...]
 
     def read(self, key: bytes | None, value: bytes | None, record: str) -> None:
-        """Deserialize the key, then the value; null is skipped.
+        """Check that key and value can be deserialized; null always can. `record` is the record's name.
 
         Raises:
             NotConvertible: if a deserializer fails.

@@ -1,8 +1,8 @@
 """Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-Either the group was a classic group before, or the member joined it later. A heartbeat is answered with
-REBALANCE_IN_PROGRESS when the member has to act. The member then states its remaining partitions with JoinGroup, which
-is answered immediately, and requests its new ones with SyncGroup. Its generation is its member epoch.
+When such a member has to act, its heartbeat is answered with REBALANCE_IN_PROGRESS. The member then reports the
+partitions that it keeps with JoinGroup, which is answered immediately, and requests its new ones with SyncGroup. Its
+generation is its member epoch.
 
 Source: GroupMetadataManager.classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup,
 classicGroupHeartbeatToConsumerGroup, classicGroupLeaveToConsumerGroup
@@ -124,7 +124,7 @@ class ClassicMembers:
     # -------------------------------------------------------------------------------------------- staying and leaving
 
     def sync(self, group: ConsumerGroup, given: SyncGroup) -> None:
-        """Answer with the member's current partitions."""
+        """Answer SyncGroup with the member's current partitions, or with an error."""
         try:
             member, classic = _classic_member(group, given)
             protocol = classic.protocols[0][0]
@@ -145,7 +145,7 @@ class ClassicMembers:
         self._desk.answer(given.request, result)
 
     def heartbeat(self, group: ConsumerGroup, given: Heartbeat) -> None:
-        """Answer a heartbeat: REBALANCE_IN_PROGRESS if the member must join again, to revoke or to get partitions."""
+        """Answer a heartbeat, with REBALANCE_IN_PROGRESS if the member must join again to revoke or get partitions."""
         try:
             member, classic = _classic_member(group, given)
         except KafkaError as refusal:
@@ -161,7 +161,7 @@ class ClassicMembers:
         self._desk.answer(given.request, HeartbeatResult(error))
 
     def leave(self, group: ConsumerGroup, given: LeaveGroup) -> None:
-        """Remove members; with this request an operator can also remove members that use KIP-848's protocol."""
+        """Handle LeaveGroup; an operator can use it to remove members with KIP-848's protocol, too."""
         leaving: dict[str, ConsumerMember] = {}
         results: list[tuple[Leaving, ErrorCode]] = []
         for one in given.members:
@@ -189,7 +189,7 @@ class ClassicMembers:
 
 
 def _readable(read: Callable[[bytes], T], metadata: bytes) -> T:
-    """Decode a member's metadata with `read`.
+    """Return a member's metadata as decoded by `read`.
 
     Raises:
         KafkaError: UNKNOWN_SERVER_ERROR if the metadata is malformed.
@@ -216,7 +216,9 @@ def _as_it_says(member: ConsumerMember, given: JoinGroup, says: Subscription) ->
 
 
 def _classic_member(group: ConsumerGroup, given: SyncGroup | Heartbeat) -> tuple[ConsumerMember, ClassicMetadata]:
-    """Return the member of a request. Source: validateConsumerGroupMember, throwIfMemberDoesNotUseClassicProtocol
+    """Return the member that sent a request, and its classic metadata.
+
+    Source: validateConsumerGroupMember, throwIfMemberDoesNotUseClassicProtocol
 
     Raises:
         KafkaError: if the member is unknown, does not use the classic protocol, or has another generation.
@@ -230,7 +232,7 @@ def _classic_member(group: ConsumerGroup, given: SyncGroup | Heartbeat) -> tuple
 
 
 def _leaving_member(group: ConsumerGroup, leaving: Leaving) -> ConsumerMember:
-    """Return the member to remove; an operator may name a static member by its instance id alone."""
+    """Return the member to remove; an operator may give only the instance id of a static member."""
     if leaving.instance_id is not None and leaving.member_id == NO_MEMBER_ID:
         member = group.static_member(leaving.instance_id)
         if member is None:

@@ -29,23 +29,23 @@ OFFSET_WRITE_ERRORS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 }
-"""The error for a member, by the error of writing a commit or verifying its transaction.
+"""The error that a client gets, by the error of writing its commit or verifying its transaction.
 
 After COORDINATOR_LOAD_IN_PROGRESS a client retries at the same coordinator. Source: maybeConvertOffsetCommitError
 """
 
 OnDeleted = Callable[[ErrorCode, bool], None]
-"""Called with (error, True if the deletion is in the log)."""
+"""A callback with (error, True if the deletion is in the log)."""
 
 
 class Commits:
-    """The commits of all groups of one coordinator."""
+    """The commits of offsets, and their removal, in all groups of one coordinator."""
 
     def __init__(self, desk: GroupDesk) -> None:
         self._desk = desk
 
     def commit(self, group: Group | ConsumerGroup, given: CommitOffsets) -> None:
-        """Write the allowed offsets of a request, and answer when every in-sync replica has them."""
+        """Write the offsets of a request whose metadata is not too long; answer when all in-sync replicas have them."""
         settings = self._desk.settings
         # As in Kafka, the limit in bytes is compared with the number of UTF-16 code units.
         limit = settings.metadata_max_bytes
@@ -99,7 +99,7 @@ class Commits:
             group.offsets.failed_in_transaction(given.transaction.producer_id, fitting)
 
     def transaction_ended(self, group: Group | ConsumerGroup, producer_id: int, *, committed: bool) -> None:
-        """Apply the end of a transaction, whose marker has been written to the partition with the group's offsets."""
+        """Apply or drop the offsets of a transaction, because its marker was written to the group's partition."""
         node, group_id = self._desk.node, shown(group.group_id)
         event: Callable[..., trace.TraceEvent] = trace.HeldBackOffsetDropped
         if committed:
@@ -123,15 +123,15 @@ class Commits:
             self._desk.tell(event(self._desk.node, *name, generation=given.generation, offset=value.offset))
 
     def refuse(self, given: CommitOffsets, error: ErrorCode) -> None:
-        """Refuse all offsets of a request."""
+        """Answer a commit with this error for all its offsets."""
         self._desk.answer(given.request, CommitResult(dict.fromkeys(given.offsets, error)))
 
     # ------------------------------------------------------------------------------------------------------- removing
 
     def delete(self, group: Group, partitions: Iterable[TopicPartition], why: RemovalCause, now_us: int) -> bool:
-        """Delete offsets of a classic group, and return True if the group is removed too.
+        """Delete offsets of a classic group; return True if this also removes the group.
 
-        Since 4.0 only the next retention check removes the group.
+        Since 4.0 this never removes the group; the next retention check does.
         Source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted; before 4.0 cleanupGroupMetadata
         """
         stays = self._desk.settings.one_coordinator
@@ -147,7 +147,10 @@ class Commits:
         now_us: int,
         further: Iterable[ConsumerRecord] = (),
     ) -> None:
-        """Write tombstones of these offsets and `further` records; a failed write restores the offsets.
+        """Delete offsets of a consumer group, and write `further` records; a failed write restores the offsets.
+
+        Args:
+            then: called when the write has ended.
 
         Source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted
         """
@@ -173,7 +176,7 @@ class Commits:
             then(ErrorCode.NONE, True)
 
     def delete_consumer_group(self, group: ConsumerGroup, why: RemovalCause, then: OnDeleted, now_us: int) -> None:
-        """Delete a consumer group with all its offsets.
+        """Write the deletion of a consumer group and all its offsets; a failed write restores the offsets.
 
         Source: GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteAllOffsets
         """
@@ -186,7 +189,7 @@ class Commits:
         self.delete_of_consumers(group, group.offsets.names, why, written, now_us, group.tombstones())
 
     def expire_of_consumers(self, group: ConsumerGroup, now_us: int) -> bool:
-        """Remove expired offsets of a consumer group, and return True if the group is removed too.
+        """Remove expired offsets of a consumer group; return True if the group is then empty and has to be removed.
 
         Source: ConsumerGroup.offsetExpirationCondition
         """
@@ -206,7 +209,7 @@ class Commits:
         return gone
 
     def expire(self, group: Group, now_us: int) -> bool:
-        """Remove expired offsets of a classic group, and return True if the group is removed too.
+        """Remove expired offsets of a classic group; return True if the group is then empty and has to be removed.
 
         Source: GroupMetadata.removeExpiredOffsets
         """
@@ -219,7 +222,7 @@ class Commits:
             # Before KIP-211 offsets expire even if the group has members.
             return self._clean_up(group, removed, RemovalCause.NOT_COMMITTED, now_us)
         if group.protocol_type is None:
-            # The offsets are of consumers that assign their partitions themselves.
+            # The consumers that committed these offsets assign their partitions themselves.
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, frozenset())
         elif group.state is State.EMPTY:
 
@@ -234,10 +237,13 @@ class Commits:
     def _clean_up(
         self, group: Group, removed: Iterable[TopicPartition], why: RemovalCause, now_us: int, *, stays: bool = False
     ) -> bool:
-        """Write tombstones for removed offsets, and for a group that has neither members nor offsets.
+        """Write tombstones for removed offsets, and for the group if it has no members and offsets left.
 
         Args:
-            stays: True to keep a group without offsets for now.
+            stays: True to keep the group in any case.
+
+        Returns:
+            True if the group has to be removed.
         """
         why_removed = why
         if not stays and group.state is State.EMPTY and not group.offsets.any:
@@ -272,7 +278,10 @@ def _committed_ms(value: OffsetAndMetadata) -> int:
 
 
 def _with_expiry(value: OffsetAndMetadata, retention_ms: int) -> OffsetAndMetadata:
-    """Set when an offset expires. Source: KafkaApis.handleOffsetCommitRequest, defaultExpireTimestamp (until 2.0)"""
+    """Return the offset with its expiry time set, unless the client has set it (until 2.0).
+
+    Source: KafkaApis.handleOffsetCommitRequest, defaultExpireTimestamp
+    """
     return value._replace(expires_ms=value.committed_ms + retention_ms) if value.expires_ms == NO_EXPIRY else value
 
 

@@ -1,7 +1,7 @@
-"""The changes of one step to a consumer group: records that are applied immediately and written at the end.
+"""The changes of one request to a consumer group: records that are applied immediately and written at the end.
 
-The state is ahead of the log until the write ends; a failed write is rolled back. If records are in the log but were
-not replicated in time, the state keeps them, and only the request fails.
+The group's state is ahead of the log until the write ends. A failed write is rolled back. If the records are in the log
+but were not replicated in time, the state keeps them, and only the request fails.
 
 Source: CoordinatorRuntime.java
 """
@@ -26,7 +26,7 @@ from replica.trace.events import GroupMemberReconciled, TraceEvent
 def reconciliation(
     node: str, group: ConsumerGroup, member: ConsumerMember, topics: TopicDirectory
 ) -> GroupMemberReconciled:
-    """Return the event of a member whose partitions moved towards its target assignment."""
+    """Return the event that a member's partitions have moved towards its target assignment."""
 
     def names(partitions: tuple[Any, ...]) -> tuple[str, ...]:
         if isinstance(group, StreamsGroup):
@@ -44,7 +44,7 @@ def reconciliation(
 
 
 class Change:
-    """The changes of one step to a group; `before` are encoded records that are written first."""
+    """The changes of one request to a group; `before` are encoded records to write first."""
 
     def __init__(self, group: ConsumerGroup, before: list[tuple[bytes, bytes | None]] | None = None) -> None:
         self.group = group
@@ -63,24 +63,24 @@ class Change:
         self._records.append(self.group.encoded(record))
 
     def append(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Add records that are written but not applied, because the group is replaced afterwards.
+        """Add encoded records that are written but not applied, because another group object replaces this one.
 
         Source: CoordinatorResult.replayRecords
         """
         self._records += records
 
     def take_back_with(self, undo: Callable[[int], None]) -> None:
-        """Set a function that a failed write calls with now_us, to undo more than the group's contents."""
+        """Set a function that undoes further changes; it is called with now_us if the write fails."""
         self._undo = undo
 
     def say(self, event: TraceEvent) -> None:
-        """Emit an event after the change is written."""
+        """Emit an event once the change is written."""
         self._events.append(event)
 
     def write(self, desk: GroupDesk, then: Callable[[ErrorCode, int], None], now_us: int) -> None:
-        """Write the records, then call `then`, which gets the error for the client and now_us.
+        """Write the records, and call `then` with (error for the client, now_us).
 
-        The write ends when all in-sync replicas have the records, or with an error.
+        It is called when all in-sync replicas have the records, or when the write has failed.
         """
         if not self._records:
             then(ErrorCode.NONE, now_us)
@@ -94,7 +94,7 @@ class Change:
         def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
             is_in_log = error in IN_THE_LOG
             if not is_in_log and number > group.taken_back:
-                # Later changes are based on this one, and are undone with it.
+                # Later changes are based on this one and are undone with it.
                 group.restore(kept)
                 group.taken_back = group.changes
                 for one in sorted((one for one in group.undo if one >= number), reverse=True):

@@ -1,7 +1,7 @@
 """Heartbeats of KIP-848 group members, by which they join, report their partitions, and leave.
 
-A heartbeat has three parts: the member is created or changed, which may raise the group epoch; for a new group epoch, a
-target assignment is computed; the member moves one step towards its target.
+A heartbeat is handled in three steps: the member is created or changed, which may raise the group epoch; for a new
+group epoch, a target assignment is computed; the member moves one step towards its target.
 
 Source: GroupMetadataManager.consumerGroupHeartbeat
 """
@@ -81,7 +81,7 @@ class ConsumerMembership:
         change.write(self._desk, answer, given.now_us)
 
     def _change_of(self, group_id: str, classic: Group | None, *, may_begin: bool) -> Change:
-        """Return a change of the group, which is created if allowed, or converted from a classic group.
+        """Return a new change of the group, which is created or converted from a classic group if `may_begin`.
 
         Source: getOrMaybeCreateConsumerGroup
         """
@@ -101,7 +101,7 @@ class ConsumerMembership:
         return self._migration.upgraded(classic)
 
     def _member(self, change: Change, given: ConsumerHeartbeat, joins: bool) -> ConsumerMember:
-        """Return the member as it was before the heartbeat."""
+        """Check the group's size and the member's epoch, and return the member as it was before the heartbeat."""
         self._configs.check_room(change.group, given.member_id)
         member_id = given.member_id
         if member_id == NO_MEMBER_ID:
@@ -112,7 +112,7 @@ class ConsumerMembership:
         return member
 
     def _leave(self, given: ConsumerHeartbeat) -> None:
-        """Remove a member that leaves. Source: consumerGroupLeave"""
+        """Handle a heartbeat by which a member leaves. Source: consumerGroupLeave"""
         group = self._index.consumer_groups.get(given.group_id)
         if group is None or group.HAS_TASKS:
             what = "not found" if self._index.find(given.group_id) is None else "is not a consumer group"
@@ -204,6 +204,11 @@ def check_epoch(
     """Raise FENCED_MEMBER_EPOCH if a heartbeat has a wrong member epoch.
 
     The previous epoch is accepted if the response with the new one may have been lost.
+
+    Args:
+        said: member epoch in the heartbeat.
+        owned: partitions or tasks in the heartbeat, None if it has none.
+
     Source: throwIfConsumerGroupMemberEpochIsInvalid
     """
     known = member.epoch

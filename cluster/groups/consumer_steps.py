@@ -1,7 +1,7 @@
-"""The steps of handling a member's request in a consumer group, for both protocols; each is a part of a `Change`.
+"""The steps of handling a member's request in a consumer group, for both protocols; all add to a `Change`.
 
-A member is found or created, its topics are applied, targets are assigned, a member moves towards its target, and
-members are removed.
+The steps find or create a member, apply its topics, compute target assignments, move a member towards its target, and
+remove members.
 Source: GroupMetadataManager.getOrMaybeSubscribe*, hasMemberSubscriptionChanged, updateTargetAssignment, maybeReconcile,
 consumerGroupFenceMembers, schedule*Timeout
 """
@@ -56,7 +56,7 @@ TIMER_RETRY_MS = 500
 
 
 class ConsumerSteps:
-    """The steps in all consumer groups of one coordinator."""
+    """The steps of requests in all consumer groups of one coordinator."""
 
     def __init__(
         self,
@@ -79,7 +79,12 @@ class ConsumerSteps:
     def member(
         change: Change, member_id: str, instance_id: str | None, *, may_join: bool, is_classic: bool
     ) -> ConsumerMember:
-        """Return the member as it was before the request, created if it may join.
+        """Return the member as it was before the request, or a new one if it is unknown and may join.
+
+        A returning static member gets the target of its earlier member id.
+
+        Raises:
+            KafkaError: if the member may not join and is unknown or fenced, or if its instance id is in use.
 
         Source: getOrMaybeSubscribe*ConsumerGroupMember
         """
@@ -109,9 +114,9 @@ class ConsumerSteps:
         return returned
 
     def subscribe(self, change: Change, before: ConsumerMember, after: ConsumerMember, now_us: int) -> bool:
-        """Apply a member's new fields, and return True if its topics changed, which raises the group epoch.
+        """Apply a member's new fields, and raise the group epoch if the group's topics have changed.
 
-        Since 4.4 another assignor raises it, too.
+        Return True if the member's fields were the reason. Since 4.4 another preferred assignor is a reason, too.
 
         Source: hasMemberSubscriptionChanged, hasPreferredServerAssignorChanged, maybeUpdateRegularExpressions,
         updateSubscriptionMetadata
@@ -151,7 +156,7 @@ class ConsumerSteps:
     # ------------------------------------------------------------------------------------------------------ assignment
 
     def _assign(self, change: Change, now_us: int) -> None:
-        """Compute the targets of all members for the group epoch.
+        """Compute the target assignments of all members for the group epoch.
 
         Source: updateTargetAssignment, TargetAssignmentBuilder
         """
@@ -175,7 +180,11 @@ class ConsumerSteps:
     def set_targets(
         self, change: Change, targets: Mapping[str, tuple[Any, ...]], assignor: str, interval_ms: int, now_us: int
     ) -> None:
-        """Make these the targets of all members for the group epoch; the time is noted if there is an interval."""
+        """Set the target assignments of all members for the group epoch.
+
+        Args:
+            interval_ms: minimum interval between assignments; if not 0, the current time is stored, too.
+        """
         group = change.group
         for member_id in group.members:
             if group.targets.get(member_id) != targets[member_id]:
@@ -193,14 +202,20 @@ class ConsumerSteps:
         )
 
     def is_due(self, group: ConsumerGroup, interval_ms: int, now_us: int) -> bool:
-        """Return True if the interval since the last assignment is over. Source: canComputeNextTargetAssignment"""
+        """Return True if the minimum interval since the last assignment is over.
+
+        Source: canComputeNextTargetAssignment
+        """
         return group.assigned_ms == NEVER_ASSIGNED or self._desk.wall_ms(now_us) >= group.assigned_ms + interval_ms
 
     def assign(self, change: Change, member_id: str, owned: Partitions | None, now_us: int) -> ConsumerMember:
-        """Compute targets for a new group epoch, and return the member after one step towards its target.
+        """Compute target assignments if the group epoch is new, and return the member after a step towards its target.
 
         Since 4.3 targets are computed at most once per interval; if it is too early, a later heartbeat computes them
         (KIP-1263). Source: consumerGroupHeartbeat, 2 and 3
+
+        Args:
+            owned: partitions that the member reports, None if it reports none.
         """
         group, interval_ms = change.group, self._desk.settings.consumer_assignment_interval_ms
         if group.epoch > group.target_epoch and self.is_due(group, interval_ms, now_us):
@@ -208,7 +223,7 @@ class ConsumerSteps:
         return self.reconcile(change, member_id, owned, now_us)
 
     def reconcile(self, change: Change, member_id: str, owned: tuple[Any, ...] | None, now_us: int) -> ConsumerMember:
-        """Move a member one step towards its target, and return it. Source: maybeReconcile"""
+        """Move a member one step towards its target assignment, and return it. Source: maybeReconcile"""
         group = change.group
         member = group.members[member_id]
         target = group.targets.get(member.member_id, ())
@@ -269,7 +284,11 @@ class ConsumerSteps:
     def begin_session(
         self, group: ConsumerGroup, member_id: str, now_us: int, classic_timeout_ms: int | None = None
     ) -> None:
-        """Start a member's session; `classic_timeout_ms` is the member's own timeout, None with KIP-848's protocol."""
+        """Start or restart a member's session timeout.
+
+        Args:
+            classic_timeout_ms: session timeout that a classic member has set; None for the group's timeout.
+        """
         if classic_timeout_ms is None:
             key, timeout_ms = self._configs.session_timeout_ms(group)
         else:
@@ -279,7 +298,7 @@ class ConsumerSteps:
         group.sessions[member_id] = self._desk.after(timeout_ms, self._end(group, member_id, why), now_us)
 
     def await_join(self, group: ConsumerGroup, member: ConsumerMember, now_us: int) -> None:
-        """Start the deadline by which a classic member has to join again.
+        """Start the deadline by which a classic member has to join again, unless it runs already.
 
         Source: scheduleConsumerGroupJoinTimeoutIfAbsent
         """
@@ -360,7 +379,7 @@ def hear(
     stay: Callable[[HB], None],
     leave: Callable[[HB], None],
 ) -> None:
-    """Check a heartbeat, let its member stay in its group or leave it, and answer what is refused."""
+    """Check a heartbeat and pass it to `stay` or, if the member leaves, to `leave`; answer a raised KafkaError."""
     try:
         check(given)
         error = index.status(given.group_id)
@@ -391,7 +410,7 @@ def assignor_of(group: ConsumerGroup) -> str:
 
 
 def note_emptied(change: Change, settings: GroupSettings) -> None:
-    """Let the next member be assigned at once, if a change has removed the last member.
+    """Since 4.4, let the next member get partitions immediately if a change has removed the last member.
 
     Source: consumerGroupFenceMembers, shareGroupFenceMember, streamsGroupFenceMember (4.4.0)
     """
@@ -431,11 +450,11 @@ def unknown(group: ConsumerGroup, member_id: str) -> KafkaError:
 
 # ------------------------------------------------------------------------------------------------ pattern subscriptions
 #
-# If a KIP-848 member subscribes with a pattern, the coordinator resolves the pattern to topics, and stores them.
+# If a KIP-848 member subscribes with a pattern, the coordinator resolves the pattern to topics and stores them.
 #
-# A heartbeat with a new pattern is answered first. Then all patterns of the group are resolved together, so that they
-# raise the group epoch only once. They are resolved again when a topic was created, when a pattern is not resolved yet,
-# and periodically, but at least ten seconds apart.
+# A heartbeat with a new pattern is answered first. Then all patterns of the group are resolved together and raise the
+# group epoch only once. A later heartbeat resolves them again if a topic was created, if a pattern is not resolved yet,
+# or after an interval, but not within ten seconds.
 #
 # source: GroupMetadataManager.maybeUpdateRegularExpressions, refreshRegularExpressions, handleRegularExpressionsResult,
 # maybeDeleteResolvedRegularExpressions
@@ -455,7 +474,11 @@ class PatternSubscriptions:
     def update(self, change: Change, before: str | None, after: str | None, now_us: int) -> bool:
         """Apply a change of a member's pattern, and schedule a resolution of the group's patterns if necessary.
 
-        The member's record has the new pattern already. Return True if the group's topics change immediately.
+        The group's member already has the new pattern. Return True if this changes the group's topics immediately.
+
+        Args:
+            before: previous pattern, "" or None for none.
+            after: new pattern, "" or None for none.
         """
         group, is_new, raised = change.group, False, False
         if after != before:
@@ -471,10 +494,11 @@ class PatternSubscriptions:
         return raised
 
     def _is_due(self, group: ConsumerGroup, known: GroupContents, is_new: bool, now_us: int) -> bool:
-        """Return True if the patterns have to be resolved.
+        """Return True if the group's patterns have to be resolved again.
 
         Args:
-            known: contents of the group before the heartbeat; all its patterns were resolved at the same time.
+            known: contents of the group before the heartbeat.
+            is_new: True if the heartbeat has a pattern that the group did not have.
         """
         last = next(iter(known.resolved.values()), None)
         if last is None:
@@ -490,7 +514,7 @@ class PatternSubscriptions:
         )
 
     def _resolve(self, group: ConsumerGroup, now_us: int) -> None:
-        """Resolve the patterns of a group. Simplified: this takes no time; Kafka uses a separate thread."""
+        """Resolve all patterns of a group to topics. Simplified: this takes no time; Kafka uses a separate thread."""
         group.resolving = None
         change, raised = Change(group), False
         for pattern in group.patterns:
@@ -502,12 +526,12 @@ class PatternSubscriptions:
         metadata_hash = self._topics.hash_of(group.subscribed)
         if raised or metadata_hash != group.metadata_hash:
             change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))
-        # What cannot be written is resolved again by a later heartbeat.
+        # If the write fails, a later heartbeat resolves the patterns again.
         change.write(self._desk, lambda error, written_us: None, now_us)
 
     @staticmethod
     def forget(change: Change, gone: Iterable[ConsumerMember]) -> None:
-        """Delete the patterns that only the removed members had."""
+        """Delete the resolved patterns that only the members in `gone` had."""
         patterns = dict.fromkeys(member.topic_regex for member in gone if member.topic_regex)
         for pattern in patterns:
             if pattern not in change.group.patterns:

@@ -1,7 +1,7 @@
 """The group coordinator of one broker, without I/O: it gets inputs and returns actions.
 
-Each group is stored in one partition of the offsets topic and coordinated by the leader of that partition. A new leader
-reads the groups from its log, a former leader drops them, and NOT_COORDINATOR makes members find the new coordinator.
+Each group is stored in one partition of the offsets topic, and the leader of that partition coordinates it. A new
+leader reads the groups from its log; a former leader drops them and answers NOT_COORDINATOR.
 
 Source: GroupCoordinator.scala for the classic protocol
 """
@@ -85,14 +85,14 @@ class GroupCoordinator:
         self._shares = ShareMembership(self.index, self._desk, topics, configs)
         self._checks_expiry = False
         self._ended_meanwhile: dict[int, list[TransactionCompleted]] = {}
-        """Transaction markers, by partition, that arrived while the partition's log was being read."""
+        """Ends of transactions that arrived while the log of their partition was being read, by partition."""
 
     @property
     def next_deadline_us(self) -> int | None:
         return self._desk.timers.next_deadline_us
 
     def tick(self, now_us: int) -> list[Action]:
-        """Handle due deadlines."""
+        """Handle the deadlines that are due, and return the actions."""
         self._desk.timers.run_due(now_us)
         return self._desk.take()
 
@@ -148,13 +148,14 @@ class GroupCoordinator:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> dict[TopicPartition, OffsetAndMetadata | ErrorCode | None]:
-        """Return a group's committed offsets, None for a partition without a commit.
+        """Return a group's committed offset or an error for each partition, None for a partition without a commit.
 
         Args:
-            wanted: partitions; None for all.
-            stable: True to answer UNSTABLE_OFFSET_COMMIT while a commit is being written or its transaction is open
+            wanted: partitions to return; None for all with a commit.
+            stable: True to return UNSTABLE_OFFSET_COMMIT while a commit is being written or its transaction is open
                 (KIP-447). Differs from Kafka: since 4.0 the request waits there for a commit outside of transactions.
-            member_id, member_epoch: of a requesting KIP-848 member; None and -1 if not stated.
+            member_id: id of the KIP-848 member that asks, None if the request has none.
+            member_epoch: epoch of this member, -1 if the request has none.
 
         Raises:
             KafkaError: if the group or the member is invalid.
@@ -196,7 +197,7 @@ class GroupCoordinator:
         if given.group_id in self.index.share_groups:
             error = ErrorCode.GROUP_ID_NOT_FOUND
         if error is ErrorCode.NONE and group is None:
-            if given.generation < 0:  # Kafka is used only to store the offsets of this group.
+            if given.generation < 0:  # A consumer without group membership, which only stores its offsets in Kafka.
                 group = self.index.new(given.group_id, self._desk.wall_ms(given.now_us))
             else:
                 # source: OffsetMetadataManager.validateOffsetCommit; before 4.0 handleCommitOffsets
@@ -221,7 +222,7 @@ class GroupCoordinator:
             self._commits.refuse(given, error)
 
     def _counts_all_the_same(self, group: ConsumerGroup, given: CommitOffsets) -> bool:
-        """Return True if a commit with an older member epoch counts, as the member has had the partitions since then.
+        """Return True if a commit with an older member epoch is valid: the member has had the partitions since then.
 
         Source: ConsumerGroup.createAssignmentEpochValidator (KIP-1251)
         """
@@ -235,7 +236,10 @@ class GroupCoordinator:
         return is_known and given.generation < member.epoch and had
 
     def _transaction_ended(self, given: TransactionCompleted) -> None:
-        """Apply the end of a transaction. Source: GroupMetadataManager.handleTxnCompletion"""
+        """Apply the end of a transaction to the groups of its partition, or defer it while the partition is loaded.
+
+        Source: GroupMetadataManager.handleTxnCompletion
+        """
         if given.partition in self.index.loading:
             self._ended_meanwhile.setdefault(given.partition, []).append(given)
             return
@@ -247,7 +251,10 @@ class GroupCoordinator:
             self._commits.transaction_ended(group, given.producer_id, committed=given.committed)
 
     def _expire(self, now_us: int) -> None:
-        """Remove expired offsets every offsets.retention.check.interval.ms. Source: cleanupGroupMetadata"""
+        """Remove expired offsets, and repeat this after offsets.retention.check.interval.ms.
+
+        Source: cleanupGroupMetadata
+        """
         for group in list(self.index.groups.values()):
             if self._commits.expire(group, now_us):
                 del self.index.groups[group.group_id]
@@ -261,9 +268,12 @@ class GroupCoordinator:
     # ------------------------------------------------------------------------------------------------------ leadership
 
     def _elected(self, given: Elected) -> None:
-        """Load the groups of a partition after an election. Source: onElection, loadGroupsAndOffsets"""
+        """Begin to load the groups of a partition that this broker now leads.
+
+        Source: onElection, loadGroupsAndOffsets
+        """
         if not self.index.is_news(given) or given.partition in self.index.owned:
-            return  # The news is old, or this broker led already and has the groups.
+            return  # The change is not new, or this broker led already and has the groups.
         self.index.loading[given.partition] = given.leader_epoch
         self._desk.want(Load(partition=given.partition, leader_epoch=given.leader_epoch))
         if not self._checks_expiry:
@@ -300,7 +310,10 @@ class GroupCoordinator:
             self._transaction_ended(ended)
 
     def _resigned(self, given: LeadershipResigned) -> None:
-        """Drop the groups of a partition that another broker leads. Source: onResignation, removeGroupsAndOffsets"""
+        """Drop the groups of a partition that this broker no longer leads.
+
+        Source: onResignation, removeGroupsAndOffsets
+        """
         if not self.index.is_news(given):
             return
         self.index.lost(given.partition)
@@ -323,7 +336,10 @@ class GroupCoordinator:
 
 
 def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:
-    """Return the error of a commit to a classic group. Source: validateOffsetCommit, doCommitOffsets"""
+    """Return the error of a commit to a classic group, NONE if it is valid.
+
+    Source: validateOffsetCommit, doCommitOffsets
+    """
     if given.generation < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
     in_transaction = given.transaction is not None
@@ -345,7 +361,10 @@ def _names_member(given: CommitOffsets) -> bool:
 
 
 def _commit_error_of_consumer(group: ConsumerGroup, given: CommitOffsets) -> ErrorCode:
-    """Return the error of a commit to a consumer group. Source: ConsumerGroup.validateOffsetCommit"""
+    """Return the error of a commit to a consumer group, NONE if it is valid.
+
+    Source: ConsumerGroup.validateOffsetCommit
+    """
     in_transaction = given.transaction is not None
     if given.generation < 0 and not group.members:
         return ErrorCode.NONE
@@ -361,7 +380,10 @@ def _commit_error_of_consumer(group: ConsumerGroup, given: CommitOffsets) -> Err
 
 
 def _epoch_error(group: ConsumerGroup, member_id: str, epoch: int) -> ErrorCode:
-    """Return the error of a member id and epoch. Source: ConsumerGroup.validateMemberEpoch"""
+    """Return the error of a request with this member id and epoch, NONE if both are current.
+
+    Source: ConsumerGroup.validateMemberEpoch
+    """
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,8 +1,8 @@
 """The deletion of groups and of groups' offsets by an operator, and of the offsets of a deleted topic.
 
-A deletion in a classic group takes effect and is answered immediately. In a KIP-848 group it is answered when every
-in-sync replica has it, and undone if it cannot be written. For a share group the states of its partitions are deleted
-first.
+1. In a classic group a deletion takes effect and is answered immediately.
+2. In a KIP-848 group it is answered when every in-sync replica has it, and undone if it cannot be written.
+3. Before a share group is deleted, its share coordinators delete the states of its partitions.
 
 Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions;
 GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteOffsets
@@ -44,7 +44,7 @@ class Deletions:
         self._desk = desk
         self._commits = commits
         self._deleting: dict[str, list[Callable[[ErrorCode], None]]] = {}
-        """Functions to call after the deletion of share groups, by group whose states are being deleted."""
+        """Callbacks of the deletions of share groups that wait for the share coordinator, by group id."""
 
     def groups(self, given: DeleteGroups) -> None:
         """Delete groups, and answer when all are done."""
@@ -95,7 +95,7 @@ class Deletions:
         self._index.forget(group.group_id)
 
         def written(error: ErrorCode, is_in_log: bool) -> None:
-            # A new group may have this name already.
+            # There may be a new group with this id already.
             if not is_in_log and self._index.find(group.group_id) is None:
                 self._index.consumer_groups[group.group_id] = group
             done(CHANGE_ERRORS.get(error, error))
@@ -103,7 +103,7 @@ class Deletions:
         self._commits.delete_consumer_group(group, BY_OPERATOR, written, now_us)
 
     def shares_deleted(self, given: SharesDeleted) -> None:
-        """Delete a share group after its states were deleted. Source: performShareGroupsDeletion"""
+        """Delete a share group after its share states were deleted. Source: performShareGroupsDeletion"""
         waiting = self._deleting.pop(given.group_id)
 
         def written(error: ErrorCode, offset: Offset, now_us: int) -> None:

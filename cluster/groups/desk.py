@@ -34,7 +34,7 @@ from replica.wording import shown, shown_if_any
 
 
 class Departure(NamedTuple):
-    """The reason why a member was removed, with the fields of the event GroupMemberLeft."""
+    """Why a member was removed, as fields of the event GroupMemberLeft."""
 
     cause: LeaveCause
     timeout_ms: int | None = None
@@ -44,7 +44,7 @@ class Departure(NamedTuple):
 
 
 class Trigger(NamedTuple):
-    """The reason why members have to join again, with the fields of the event GroupRebalanceBegan."""
+    """Why members have to join again, as fields of the event GroupRebalanceBegan."""
 
     cause: RebalanceCause
     member: str | None = None
@@ -62,12 +62,13 @@ class GroupSettings:
         versions: versions of record values in the log.
         late_commit: error for a commit that was not replicated in time.
         one_coordinator: True since 4.0, where KIP-848's coordinator also manages classic groups, by its own rules.
-        older_epochs_count: True to accept a commit with an older member epoch for partitions that the member had then
-            (KIP-1251).
+        revoking_raises_epoch: True before 4.2, where a member's epoch grows as soon as it has revoked its partitions.
+        older_epochs_count: True to accept a commit with an older member epoch for partitions that the member has had
+            since then (KIP-1251).
         first_epoch: epoch of a new consumer or share group; 1 since 4.3.
-        empty_is_assigned: True since 4.4, where a group without members has a target, so the next member does not wait
-            for the interval between two targets.
-        assignor_raises_epoch: True since 4.4, where a group whose members prefer another assignor has a new epoch.
+        empty_is_assigned: True since 4.4, where the first member of an emptied group gets partitions without waiting
+            for the minimum interval between assignments.
+        assignor_raises_epoch: True since 4.4, where a change of the preferred assignor raises the group epoch.
     """
 
     min_session_timeout_ms: int = 6000
@@ -111,14 +112,14 @@ WRITE_ERRORS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""The error for a client, by the error of a write that lacked replicas or the leader; other modules extend this map."""
+"""The error that a client gets, by the error of writing its records; other modules extend this map."""
 
 
 class GroupDesk(Desk[OtherAction, Result]):
-    """The state that the parts of a group coordinator share: their answers, actions, timers and writes.
+    """The state that the parts of a group coordinator share: answers, actions, timers and writes.
 
     Args:
-        new_uuid: returns a different id with each call.
+        new_uuid: returns a new id with each call.
         partition_of: returns the partition of the offsets topic that stores a group.
     """
 
@@ -144,7 +145,7 @@ class GroupDesk(Desk[OtherAction, Result]):
         now_us: int,
         transaction: InTransaction | None = None,
     ) -> None:
-        """Append records to the partition of a group; the arguments are those of `append`."""
+        """Append records to the partition that stores a group; for the arguments see `append`."""
         self.append(
             self._partition_of(group_id),
             tuple(records),
@@ -158,13 +159,13 @@ class GroupDesk(Desk[OtherAction, Result]):
 def of_member(
     node: str, group: Group | ConsumerGroup, member: Member | ConsumerMember
 ) -> tuple[str, str, str, str, str | None]:
-    """Return the first fields of each event about a member, see `OfMember`."""
+    """Return (node, group, member, client id, instance id), the first fields of each event about a member."""
     instance_id = shown_if_any(member.instance_id)
     return node, shown(group.group_id), shown(member.member_id), shown(member.client_id), instance_id
 
 
 def left(node: str, group: Group | ConsumerGroup, member: Member | ConsumerMember, why: Departure) -> GroupMemberLeft:
-    """Return the event of a removed member."""
+    """Return the event that a member was removed."""
     return GroupMemberLeft(
         *of_member(node, group, member),
         generation=group.generation,
@@ -179,14 +180,14 @@ def left(node: str, group: Group | ConsumerGroup, member: Member | ConsumerMembe
 
 
 class Setting(NamedTuple):
-    """The value of a setting, and the key of the broker or the group where it is set."""
+    """A setting: the value, and the key of the broker's or the group's configuration that it comes from."""
 
     key: str
     value: int
 
 
 class GroupConfigs:
-    """The settings of groups as of the last metadata record that the broker has applied."""
+    """The settings of groups, from the metadata that the broker has applied."""
 
     def __init__(self, cache: MetadataCache, settings: GroupSettings) -> None:
         self._cache = cache
@@ -216,7 +217,7 @@ class GroupConfigs:
         return self._of(group, *self._intervals[group.TYPE]).value
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        """Refuse a new member of a full group. Source: throwIfConsumerGroupIsFull"""
+        """Raise GROUP_MAX_SIZE_REACHED if a member would be new in a full group. Source: throwIfConsumerGroupIsFull"""
         limit = self._max_sizes[group.TYPE]
         if len(group.members) >= limit and member_id not in group.members:
             raise KafkaError(

@@ -1,6 +1,6 @@
-"""The inputs and actions of a group coordinator, which `GroupCoordinator.step` gets and returns.
+"""The inputs that `GroupCoordinator.step` takes, and the actions that it returns.
 
-Those that the transaction coordinator has too are in cluster/coordinators/core.py.
+Inputs and actions that other coordinators share are in cluster/coordinators/core.py.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class JoinGroup:
     """A JoinGroup request.
 
     Attributes:
-        requires_member_id: True if a new client has to join again with an assigned id (version 4, KIP-394).
-        may_skip_assignment: True if the client supports SkipAssignment (version 9).
-        reason: reason of the client, possibly empty.
+        requires_member_id: True if a new client has to join again with an assigned id (since version 4, KIP-394).
+        may_skip_assignment: True if the client supports SkipAssignment (since version 9).
+        reason: why the client joins, possibly empty.
     """
 
     now_us: int
@@ -59,8 +59,9 @@ class SyncGroup:
     """A SyncGroup request.
 
     Attributes:
-        assignments: assignment of each member id, which only the leader sends.
-        protocol_type, protocol: those that the client expects; None if not stated.
+        protocol_type: protocol type that the client expects, None if the request has none.
+        protocol: assignor that the client expects, None if the request has none.
+        assignments: assignments by member id; only the leader sends them.
     """
 
     now_us: int
@@ -85,7 +86,7 @@ class Heartbeat:
 
 
 class Leaving(NamedTuple):
-    """A member that leaves; an operator removes a static member by its instance id, without a member id (KIP-345)."""
+    """A member to remove. An operator may give the instance id of a static member without a member id (KIP-345)."""
 
     member_id: str
     instance_id: str | None = None
@@ -102,10 +103,10 @@ class LeaveGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberHeartbeat:
-    """A heartbeat of a group member, in which None, or -1 for the timeout, means that a field is unchanged.
+    """A heartbeat of a group member. A field that is None, or a timeout of -1, means that the value is unchanged.
 
     Attributes:
-        member_epoch: 0 to join; the negative values are in `consumer_member`.
+        member_epoch: current epoch; 0 to join; LEAVES or LEAVES_FOR_A_WHILE (see `consumer_member`) to leave.
     """
 
     now_us: int
@@ -124,7 +125,7 @@ class ConsumerHeartbeat(MemberHeartbeat):
 
     Attributes:
         owned: partitions that the member reads.
-        makes_its_id: True if this version requires a member id in the first heartbeat (KIP-1082).
+        makes_its_id: True if this version requires that the client makes its member id (KIP-1082).
     """
 
     instance_id: str | None
@@ -138,12 +139,13 @@ class ConsumerHeartbeat(MemberHeartbeat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffsets:
-    """Offsets to commit.
+    """An OffsetCommit or TxnOffsetCommit request.
 
     Attributes:
-        generation: member epoch in a KIP-848 group; -1 from an operator or a consumer that assigns itself partitions.
-        knows_epochs: True if this version of the request has the errors of member epochs.
-        transaction: the transaction with which the offsets take effect; None if they take effect when written.
+        generation: generation, or member epoch in a KIP-848 group; -1 from an operator, or from a consumer that assigns
+            itself partitions.
+        knows_epochs: True if this version of the request can be answered with errors about member epochs.
+        transaction: transaction at whose commit the offsets take effect; None if they do so when written.
     """
 
     now_us: int
@@ -159,7 +161,7 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionCompleted:
-    """The marker of a producer's transaction, once every in-sync replica of the offsets partition has it."""
+    """The end of a producer's transaction: every in-sync replica of an offsets partition has its marker."""
 
     now_us: int
     partition: int
@@ -184,7 +186,7 @@ class DeleteOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsDeleted:
-    """The partitions of deleted topics, which accept no more commits."""
+    """The partitions of topics that were just deleted."""
 
     now_us: int
     partitions: tuple[TopicPartition, ...]
@@ -192,10 +194,10 @@ class PartitionsDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The contents of a partition's log, with groups in the order of their first records.
+    """The groups in the log of an offsets partition, in the order of their first records.
 
     Attributes:
-        unreadable: number of skipped records, damaged or of an unknown version.
+        unreadable: number of records that were skipped because they are damaged or of an unknown version.
     """
 
     now_us: int
@@ -219,8 +221,8 @@ class StreamsHeartbeat(MemberHeartbeat):
     """A heartbeat of a streams group's member.
 
     Attributes:
-        topology: the topology of the application, only when joining.
-        owned: tasks that the member has, by their kind.
+        topology: topology of the application; only a member that joins sends it.
+        owned: active, standby and warm-up tasks of the member.
         shuts_down: True to stop all members of the application.
     """
 
@@ -236,7 +238,7 @@ class StreamsHeartbeat(MemberHeartbeat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharesInitialized:
-    """The outcome of an `InitializeShares`."""
+    """The outcome of an `InitializeShares` action."""
 
     now_us: int
     group_id: str
@@ -246,7 +248,7 @@ class SharesInitialized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharesDeleted:
-    """The outcome of a `DeleteShares`."""
+    """The outcome of a `DeleteShares` action."""
 
     now_us: int
     group_id: str
@@ -275,7 +277,7 @@ CoordinatorInput = (
 
 
 class JoinedMember(NamedTuple):
-    """A member in the JoinGroup response to the leader, which assigns partitions."""
+    """A member in the JoinGroup response to the group's leader, which assigns the partitions."""
 
     member_id: str
     instance_id: str | None
@@ -312,12 +314,12 @@ class LeaveResult(NamedTuple):
 
 
 class ConsumerHeartbeatResult(NamedTuple):
-    """The result of a heartbeat.
+    """The result of a KIP-848, share or streams heartbeat.
 
     Attributes:
-        assigned: partitions that the member has to read, or its tasks; None if unchanged.
-        message: error message, None if the heartbeat was not refused.
-        statuses: what a member of a streams group waits for.
+        assigned: partitions or tasks of the member; None if they have not changed.
+        message: error message, None if there is none.
+        statuses: problems of a streams group, such as a delayed assignment.
     """
 
     error: ErrorCode
@@ -338,7 +340,7 @@ class DeleteGroupsResult(NamedTuple):
 
 
 class DeleteOffsetsResult(NamedTuple):
-    """The result of a deletion; `errors` is empty if the whole request is refused."""
+    """The result of OffsetDelete: one error per partition, none if the whole request failed."""
 
     error: ErrorCode
     errors: dict[TopicPartition, ErrorCode]
@@ -378,7 +380,7 @@ class DeleteShares:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopics:
-    """Create the internal topics of a streams group, which appear in the metadata."""
+    """Create internal topics of a streams group; the metadata shows when they exist."""
 
     topics: tuple[MissingTopic, ...]
 

@@ -1,6 +1,6 @@
 """The requests of members of classic groups: join, sync, heartbeat, leave. Source: GroupCoordinator.scala
 
-Requests are validated here; `rebalance` applies them to the group.
+This module checks the requests; `rebalance` applies them to the group.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Membership:
     """The members of all classic groups of one coordinator.
 
     Args:
-        in_consumer_groups: handles requests of classic members of consumer groups.
+        in_consumer_groups: handler for requests of classic members in consumer groups.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Membership:
         self._in_consumer_groups = in_consumer_groups
 
     def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Return the consumer group with this id if it has members, some of which may use the classic protocol."""
+        """Return the consumer group with this id, which may have classic members; None if it is empty or unknown."""
         group = self._index.consumer_groups.get(group_id)
         return group if group is not None and group.members and not group.HAS_TASKS else None
 
     def join(self, given: JoinGroup) -> None:
-        """Handle JoinGroup. Source: handleJoinGroup"""
+        """Check a JoinGroup request, and add or update its member. Source: handleJoinGroup"""
         error = self._index.status(given.group_id)
         limits = self._desk.settings
         if error is ErrorCode.NONE and not (
@@ -98,7 +98,7 @@ class Membership:
         self._rebalances.maybe_complete_join(group, given.now_us)
 
     def _make_classic(self, given: JoinGroup) -> None:
-        """Convert an empty consumer group with its offsets to a classic group. Source: maybeDeleteEmptyConsumerGroup"""
+        """Replace an empty consumer group by a classic group with its offsets. Source: maybeDeleteEmptyConsumerGroup"""
         old = self._index.consumer_groups[given.group_id]
         tombstones = [old.encoded(record) for record in old.tombstones()]
         self._desk.write(old.group_id, tombstones, None, given.now_us)
@@ -107,9 +107,9 @@ class Membership:
         fresh.offsets = old.offsets
 
     def _has_room(self, group: Group, member_id: str) -> bool:
-        """Return True if the group is not too full for the member. Source: acceptJoiningMember"""
+        """Return True if the member is in the group or the group is not full. Source: acceptJoiningMember"""
         member = group.members.get(member_id)
-        # Differs from Kafka: assigned ids of pending members count too, so that clients cannot request any number.
+        # Differs from Kafka: assigned ids of pending members count too; otherwise clients could request any number.
         waiting = len(group.pending_members) - (member_id in group.pending_members)
         match group.state:
             case State.EMPTY | State.DEAD:
@@ -121,7 +121,7 @@ class Membership:
                 return member is not None or len(group.members) + waiting < self._desk.settings.max_size
 
     def _join_new(self, group: Group, given: JoinGroup) -> None:
-        """Handle the first JoinGroup of a member. Source: doNewMemberJoinGroup"""
+        """Handle a JoinGroup without a member id. Source: doNewMemberJoinGroup"""
         new_id = f"{given.client_id if given.instance_id is None else given.instance_id}-{self._desk.new_uuid()}"
         if len(new_id.encode()) > MAX_TEXT_BYTES:
             # As in Kafka, which makes the id and then fails to encode it in the response.
@@ -159,7 +159,7 @@ class Membership:
             self._rebalances.rejoined(group, given)
 
     def sync(self, given: SyncGroup) -> None:
-        """Handle SyncGroup. Source: handleSyncGroup"""
+        """Answer SyncGroup, or let it wait for the leader's assignment. Source: handleSyncGroup"""
         of_consumers = self._consumer_group(given.group_id)
         if of_consumers is not None:
             self._in_consumer_groups.sync(of_consumers, given)
@@ -189,7 +189,7 @@ class Membership:
             self._rebalances.keep_alive(group, member, given.now_us)
 
     def heartbeat(self, given: Heartbeat) -> None:
-        """Handle Heartbeat. Source: handleHeartbeat"""
+        """Answer a heartbeat and restart the member's session timeout. Source: handleHeartbeat"""
         of_consumers = self._consumer_group(given.group_id)
         if of_consumers is not None:
             self._in_consumer_groups.heartbeat(of_consumers, given)
@@ -205,7 +205,10 @@ class Membership:
         self._desk.answer(given.request, HeartbeatResult(error))
 
     def _group_of_member(self, given: SyncGroup | Heartbeat) -> tuple[ErrorCode, Group | None]:
-        """Return (NONE, group) for a request of a current member and generation, otherwise (error, None)."""
+        """Return the error of a request's group, member or generation, and the group.
+
+        The error is NONE and the group is not None if all are current.
+        """
         error = self._index.status(given.group_id)
         group = self._index.groups.get(given.group_id)
         if error is not ErrorCode.NONE:
@@ -218,7 +221,7 @@ class Membership:
         return error, group
 
     def leave(self, given: LeaveGroup) -> None:
-        """Handle LeaveGroup. Source: handleLeaveGroup"""
+        """Remove the members in a LeaveGroup request. Source: handleLeaveGroup"""
         error = self._index.status(given.group_id)
         if error is not ErrorCode.NONE:
             self._desk.answer(given.request, LeaveResult(error))
@@ -255,7 +258,7 @@ class Membership:
 
 
 def member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Return the error of a member id, NONE for a member that, if static, still has its instance id.
+    """Return the error of a member id, NONE for a current member; a static one must still own its instance id.
 
     Source: validateCurrentMember
     """

@@ -1,7 +1,7 @@
-"""Online migration of groups with members from the classic protocol to KIP-848's and back.
+"""Online migration of groups from the classic protocol to KIP-848's and back.
 
 A classic group becomes a consumer group when a member with KIP-848's protocol joins it; from then on `classic_members`
-answers its classic members. A consumer group becomes a classic group again when its last member with KIP-848's protocol
+answers its classic members. A consumer group becomes a classic group when its last member with KIP-848's protocol
 leaves. Each migration is one batch of records; if it cannot be written, the group is restored.
 
 Source: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup, ConsumerGroup.fromClassicGroup,
@@ -37,10 +37,10 @@ from replica.trace.events import GroupMigrated
 from replica.wording import shown
 
 UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrade")
-"""Values of group.consumer.migration.policy."""
+"""Values of group.consumer.migration.policy that allow upgrades or downgrades."""
 
 Resume = Callable[[ConsumerGroup, int], None]
-"""Starts the deadlines of a restored consumer group: (group, now_us)."""
+"""A function that starts the deadlines of a restored consumer group: (group, now_us)."""
 
 
 class Migration:
@@ -61,15 +61,15 @@ class Migration:
     # ------------------------------------------------------------------------------------------ to a consumer group
 
     def upgraded(self, classic: Group) -> Change:
-        """Return the change that converts a classic group, and let its waiting members join again.
+        """Return a change that converts a classic group to a consumer group, and make its waiting members join again.
 
-        `take_over` puts the change into effect. Source: validateOnlineUpgrade, convertToConsumerGroup
+        The caller then calls `take_over`. Source: validateOnlineUpgrade, convertToConsumerGroup
 
         Raises:
             KafkaError: if the group cannot be converted.
         """
         self._check_upgrade(classic)
-        # The new member raises the group epoch, so that all members have to join again.
+        # The new member raises the group epoch, so all members have to join again.
         self._rebalances.dismiss(classic)
         fresh = consumer_group_of(classic, self._topics)
         change = Change(fresh, [(group_key(classic.group_id), None)])
@@ -80,12 +80,15 @@ class Migration:
         return change
 
     def emptied(self, classic: Group, fresh: ConsumerGroup) -> Change:
-        """Return the change that converts a classic group without members. Source: maybeDeleteEmptyClassicGroup"""
+        """Return a change that replaces a classic group without members by `fresh`, which gets its offsets.
+
+        Source: maybeDeleteEmptyClassicGroup
+        """
         fresh.offsets = classic.offsets
         return Change(fresh, [(group_key(classic.group_id), None)])
 
     def take_over(self, change: Change, classic: Group) -> None:
-        """Replace the classic group by the consumer group of the change."""
+        """Replace the classic group by the consumer group of the change; a failed write restores it."""
         fresh = change.group
         self._rebalances.rest(classic)
         del self._index.groups[classic.group_id]
@@ -113,7 +116,7 @@ class Migration:
     # ------------------------------------------------------------------------------------------- to a classic group
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
-        """Return True if the group may be downgraded because only classic members remain after these members leave.
+        """Return True if only classic members remain after these leave, and the group may be downgraded.
 
         Source: validateOnlineDowngradeWithFencedMembers
         """
@@ -122,7 +125,7 @@ class Migration:
         return left > 0 and classic_left == left and self._allows_downgrade(left)
 
     def may_downgrade_by(self, group: ConsumerGroup, replaced: ConsumerMember | None) -> bool:
-        """Return True if the group may be downgraded because a classic client replaces its last KIP-848 member.
+        """Return True if a classic client replaces the last KIP-848 member, and the group may be downgraded.
 
         Source: validateOnlineDowngradeWithReplacedMember
         """
@@ -147,7 +150,9 @@ class Migration:
         """Convert a consumer group to a classic group. Source: convertToClassicGroup
 
         Args:
-            joining: member that replaces the leaving one.
+            leaving: ids of the members that leave.
+            joining: classic member that replaces the leaving one, None if there is none.
+            resume: called if the write fails and the consumer group is restored.
             rebalances: True if all members have to join again; False if the replacing member reads the same topics.
 
         Raises:
@@ -194,7 +199,7 @@ def _not_upgraded(classic: Group, why: str) -> KafkaError:
 
 
 def consumer_group_of(classic: Group, topics: TopicDirectory) -> ConsumerGroup:
-    """Return the consumer group for a classic group; its members keep their partitions, which are also their targets.
+    """Return a consumer group with the members of a classic group; their partitions are also their targets.
 
     Raises:
         KafkaError: if the assignments cannot be read.
@@ -257,11 +262,12 @@ def classic_group_of(
     topics: TopicDirectory,
     now_ms: int,
 ) -> Group:
-    """Return a stable classic group with the epoch and targets of a consumer group.
+    """Return a stable classic group; its generation and assignments are the consumer group's epoch and targets.
 
     Args:
-        contents: the consumer group's contents before the change that ends it.
-        joining: member that gets the target of the leaving one.
+        contents: contents of the consumer group before the change that ends it.
+        leaving: ids of the members that leave.
+        joining: member that gets the target of the leaving one, None if there is none.
 
     Raises:
         KafkaError: if the group cannot be converted.

@@ -1,7 +1,7 @@
 """The rebalances of classic groups: members join and leave, and a group gets its next generation.
 
-A rebalance has two phases. In the first all members join again, until the last one has or the longest rebalance timeout
-is over. In the second the coordinator waits for the leader's assignment, writes it to the log, and sends it to all.
+A rebalance has two phases. The first lasts until all members have joined again, or for the longest rebalance timeout.
+In the second the coordinator waits for the leader's assignment, writes it to the log, and sends it to all members.
 Source: GroupCoordinator.scala, DelayedJoin.scala, DelayedSync.scala, DelayedHeartbeat.scala
 """
 
@@ -22,20 +22,20 @@ from replica.trace import events as trace
 from replica.wording import shown, shown_if_any
 
 ASSIGNMENT_BYTES_MAX = 16_384
-"""The largest size of an assignment that events show (some 4,000 partitions); clients can send larger ones."""
+"""The size up to which an assignment is shown in events (some 4,000 partitions); clients can send larger ones."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""The longest wait of a new member, whose client may be gone: its connection is not read while the request waits."""
+"""The session timeout of a new member while its JoinGroup waits, in case its client has gone away."""
 LEAST_REPEATED_WAIT_MS = 1000
 
 _OnStored = Callable[[ErrorCode, int], None]
-"""Called with (error for the members' responses, now_us)."""
+"""A callback with (error for the members' responses, now_us)."""
 _WRITE_ERRORS = {
     **WRITE_ERRORS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""The error for members, by the error of writing their group. Source: GroupMetadataManager.storeGroup"""
+"""The error that members get, by the error of writing their group. Source: GroupMetadataManager.storeGroup"""
 
 
 class Rebalances:
@@ -74,7 +74,7 @@ class Rebalances:
         self._maybe_prepare(group, _trigger(cause, member), given.now_us)
 
     def give_id(self, group: Group, given: JoinGroup, member_id: str) -> None:
-        """Answer with a member id; the client becomes a member when it joins with this id (KIP-394)."""
+        """Answer MEMBER_ID_REQUIRED with a new id; the client becomes a member when it joins with this id (KIP-394)."""
         out = partial(self.remove_pending, group, member_id)
         group.pending_members[member_id] = self._desk.after(given.session_timeout_ms, out, given.now_us)
         self._desk.answer(given.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
@@ -84,7 +84,7 @@ class Rebalances:
         self.maybe_complete_join(group, now_us)
 
     def replace_static(self, group: Group, member: Member, given: JoinGroup, new_id: str) -> None:
-        """Replace a static member that has returned without its id.
+        """Give a static member that has returned without its member id the id `new_id`; rebalance only if necessary.
 
         Source: updateStaticMemberAndRebalance (KIP-345, KIP-814)
         """
@@ -118,19 +118,19 @@ class Rebalances:
                     members = _members(group) if leads else ()
                     self._answer_join(member, _joined(group, new_id, members=members, skip_assignment=leads))
                 else:
-                    # An old client that got its own id as the leader's would assign, but no member would get that.
+                    # An old client that believes it leads would assign partitions, but no member would get them.
                     self._answer_join(member, _joined(group, new_id, leader_id=previous_leader))
 
             self.store(group, assignments, stored, given.now_us)
 
     def rejoined(self, group: Group, given: JoinGroup) -> None:
-        """Answer with the group's current state, for a client that missed the response."""
-        # The member does not lead, or it leads a group that waits for its assignment.
+        """Answer JoinGroup with the group's current generation: the client may have missed the response."""
+        # Either the member is not the leader, or the group waits for its assignment.
         members = _members(group) if group.is_leader(given.member_id) else ()
         self._desk.answer(given.request, _joined(group, given.member_id, members=members))
 
     def _tell_joined(self, group: Group, member: Member, given: JoinGroup, replaced: str | None = None) -> None:
-        """Report that a member joined; `replaced` is the previous id of a static member, whose client.id stays."""
+        """Emit the event that a member joined; `replaced` is the previous id of a returned static member."""
         node, group_id, member_id, client_id, instance_id = of_member(self._desk.node, group, member)
         self._desk.tell(
             trace.GroupMemberJoined(
@@ -154,7 +154,7 @@ class Rebalances:
             self.prepare(group, why, now_us)
 
     def prepare(self, group: Group, why: Trigger, now_us: int) -> None:
-        """Start a rebalance. Source: prepareRebalance, InitialDelayedJoin"""
+        """Start a rebalance: the first phase, in which members join. Source: prepareRebalance, InitialDelayedJoin"""
         if group.state is State.COMPLETING_REBALANCE:
             self._reset_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_us)
         group.stop_sync()
@@ -177,7 +177,7 @@ class Rebalances:
             self._await_all(group, now_us)
 
     def _await_first(self, group: Group, delay_ms: int, remaining_ms: int, now_us: int) -> None:
-        """Wait for the first members of a group, which usually come together; each new member prolongs the wait."""
+        """Wait for more first members of a group, which often start together; each new member prolongs the wait."""
 
         def over(now_us: int) -> None:
             if group.member_came:
@@ -197,12 +197,12 @@ class Rebalances:
             group.join = self._desk.after(timeout_ms, partial(self._complete_join, group), now_us)
 
     def maybe_complete_join(self, group: Group, now_us: int) -> None:
-        """Complete the join phase if all members have joined, unless the first generation still has to be delayed."""
+        """Complete the join phase if all members have joined and the first generation is not delayed."""
         if group.join is not None and not group.is_first_join and group.all_have_joined:
             self._complete_join(group, now_us)
 
     def _complete_join(self, group: Group, now_us: int) -> None:
-        """Begin the next generation. Source: onCompleteJoin"""
+        """Remove members that have not joined, and begin the next generation. Source: onCompleteJoin"""
         group.stop_join()
         group.is_first_join = False
         for member in list(group.members.values()):
@@ -240,7 +240,7 @@ class Rebalances:
     # -------------------------------------------------------------------------------------------------------- syncing
 
     def sync(self, group: Group, member: Member, assignments: Mapping[str, bytes], now_us: int) -> None:
-        """Store the assignments that the leader has sent; a request of another member waits for them."""
+        """Write the assignments in the leader's SyncGroup; requests of other members only wait for them."""
         if not group.is_leader(member.member_id):
             return
         generation = group.generation
@@ -279,13 +279,13 @@ class Rebalances:
                 )
 
     def synced(self, group: Group, member_id: str) -> None:
-        """Record that a member has requested its assignment."""
+        """Note that a member has requested its assignment."""
         group.pending_sync.pop(member_id, None)
         if not group.pending_sync:
             group.stop_sync()
 
     def _sync_expired(self, group: Group, now_us: int) -> None:
-        """Remove members that have not requested their assignment. Source: onExpirePendingSync"""
+        """Remove members that have not requested their assignment in time. Source: onExpirePendingSync"""
         why = Departure(LeaveCause.SYNC_TIMEOUT, group.rebalance_timeout_ms)
         for member_id in list(group.pending_sync):
             member = group.members.get(member_id)
@@ -300,7 +300,7 @@ class Rebalances:
         self._propagate(group, error, now_us)
 
     def _propagate(self, group: Group, error: ErrorCode, now_us: int) -> None:
-        """Answer all waiting SyncGroup requests. Source: propagateAssignment"""
+        """Answer all waiting SyncGroup requests with the assignments or an error. Source: propagateAssignment"""
         for member in group.members.values():
             if member.awaiting_sync is None:
                 continue
@@ -318,7 +318,7 @@ class Rebalances:
         stored: _OnStored,
         now_us: int,
     ) -> None:
-        """Write the group with these assignments. Source: GroupMetadataManager.storeGroup"""
+        """Write the group's record with these assignments by member id. Source: GroupMetadataManager.storeGroup"""
 
         def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
             stored(_WRITE_ERRORS.get(error, error), now_us)
@@ -337,7 +337,7 @@ class Rebalances:
         member.session = self._desk.after(timeout_ms, partial(self._session_expired, group, member), now_us)
 
     def _session_expired(self, group: Group, member: Member, now_us: int) -> None:
-        """Remove a member whose session has timed out. Source: onExpireHeartbeat"""
+        """Remove a member whose session has timed out, unless its request waits. Source: onExpireHeartbeat"""
         member.session = None
         # A member whose request waits need not send anything; but the client of a new member may be gone.
         if member.is_new or not member.is_awaiting:
@@ -347,7 +347,7 @@ class Rebalances:
     # -------------------------------------------------------------------------------------------------------- leaving
 
     def remove(self, group: Group, member: Member, why: Departure, now_us: int) -> None:
-        """Remove a member. Source: removeMemberAndUpdateGroup"""
+        """Remove a member, and rebalance if necessary. Source: removeMemberAndUpdateGroup"""
         # A new member may wait for its first generation; after this error its client joins again if it is alive.
         self._answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
@@ -381,13 +381,16 @@ class Rebalances:
             self.keep_alive(group, member, now_us)
 
     def dismiss(self, group: Group) -> None:
-        """Make all waiting members join again. Source: completeAllJoinFutures, completeAllSyncFutures"""
+        """Answer all waiting requests with REBALANCE_IN_PROGRESS, after which the members join again.
+
+        Source: completeAllJoinFutures, completeAllSyncFutures
+        """
         for member in group.members.values():
             self._answer_join(member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             self._answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
 
     def rest(self, group: Group) -> None:
-        """Cancel all deadlines of a group that was converted to a consumer group."""
+        """Cancel all deadlines of a group that this coordinator no longer manages as a classic group."""
         for member in group.members.values():
             member.stop_session()
         for member_id in list(group.pending_members):
@@ -396,7 +399,7 @@ class Rebalances:
         group.stop_sync()
 
     def resume(self, group: Group, now_us: int) -> None:
-        """Restore a group after a failed conversion, which has dismissed its waiting members."""
+        """Restart the deadlines of a group whose conversion to a consumer group has failed; its members join again."""
         self.begin(group, now_us)
         if group.state is State.PREPARING_REBALANCE:
             group.is_first_join = False
@@ -418,7 +421,7 @@ class Rebalances:
 
 
 def _take_over(member: Member, given: JoinGroup, request: int) -> None:
-    """Update a member's fields from its JoinGroup. Source: updateMember"""
+    """Update a member's fields from its JoinGroup request `request`, which then waits. Source: updateMember"""
     member.protocols = given.protocols
     member.rebalance_timeout_ms = given.rebalance_timeout_ms
     member.session_timeout_ms = given.session_timeout_ms

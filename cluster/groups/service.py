@@ -1,4 +1,4 @@
-"""The group coordinator as part of a broker; the base class is shared with the transaction coordinator."""
+"""The group coordinator as part of a broker: its settings, its log, and the actions that other parts carry out."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ SAME_EPOCH_SINCE = KafkaRelease(4, 2)
 """The first release in which a member that has revoked partitions keeps its epoch until it reaches its target."""
 
 FIRST_EPOCH_SINCE = KafkaRelease(4, 3)
-"""The first release whose new groups have epoch 1, so that the first member gets epoch 2."""
+"""The first release whose new groups have epoch 1; their first member gets epoch 2."""
 ASSIGNED_ANEW_SINCE = KafkaRelease(4, 4)
-"""The first release that notes a target when the last member leaves, and whose groups follow a change of assignor."""
+"""The first release with GroupSettings.empty_is_assigned and GroupSettings.assignor_raises_epoch."""
 
 
 def group_settings(config: BrokerConfig, rules: Rules) -> GroupSettings:
@@ -91,11 +91,14 @@ def group_settings(config: BrokerConfig, rules: Rules) -> GroupSettings:
 
 
 ChangeShares = Callable[[ShareAction, Callable[[ErrorCode, int], None], int], None]
-"""Initializes or deletes the states of share partitions, and calls back with (error, now_us)."""
+"""A function of (action, callback, now_us) that initializes or deletes share states.
+
+It calls the callback with (error, now_us).
+"""
 
 
 CreateInternalTopics = Callable[[Sequence[MissingTopic], int], None]
-"""Requests the creation of topics, with now_us."""
+"""A function of (topics, now_us) that requests the creation of topics."""
 
 
 class GroupService(CoordinatorService[CoordinatorInput, OtherAction, Result]):
@@ -110,7 +113,7 @@ class GroupService(CoordinatorService[CoordinatorInput, OtherAction, Result]):
         change_shares: ChangeShares,
         create_topics: CreateInternalTopics,
     ) -> None:
-        # Differs from Kafka: member ids are derived from the broker's incarnation, so that a run can be repeated.
+        # Differs from Kafka: member ids are derived from the broker's incarnation, so a run can be repeated exactly.
         ids = count()
         self.coordinator = GroupCoordinator(
             node=base.node,
@@ -158,7 +161,7 @@ class GroupService(CoordinatorService[CoordinatorInput, OtherAction, Result]):
         checks.begin_commit(transactional_id, producer_id, producer_epoch, partition, api_version, answered, now_us)
 
     def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None:
-        """Delete the offsets of deleted partitions."""
+        """Delete the committed offsets of deleted partitions."""
         if names and self.coordinator.index.any:
             self._step(PartitionsDeleted(now_us=now_us, partitions=tuple(names)), now_us)
 
@@ -167,7 +170,7 @@ class GroupService(CoordinatorService[CoordinatorInput, OtherAction, Result]):
             self._ended.append((name, producer_id, committed))
 
     def settle(self, now_us: int) -> None:
-        """Apply finished writes, then the markers of ended transactions, which come after the commits in the log."""
+        """Apply finished writes, then ended transactions: in the log, markers come after the commits."""
         if self._log.written:  # Saves a call at the end of each step, since few steps have writes.
             super().settle(now_us)
         while self._ended:
@@ -213,7 +216,7 @@ class GroupService(CoordinatorService[CoordinatorInput, OtherAction, Result]):
 
 
 def replay_batch(replay: Replay, header: BatchHeader, batch: bytes) -> None:
-    """Apply the records of a batch to `replay`; a damaged batch is skipped and its records are counted."""
+    """Apply the records of a batch to `replay`; skip a damaged batch, and count its records as unreadable."""
     if header.is_control:
         _replay_marker(replay, header, batch)
         return

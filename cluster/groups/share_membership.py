@@ -1,8 +1,8 @@
 """Heartbeats of members of share groups (KIP-932), by which they join, learn their partitions, and leave.
 
-A heartbeat has four parts: the member is created or changed, which may raise the group epoch; for a new group epoch, a
-target assignment is computed; the member gets its target immediately; and the share coordinator initializes partitions
-of its topics that have no state yet. These are assigned with the first heartbeat after that.
+A heartbeat is handled in four steps: the member is created or changed, which may raise the group epoch; for a new group
+epoch, a target assignment is computed; the member gets its target immediately; and the share coordinator initializes
+partitions of its topics that have no share state yet. The first heartbeat after that assigns these partitions.
 
 Simplified: targets are computed with each new group epoch; since 4.3 Kafka computes them at most once in
 group.share.assignment.interval.ms.
@@ -60,7 +60,7 @@ class ShareMembership:
         self._configs = configs
 
     def heartbeat(self, given: ShareHeartbeat) -> None:
-        """Handle a heartbeat, which is answered when all in-sync replicas have its changes."""
+        """Handle a heartbeat, and answer it when all in-sync replicas have its changes."""
         hear(self._index, self._desk, given, _check, self._stay, self._leave)
 
     def _stay(self, given: ShareHeartbeat) -> None:
@@ -140,7 +140,13 @@ class ShareMembership:
         change.add(TargetEpochRecord(group.epoch))
 
     def _reconcile(self, change: Change, group: ShareGroup, member_id: str, *, forced: bool) -> ConsumerMember:
-        """Assign a member its target, which no other member must release first. Source: ShareGroupAssignmentBuilder"""
+        """Move a member to its target at once, because members of a share group share partitions; return the member.
+
+        Args:
+            forced: True if the group epoch was raised.
+
+        Source: ShareGroupAssignmentBuilder
+        """
         member = group.members[member_id]
         if member.epoch == group.target_epoch and not forced:
             return member
@@ -169,7 +175,10 @@ class ShareMembership:
     # --------------------------------------------------------------------------------------------------- initialization
 
     def _initialize(self, change: Change, group: ShareGroup, now_us: int) -> Partitions:
-        """Return the partitions to initialize, and mark them as being initialized. Source: subscribedTopicsChangeMap"""
+        """Return the partitions whose share state has to be initialized, and mark them as being initialized.
+
+        Source: subscribedTopicsChangeMap
+        """
         now_ms, shares = self._desk.wall_ms(now_us), group.shares
         is_recent = now_ms - group.initializing_since_ms < self._desk.settings.share_initialize_retry_interval_ms
         known = {*shares.initialized, *(shares.initializing if is_recent else ())}
@@ -188,7 +197,7 @@ class ShareMembership:
         return tuple(wanted)
 
     def initialized(self, given: SharesInitialized) -> None:
-        """Record that the share coordinator has initialized partitions, or that it has to try again."""
+        """Mark partitions as initialized; after an error, the next heartbeat tries again."""
         group = self._index.share_groups.get(given.group_id)
         if group is None:
             return
@@ -250,7 +259,7 @@ class ShareMembership:
         group.sessions[member_id] = end
 
     def _end(self, group: ShareGroup, member_id: str, now_us: int) -> None:
-        """Remove a member after its session timeout, and retry if the removal cannot be written."""
+        """Remove a member after its session timeout; retry later if the removal cannot be written."""
         member = group.members.get(member_id)
         if member is None:
             return
@@ -264,7 +273,7 @@ class ShareMembership:
 
 
 def _check(given: ShareHeartbeat) -> None:
-    """Check the fields of a heartbeat. Source: throwIfShareGroupHeartbeatRequestIsInvalid"""
+    """Raise INVALID_REQUEST if a field of a heartbeat is invalid. Source: throwIfShareGroupHeartbeatRequestIsInvalid"""
     wrong = ""
     if not given.member_id.strip():
         wrong = "MemberId can't be empty."

@@ -1,11 +1,11 @@
 """Heartbeats of members of streams groups (KIP-1071), by which they join, learn their tasks, and leave.
 
-A heartbeat has five parts: the member is created or changed; the first member's topology becomes the group's; the
-topics of the topology are looked up, and missing internal topics are created; for a new group epoch, the target
+A heartbeat is handled in five steps: the member is created or changed; the first member's topology becomes the group's;
+the topics of the topology are looked up, and missing internal topics are created; for a new group epoch, the target
 assignment is computed; the member moves one step towards its target.
 
-Simplified: there are no static members, which came with 4.4, and the endpoints of other members, for interactive
-queries, are not told.
+Simplified: there are no static members, which came with 4.4, and responses lack the endpoints of other members (for
+interactive queries).
 Source: GroupMetadataManager.streamsGroupHeartbeat
 """
 
@@ -57,7 +57,7 @@ class StreamsMembership(ConsumerSteps):
     """The members of all streams groups of one coordinator."""
 
     def heartbeat(self, given: StreamsHeartbeat) -> None:
-        """Handle a heartbeat, which is answered when all in-sync replicas have its changes."""
+        """Handle a heartbeat, and answer it when all in-sync replicas have its changes."""
         hear(self._index, self._desk, given, _check, self._stay, self._leave)
 
     def _stay(self, given: StreamsHeartbeat) -> None:
@@ -74,7 +74,7 @@ class StreamsMembership(ConsumerSteps):
         topology = _topology(group, given)
         configured = configure(topology, self._topics.partitions_of)
         _check_tasks(configured, owned or ())
-        # All that may be refused is checked, so the group changes from here on.
+        # All checks are done; the group changes from here on.
         classic = self._index.groups.get(group.group_id)
         if classic is not None:
             self._migration.take_over(change, classic)
@@ -118,7 +118,10 @@ class StreamsMembership(ConsumerSteps):
         change.write(self._desk, answer, given.now_us)
 
     def _change_of(self, group_id: str, *, may_begin: bool) -> tuple[Change, StreamsGroup]:
-        """Return the group and a change of it; the group is created if allowed. Source: getOrCreateStreamsGroup"""
+        """Return a new change of the group, and the group, which is created if `may_begin`.
+
+        Source: getOrCreateStreamsGroup
+        """
         known, classic = self._index.find(group_id), self._index.groups.get(group_id)
         if known is None and not may_begin:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {shown(group_id)} not found.")
@@ -174,7 +177,7 @@ class StreamsMembership(ConsumerSteps):
     # ------------------------------------------------------------------------------------------------------ assignment
 
     def _assign_tasks(self, change: Change, group: StreamsGroup, configured: Configured, now_us: int) -> None:
-        """Compute the targets of all members for the group epoch. Source: streams/TargetAssignmentBuilder"""
+        """Compute the target tasks of all members for the group epoch. Source: streams/TargetAssignmentBuilder"""
         targets: dict[str, Tasks] = dict.fromkeys(group.members, ())
         if configured.status is None:
             targets = assign_sticky(
@@ -187,18 +190,18 @@ class StreamsMembership(ConsumerSteps):
         self.set_targets(change, targets, STICKY, self._desk.settings.streams_assignment_interval_ms, now_us)
 
     def _assign_late(self, group: StreamsGroup, now_us: int) -> None:
-        """Compute the first targets of a group, after its initial delay. Source: computeDelayedTargetAssignment"""
+        """Compute the first target tasks of a group after its initial delay. Source: computeDelayedTargetAssignment"""
         group.delay = None
         if group.members and group.epoch > group.target_epoch:
             change = Change(group)
             self._assign_tasks(change, group, configure(group.topology, self._topics.partitions_of), now_us)
-            # What cannot be written is computed again by a later heartbeat.
+            # If the write fails, a later heartbeat computes the targets again.
             change.write(self._desk, lambda error, written_us: None, now_us)
 
     # --------------------------------------------------------------------------------------------------------- leaving
 
     def _leave(self, given: StreamsHeartbeat) -> None:
-        """Remove a member that leaves. Source: streamsGroupLeave"""
+        """Handle a heartbeat by which a member leaves. Source: streamsGroupLeave"""
         change, group = self._change_of(given.group_id, may_begin=False)
         member = group.members.get(given.member_id)
         if member is None:
@@ -213,7 +216,7 @@ class StreamsMembership(ConsumerSteps):
         change.write(self._desk, answer, given.now_us)
 
     def fence(self, change: Change, members: Sequence[ConsumerMember], why: Departure, now_us: int) -> None:
-        """Remove these members. Source: streamsGroupFenceMember"""
+        """Remove these members and raise the group epoch. Source: streamsGroupFenceMember"""
         group = change.group
         assert isinstance(group, StreamsGroup), "only streams groups are here"
         for member in members:
@@ -225,7 +228,11 @@ class StreamsMembership(ConsumerSteps):
 
 
 def _topology(group: StreamsGroup, given: StreamsHeartbeat) -> Entity:
-    """Return the topology of the group, which is the member's if the group has none. Source: maybeUpdateTopology"""
+    """Return the group's topology, or that in the heartbeat if the group has none. Source: maybeUpdateTopology
+
+    Raises:
+        KafkaError: if both are missing, or if the heartbeat would change the topology.
+    """
     known, said = group.topology, given.topology
     if known is None and said is None:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The topology is null and the group topology is also null.")
@@ -265,7 +272,7 @@ def _owned(given: StreamsHeartbeat) -> Tasks | None:
 
 
 def _check_tasks(configured: Configured, owned: Tasks) -> None:
-    """Check that the tasks of a member exist. Source: throwIfRequestContainsInvalidTasks"""
+    """Raise INVALID_REQUEST if a reported task does not exist. Source: throwIfRequestContainsInvalidTasks"""
     for _, name, number in owned if configured.status is None else ():
         count = configured.counts.get(name)
         if count is None:
@@ -279,7 +286,7 @@ def _check_tasks(configured: Configured, owned: Tasks) -> None:
 
 
 def _check(given: StreamsHeartbeat) -> None:
-    """Check the fields of a heartbeat. Source: throwIfStreamsGroupHeartbeatRequestIsInvalid"""
+    """Raise a KafkaError if a field of a heartbeat is invalid. Source: throwIfStreamsGroupHeartbeatRequestIsInvalid"""
     wrong = ""
     parts = () if given.topology is None else given.topology.subtopologies
     active, standby, warmup = given.owned

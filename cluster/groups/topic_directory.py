@@ -1,4 +1,4 @@
-"""The existing topics in a broker's metadata, for the group coordinator."""
+"""The group coordinator's view of the topics in the broker's metadata."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from replica.ids import Offset, TopicPartition
 
 
 class SubscribedTopic(NamedTuple):
-    """An existing topic that a group reads."""
+    """A topic that a group reads: its id and number of partitions."""
 
     topic_id: UUID
     partitions: int
 
 
 class TopicDirectory:
-    """The topics as of the last metadata record that the broker has applied."""
+    """The topics in the metadata that the broker has applied."""
 
     def __init__(self, cache: MetadataCache) -> None:
         self.cache = cache
@@ -49,12 +49,18 @@ class TopicDirectory:
     def version_of_newest(self) -> Offset:
         """The offset of the last metadata record that created a topic. Source: lastMetadataImageWithNewTopics
 
-        Differs from Kafka: there it can also be the offset of the first metadata that a broker has after its start.
+        Differs from Kafka: there it can also be the offset of the first metadata that a broker loads after its start.
         """
         return self.cache.image.new_topics_offset
 
     def hash_of(self, names: Iterable[str]) -> int:
-        """Return the hash of the existing topics; `names` are in ascending order (ModernGroup.computeMetadataHash)."""
+        """Return a hash of those topics that exist; it changes with their partitions, racks and ids.
+
+        Args:
+            names: topic names in ascending order.
+
+        Source: ModernGroup.computeMetadataHash
+        """
         known = ((name, self.cache.image.topics.get(name)) for name in names)
         return group_hash(
             topic_hash(name, topic.topic_id, self._racks(topic)) for name, topic in known if topic is not None

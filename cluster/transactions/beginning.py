@@ -1,4 +1,4 @@
-"""Handles InitProducerId: assigns a producer id and epoch, fences earlier instances, aborts their transaction.
+"""InitProducerId: the coordinator assigns a producer id and epoch, fences earlier instances, aborts their transaction.
 
 Source: TransactionCoordinator.handleInitProducerId, prepareInitProducerIdTransit
 """
@@ -50,7 +50,9 @@ class Beginnings:
     def _begin(self, given: InitProducerId, new_id: int | None, now_us: int) -> None:
         """Initialize a producer.
 
-        `new_id` is for an unknown transactional id or one without epochs left; None if not requested yet.
+        Args:
+            new_id: new producer id, None if not requested yet. It is needed for an unknown transactional id, or if the
+                old producer id has no epochs left.
         """
         now_ms = self._desk.wall_ms(now_us)
         try:
@@ -104,7 +106,7 @@ class Beginnings:
 
 
 def _rotates(transaction: TransactionMetadata, given: InitProducerId) -> bool:
-    """Return True if the producer gets another id.
+    """Return True if the producer needs a new producer id, because the old one has no epochs left.
 
     Raises:
         KafkaError: if the producer cannot be initialized now.
@@ -120,7 +122,10 @@ def _rotates(transaction: TransactionMetadata, given: InitProducerId) -> bool:
 
 
 def _knows(transaction: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
-    """Return True if the expected id is valid. Source: isValidProducerId"""
+    """Return True if the producer id that the producer states is current, or was replaced by a new one.
+
+    Source: isValidProducerId
+    """
     return (
         transaction.producer_epoch == NO_PRODUCER_EPOCH
         or expected.producer_id == transaction.producer_id

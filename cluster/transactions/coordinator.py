@@ -1,7 +1,7 @@
-"""The transaction coordinator of one broker: inputs in, actions out.
+"""The transaction coordinator of one broker, without I/O: it gets inputs and returns actions.
 
-Each transactional.id is kept in one partition of the transactions topic and coordinated by the leader of that
-partition, whose leader epoch is the coordinator epoch. A new leader reads its log and sends the pending markers.
+Each transactional.id is stored in one partition of the transactions topic, and the leader of that partition coordinates
+it. The partition's leader epoch is the coordinator epoch. A new leader reads the log and sends the pending markers.
 
 Source: TransactionCoordinator.scala, TransactionStateManager.scala
 """
@@ -39,7 +39,7 @@ from replica.trace.events import TransactionsLoaded, TransactionsUnloaded
 
 
 class TransactionCoordinator:
-    """The transaction coordinator. `step` changes it; `describe` and `listed` only read."""
+    """The transaction coordinator. `step` and `tick` change its state; `describe` and `listed` only read it."""
 
     def __init__(
         self, *, node: str, settings: TransactionSettings, clock: WallClock, partition_of: Callable[[str], int]
@@ -56,7 +56,7 @@ class TransactionCoordinator:
         return self._desk.settings.version
 
     def set_version(self, version: int) -> None:
-        """Set the transaction.version for everything that begins from now on."""
+        """Set the transaction.version of the cluster, for all that begins from now on."""
         self._desk.settings = replace(self._desk.settings, version=version)
 
     @property
@@ -64,7 +64,7 @@ class TransactionCoordinator:
         return self._desk.timers.next_deadline_us
 
     def tick(self, now_us: int) -> list[CommonAction[TransactionResult] | TransactionAction]:
-        """Handle due deadlines."""
+        """Handle the deadlines that are due, and return the actions."""
         self._desk.timers.run_due(now_us)
         return self._desk.take()
 
@@ -93,7 +93,7 @@ class TransactionCoordinator:
     # ------------------------------------------------------------------------------------------------------ questions
 
     def describe(self, transactional_id: str) -> TransactionMetadata:
-        """Return the transaction of an id. Source: handleDescribeTransactions
+        """Return the state of a transactional id. Source: handleDescribeTransactions
 
         Raises:
             KafkaError: if the id is invalid or unknown.
@@ -111,9 +111,9 @@ class TransactionCoordinator:
         """Return the matching transactions. Source: listTransactionStates
 
         Args:
-            producer_ids: empty for all.
-            states: None for all.
-            longer_than_ms: shortest time for which they have been open; -1 for any.
+            producer_ids: producer ids to match; empty for all.
+            states: states to match; None for all.
+            longer_than_ms: time for which transactions must have been open; negative for any.
 
         Raises:
             KafkaError: if a partition is still being loaded.
@@ -168,7 +168,7 @@ class TransactionCoordinator:
         self._desk.write(transaction, transit, TransactionCause.PARTITIONS_ADDED, written, given.now_us)
 
     def _member(self, given: AddPartitions) -> TransactionMetadata:
-        """Return the transaction of a request.
+        """Return the state of the request's transactional id.
 
         Raises:
             KafkaError: if the request does not match the transaction, or has to be retried.
@@ -178,7 +178,7 @@ class TransactionCoordinator:
         transaction = self._desk.find(given.transactional_id)
         waits = transaction is not None and transaction.pending is not None and not given.verify_only
         if waits and self._desk.settings.knows_v2:
-            # The request may have the next transaction's epoch, which is not valid until that change is written
+            # The request may have the epoch of the pending change, which is not valid until that is written
             # (KAFKA-18464).
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if transaction is None or transaction.producer_id != given.producer_id:
@@ -198,7 +198,10 @@ class TransactionCoordinator:
     # ------------------------------------------------------------------------------------------------------ leadership
 
     def _elected(self, given: Elected) -> None:
-        """Load the transactional ids of a partition. Source: onElection, loadTransactionsForTxnTopicPartition"""
+        """Begin to load the transactional ids of a partition that this broker now leads.
+
+        Source: onElection, loadTransactionsForTxnTopicPartition
+        """
         if not self._desk.is_news(given):
             return
         self._forget(given.partition)  # Changes of an earlier epoch are in the log.
@@ -231,7 +234,7 @@ class TransactionCoordinator:
                 self._endings.send_markers(transaction, transit, given.now_us)
 
     def _resigned(self, given: LeadershipResigned) -> None:
-        """Forget a partition that another broker leads.
+        """Drop the transactional ids of a partition that this broker no longer leads.
 
         Source: onResignation, removeTransactionsForTxnTopicPartition
         """
@@ -244,7 +247,7 @@ class TransactionCoordinator:
             )
 
     def _forget(self, partition: int) -> int:
-        """Forget the transactional ids of a partition and return their number."""
+        """Drop the transactional ids of a partition and return their number."""
         self._desk.lost(partition)
         lost = [name for name in self._desk.kept if self._desk.partition_of(name) == partition]
         for name in lost:
@@ -280,4 +283,4 @@ class TransactionCoordinator:
 
 
 def _unanswered(result: EndResult, now_us: int) -> None:
-    """Do nothing: no request waits, and the next check retries an abort that failed."""
+    """Do nothing: no request waits for this abort, and the next check repeats it if it failed."""

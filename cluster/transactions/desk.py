@@ -1,4 +1,4 @@
-"""State shared by the parts of a transaction coordinator, including its settings and transactional ids.
+"""The state that the parts of a transaction coordinator share, with its settings and transactional ids.
 
 Source: TransactionStateManager.scala
 """
@@ -21,7 +21,7 @@ from replica.trace.events import TransactionRefused, TransactionStateChanged
 from replica.wording import shown
 
 OnChanged = Callable[[ErrorCode, int], None]
-"""Called with the error and the current time."""
+"""A callback with (error, now_us)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class TransactionSettings:
 
     Attributes:
         version: transaction.version of the cluster.
-        knows_v2: True for brokers of Kafka 4.0 or later, whatever the transaction.version.
+        knows_v2: True for brokers of Kafka 4.0 or later, which support transaction.version 2, even if it is lower.
     """
 
     max_timeout_ms: int = 900_000
@@ -53,7 +53,7 @@ class TransactionDesk(Desk[TransactionAction, TransactionResult], LedPartitions)
     The leader epoch of a partition is the coordinator epoch of its transactional ids.
 
     Attributes:
-        kept: transactional ids in the partitions that this broker leads.
+        kept: state by transactional id, for the partitions that this broker leads.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TransactionDesk(Desk[TransactionAction, TransactionResult], LedPartitions)
     # ---------------------------------------------------------------------------------------------------------- lookup
 
     def find(self, transactional_id: str) -> TransactionMetadata | None:
-        """Return the transaction of an id, None if the id is unknown. Source: getTransactionState
+        """Return the state of a transactional id, None if the id is unknown. Source: getTransactionState
 
         Raises:
             KafkaError: if another broker coordinates the id.
@@ -78,7 +78,7 @@ class TransactionDesk(Desk[TransactionAction, TransactionResult], LedPartitions)
         return self.kept.get(transactional_id)
 
     def epoch_of(self, transactional_id: str) -> LeaderEpoch:
-        """Return the coordinator epoch of an id; -1 if this broker no longer coordinates it."""
+        """Return the coordinator epoch of a transactional id; -1 if this broker does not coordinate it."""
         return self.owned.get(self.partition_of(transactional_id), -1)
 
     # --------------------------------------------------------------------------------------------------------- writing
@@ -97,12 +97,14 @@ class TransactionDesk(Desk[TransactionAction, TransactionResult], LedPartitions)
         """Append a transition, and apply it once all in-sync replicas have it. Source: appendTransactionToLog
 
         Args:
-            keeps_pending: errors after which the caller retries, so nothing else may begin.
+            done: called when the transition is applied or has failed.
+            keeps_pending: errors after which the transition stays pending, because the caller retries.
+            fences: True if the coordinator itself ends the transaction; only for the event.
         """
         transactional_id = transaction.transactional_id
         if transit.version and self.settings.value_version < FLEXIBLE_VALUE:
-            # The request has transaction.version 2, for which record version 0 has no field. Kafka fails here and
-            # leaves the change pending, so the id cannot be used until another broker coordinates it.
+            # The request has transaction.version 2, for which value version 0 has no field. Kafka fails here and leaves
+            # the transition pending, so the id cannot be used until another broker coordinates it.
             done(ErrorCode.UNSUPPORTED_VERSION, now_us)
             return
 
@@ -125,7 +127,7 @@ class TransactionDesk(Desk[TransactionAction, TransactionResult], LedPartitions)
         self._write_value(transactional_id, value, transit.timeout_ms, written, now_us)
 
     def bury(self, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
-        """Write a tombstone for an unused id, then forget it."""
+        """Delete an unused transactional id: write a tombstone, then drop the state."""
         transactional_id = transaction.transactional_id
 
         def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
@@ -149,7 +151,7 @@ class TransactionDesk(Desk[TransactionAction, TransactionResult], LedPartitions)
         *,
         fences: bool = False,
     ) -> None:
-        """Report a new state that all in-sync replicas have."""
+        """Emit the event of a new state, which all in-sync replicas now have."""
         self.tell(
             TransactionStateChanged(
                 node=self.node,
@@ -186,17 +188,17 @@ class TransactionDesk(Desk[TransactionAction, TransactionResult], LedPartitions)
 
     @property
     def bumps_epochs(self) -> bool:
-        """True if the end of a transaction by the coordinator itself raises the epoch."""
+        """True if the end of a transaction raises the epoch when the coordinator itself ends it."""
         return self.settings.version >= BUMPS_EPOCH
 
 
 # --------------------------------------------------------------------------------------------------------- producer ids
 #
-# New producer ids for transactional ids, requested from the broker, which gets blocks of ids from the controller.
+# New producer ids for transactional ids. The broker provides them; it gets blocks of ids from the controller.
 
 
 Taken = Callable[[int | None, int], None]
-"""Called with the producer id, None if there is none, and the current time."""
+"""A callback with (producer id or None if none is available, now_us)."""
 
 
 class NewProducerIds:

@@ -29,9 +29,9 @@ from replica.log.batches.records import NO_PRODUCER_ID
 
 APPEND_RETRY_MS = 100
 FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-"""Errors that mean that another coordinator or a newer epoch has taken over, so that no marker is needed."""
+"""Errors after which no marker is sent again: another coordinator or a newer epoch has taken over."""
 NO_MARKER_NEEDED = (ErrorCode.UNSUPPORTED_VERSION, None)
-"""Results of a partition that is deleted, or whose format has no markers."""
+"""Results after which a partition needs no marker: None if it was deleted, or its log format has no markers."""
 Done = Callable[[EndResult, int], None]
 
 
@@ -41,7 +41,7 @@ class Endings:
         self._new_ids = new_ids
 
     def asked(self, given: EndTxn) -> None:
-        """Handle a producer's EndTxn."""
+        """Handle an EndTxn request of a producer."""
 
         def done(result: EndResult, now_us: int) -> None:
             if result.error is not ErrorCode.NONE:
@@ -56,7 +56,11 @@ class Endings:
             done(EndResult(ErrorCode.INVALID_REQUEST), given.now_us)
 
     def _decide(self, given: EndTxn, done: Done, new_id: int | None, now_us: int) -> None:
-        """Decide a producer's EndTxn. `new_id` replaces an id without epochs left; None if not requested yet."""
+        """Begin to end the transaction of an EndTxn request, or call `done` with the result immediately.
+
+        Args:
+            new_id: producer id that replaces one without epochs left, None if not requested yet.
+        """
         try:
             transaction = self._desk.find(given.transactional_id)
             if transaction is None:
@@ -66,7 +70,7 @@ class Endings:
             done(EndResult(error.code), now_us)
             return
         rotates = given.version >= BUMPS_EPOCH and transaction.is_epoch_exhausted
-        if state is None:  # The answer to the first request did not reach the producer.
+        if state is None:  # The response to the first request did not reach the producer.
             done(EndResult(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch), now_us)
         elif rotates and new_id is None:
             self._new_ids.ask(partial(self._go_on, given, done), now_us)
@@ -82,7 +86,7 @@ class Endings:
             self._decide(given, done, producer_id, now_us)
 
     def fence(self, transaction: TransactionMetadata, why: TransactionCause, done: Done, now_us: int) -> None:
-        """Abort a transaction and fence its producer."""
+        """Fence the producer of a transaction, and abort the transaction; then call `done`."""
         bumps = self._desk.bumps_epochs
         try:
             transaction.fence(bumps=bumps)
@@ -123,10 +127,7 @@ class Endings:
     # -------------------------------------------------------------------------------------------------------- markers
 
     def send_markers(self, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
-        """Send markers to all partitions of a transaction.
-
-        Args:
-            transit: transition after all markers. It is pending, so nothing else ends the transaction.
+        """Send markers to all partitions of a transaction, and then apply `transit`, which is pending until then.
 
         Source: addTxnMarkersToSend
         """
@@ -150,7 +151,7 @@ class Endings:
             )
 
     def answered(self, given: MarkersAnswered) -> None:
-        """Handle the answers of leaders to markers."""
+        """Handle the leaders' results for markers: send refused markers again, and complete the transaction."""
         transaction = self._desk.kept.get(given.transactional_id)
         if transaction is None or self._desk.epoch_of(given.transactional_id) != given.coordinator_epoch:
             return  # Another broker coordinates the id now, and sends the markers again.
@@ -173,7 +174,7 @@ class Endings:
             self._complete(transaction, transit, now_us)
 
     def _complete(self, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
-        """Write the completion of a transaction. Source: tryAppendToLog"""
+        """Write the Complete* record of a transaction. Source: tryAppendToLog"""
 
         def written(error: ErrorCode, written_us: int) -> None:
             if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
@@ -191,9 +192,9 @@ class Endings:
 
 
 def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None:
-    """Return the state to which a producer's EndTxn leads; None if the transaction has already ended that way.
+    """Return the state to which an EndTxn request leads; None if the transaction has already ended that way.
 
-    The version of the request decides. Source: endTransactionWithTV1, endTransaction
+    The rules depend on the version of the request. Source: endTransactionWithTV1, endTransaction
 
     Raises:
         KafkaError: if the request is not valid now.
@@ -212,7 +213,7 @@ def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None
 
 
 def _check_strictly(transaction: TransactionMetadata, given: EndTxn) -> bool:
-    """Check an EndTxn before version 5. Return True, because with the current epoch it may be a retry.
+    """Check an EndTxn before version 5. Return True: after the end of the transaction it can only be a retry.
 
     Raises:
         KafkaError: INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED if the producer id or epoch is not current;
@@ -228,7 +229,7 @@ def _check_strictly(transaction: TransactionMetadata, given: EndTxn) -> bool:
 
 
 def _check_bumping(transaction: TransactionMetadata, given: EndTxn) -> bool:
-    """Check an EndTxn from version 5 on. Return True if it repeats an ended transaction with the previous epoch.
+    """Check an EndTxn from version 5 on. Return True if it has the previous epoch, and so is a retry.
 
     Raises:
         KafkaError: if the producer id or epoch is not valid.

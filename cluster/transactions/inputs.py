@@ -1,6 +1,6 @@
-"""The inputs and actions of `TransactionCoordinator.step`.
+"""The inputs that `TransactionCoordinator.step` takes, and the actions that it returns.
 
-Those shared with other coordinators are in cluster/coordinators/core.py.
+Inputs and actions that other coordinators share are in cluster/coordinators/core.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ProducerIdAndEpoch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerId:
-    """An InitProducerId request. `expected` is the producer's current id and epoch, if it has any (KIP-360)."""
+    """An InitProducerId request. `expected` is the producer's own id and epoch, None if it has none yet (KIP-360)."""
 
     now_us: int
     request: RequestId
@@ -41,7 +41,7 @@ class AddPartitions:
 
     Attributes:
         verify_only: True to only check that the partitions are in the transaction (KIP-890).
-        version: transaction.version that belongs to the version of the request.
+        version: transaction.version that the version of the request implies.
     """
 
     now_us: int
@@ -56,7 +56,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTxn:
-    """An EndTxn request. `version` is the transaction.version that belongs to the version of the request."""
+    """An EndTxn request. `version` is the transaction.version that the version of the request implies."""
 
     now_us: int
     request: RequestId
@@ -69,7 +69,7 @@ class EndTxn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdGiven:
-    """The answer to `AskProducerId`; the id is None if none is available now."""
+    """The result of an `AskProducerId` action; `producer_id` is None if no id is available now."""
 
     now_us: int
     ticket: int
@@ -78,7 +78,7 @@ class ProducerIdGiven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkersAnswered:
-    """The leaders' answers to some markers of `SendMarkers`; None for a deleted partition."""
+    """The results of some markers of a `SendMarkers` action, by partition; None for a deleted partition."""
 
     now_us: int
     transactional_id: str
@@ -88,10 +88,10 @@ class MarkersAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoaded:
-    """The contents of a partition's log, with transactional ids in the order of their first records.
+    """The transactional ids in the log of a partition, in the order of their first records.
 
     Attributes:
-        unreadable: number of records that were skipped.
+        unreadable: number of records that were skipped because they are damaged or of an unknown version.
     """
 
     now_us: int
@@ -131,18 +131,18 @@ TransactionResult = InitResult | AddResult | EndResult
 
 @dataclass(frozen=True, slots=True)
 class AskProducerId:
-    """Request a producer id; `ProducerIdGiven` follows."""
+    """Request a new producer id; `ProducerIdGiven` with the same ticket follows."""
 
     ticket: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMarkers:
-    """Send markers to the leaders of these partitions; `MarkersAnswered` follows, once or in parts.
+    """Send a transaction's markers to the leaders of these partitions; one or more `MarkersAnswered` follow.
 
     Attributes:
         version: transaction.version of the transaction.
-        again: True if a leader has refused the markers before.
+        again: True if these markers have failed before and are sent after a delay.
     """
 
     transactional_id: str
@@ -156,4 +156,4 @@ class SendMarkers:
 
 
 TransactionAction = AskProducerId | SendMarkers
-"""Actions of transaction coordinators only."""
+"""The actions that only transaction coordinators have."""

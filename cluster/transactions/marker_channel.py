@@ -1,9 +1,9 @@
-"""The connections to the leaders of partitions of ended transactions, which carry markers.
+"""The connections over which a coordinator sends the markers of ended transactions to partitions' leaders.
 
-There is one connection to each leader, with one request in flight that carries all waiting markers.
+There is one connection to each leader, with at most one request in flight; a request has all markers that wait.
 
-Simplified: Kafka retries a refused marker immediately, in a loop; and without a leader it looks for one whenever its
-sender wakes up, after 30 s (request.timeout.ms) at the latest. Here both are retried after 100 ms.
+Simplified: a marker is retried after 100 ms if the leader refused it or if there is no leader. Kafka retries a refused
+marker immediately, and looks for a leader whenever its sender wakes up, after 30 s (request.timeout.ms) at the latest.
 
 Source: TransactionMarkerChannelManager.scala
 """
@@ -29,7 +29,7 @@ RETRY_US = 100_000
 
 
 class _Queue:
-    """The markers that wait for one broker, and the address of the connection."""
+    """The markers that wait to be sent to one broker, and the connection with its address."""
 
     def __init__(self, channel: Channel, address: tuple[str, int]) -> None:
         self.channel = channel
@@ -38,14 +38,14 @@ class _Queue:
 
 
 class MarkerChannels:
-    """The channels that send markers to leaders.
+    """The connections that send markers to leaders.
 
     Args:
-        says_version: True to send the transaction.version of each transaction, so that a leader can refuse late markers
-            (KIP-1228; the switch `marker-epoch`).
+        says_version: True to send each transaction's transaction.version, by which a leader can refuse late markers
+            (KIP-1228; the rule `marker-epoch`).
 
     Attributes:
-        on_answer: called with the answers of the leaders.
+        on_answer: called with the results of markers.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class MarkerChannels:
             self._distribute(markers, now_us)
 
     def _distribute(self, markers: SendMarkers, now_us: int) -> None:
-        """Distribute markers to the leaders' queues. Source: addTxnMarkersToBrokerQueue"""
+        """Put markers into the queues of the partitions' leaders. Source: addTxnMarkersToBrokerQueue"""
         by_leader: dict[BrokerId, list[TopicPartition]] = {}
         deleted: list[TopicPartition] = []
         leaderless: list[TopicPartition] = []
@@ -87,11 +87,11 @@ class MarkerChannels:
         if leaderless:
             self.send(replace(markers, partitions=tuple(leaderless), again=True), now_us)
         if deleted:
-            # After the step that sends the markers.
+            # Answered after the current step of the coordinator has ended.
             self._outbox.timers.at(now_us, lambda at_us: self._answer(markers, dict.fromkeys(deleted, None), at_us))
 
     def _queue(self, broker: BrokerRegistration, now_us: int) -> _Queue:
-        """Return the queue of a broker, created if necessary. A broker with a new address gets a new connection."""
+        """Return the queue of a broker, or create it; a broker with a new address gets a new connection."""
         address = broker.host, broker.port
         known = self._queues.get(broker.broker_id)
         if known is not None and known.address == address:
@@ -121,7 +121,7 @@ class MarkerChannels:
         errors = _errors_in(frame, self._version)
         for markers in sent:
             found = errors.get(markers.producer_id, {})
-            lost = ErrorCode.REQUEST_TIMED_OUT  # Without an answer the marker is sent again, perhaps to a new leader.
+            lost = ErrorCode.REQUEST_TIMED_OUT  # Without a result the marker is sent again, perhaps to a new leader.
             self._answer(markers, {name: found.get(name, lost) for name in markers.partitions}, now_us)
         self._go_on(queue, now_us)
 
@@ -151,7 +151,7 @@ def _marker(markers: SendMarkers, version: int) -> dict[str, object]:
 
 
 def _errors_in(frame: bytearray | None, version: int) -> dict[int, dict[TopicPartition, ErrorCode]]:
-    """Return the errors by producer id; empty if there is no readable response."""
+    """Return the errors in a response by producer id and partition; empty if there is no readable response."""
     if frame is None:
         return {}
     try:
@@ -168,4 +168,4 @@ def _errors_in(frame: bytearray | None, version: int) -> dict[int, dict[TopicPar
 
 
 def _ignore(given: MarkersAnswered) -> None:
-    """Do nothing: no coordinator is set."""
+    """Do nothing: the default before a callback is set."""

@@ -1,7 +1,7 @@
-"""The records of the transactions topic, in Kafka's own key and value formats, so that other tools can read the log.
+"""The records of the transactions topic, in Kafka's formats.
 
-Key version 0 is a transactional.id. The value version is 0, or 1 from transaction.version 1 on, which is flexible. A
-null value is a tombstone.
+The key is a transactional.id. The value has version 0, or from transaction.version 1 on the flexible version 1. A null
+value is a tombstone.
 
 Source: TransactionLog.scala, TransactionLogKey.json, TransactionLogValue.json
 """
@@ -30,7 +30,7 @@ KEY_VERSION = 0
 FLEXIBLE_VALUE = 1
 _STATES = list(State)
 _PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_VERSION = 0, 1, 2
-"""Tagged fields of value version 1."""
+"""Tags of the tagged fields in value version 1."""
 
 # ------------------------------------------------------------------------------------------------------------- writing
 
@@ -40,9 +40,9 @@ def transaction_key(transactional_id: str) -> bytes:
 
 
 def transaction_value(transit: Transit, version: int) -> bytes:
-    """Encode a transition in a version of the format.
+    """Encode a transition as a value of this version.
 
-    The previous and next producer ids are not written, though they are read (KAFKA-20310, after 4.1).
+    The previous and next producer ids are not written; Kafka writes them only after 4.1 (KAFKA-20310).
     """
     flexible = version >= FLEXIBLE_VALUE
     parts = [
@@ -79,7 +79,7 @@ def _partitions(transit: Transit, flexible: bool) -> bytes:
 
 @decodes("the key of a transaction's record")
 def read_transaction_key(key: bytes) -> str | None:
-    """Decode a key; None for an unknown version.
+    """Decode a key to a transactional id; return None for an unknown version.
 
     Raises:
         PeerViolation: if the key is malformed.
@@ -90,7 +90,7 @@ def read_transaction_key(key: bytes) -> str | None:
 
 @decodes("a transaction's record")
 def read_transaction_value(transactional_id: str, value: bytes) -> TransactionMetadata:
-    """Decode the transaction as it was when the record was written.
+    """Decode the state of a transactional id.
 
     Raises:
         PeerViolation: if the record is malformed.
@@ -139,16 +139,16 @@ def _read_partitions(value: bytes, position: int, flexible: bool) -> tuple[list[
 
 # -------------------------------------------------------------------------------------------------------------- loading
 #
-# Rebuilds the transactional ids of one partition of the transactions topic from its log.
+# Loading of transactional ids from the log of one partition of the transactions topic.
 #
 # source: TransactionStateManager.loadTransactionMetadata
 
 
 class TransactionReplay:
-    """Rebuilds transactions from records in the order of the log; for each id the last readable record counts.
+    """Builds the states of transactional ids from records in the order of the log; unreadable records are skipped.
 
     Attributes:
-        unreadable: number of skipped records, damaged or of an unknown version.
+        unreadable: number of records that were skipped because they are damaged or of an unknown version.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The transaction coordinator as part of a broker, which also gets producer ids and sends markers."""
+"""The transaction coordinator as part of a broker: its log, its producer ids, and the sending of markers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from replica.ids import TRANSACTIONS_TOPIC
 from replica.rules import Rules
 
 GiveProducerId = Callable[[Callable[[int | None], None], int], None]
-"""Calls back with a new producer id, now or later, or with None if there is none."""
+"""A function of (callback, now_us) that calls back, now or later, with a new producer id or None."""
 
 
 def transaction_settings(config: BrokerConfig, rules: Rules) -> TransactionSettings:
@@ -46,7 +46,7 @@ def transaction_settings(config: BrokerConfig, rules: Rules) -> TransactionSetti
 
 
 class TransactionService(CoordinatorService[TransactionInput, TransactionAction, TransactionResult]):
-    """The transaction coordinator service. `coordinator` gives read access; `version` is the transaction.version."""
+    """The transaction coordinator service; `coordinator` gives read access to transactional ids."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class TransactionService(CoordinatorService[TransactionInput, TransactionAction,
         return self.coordinator.version
 
     def settle(self, now_us: int) -> None:
-        """Apply new producer ids and finished writes."""
+        """Pass new producer ids and finished writes to the coordinator."""
         while self._given:
             ticket, producer_id = self._given.popleft()
             self._step(ProducerIdGiven(now_us=now_us, ticket=ticket, producer_id=producer_id), now_us)

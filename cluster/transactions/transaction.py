@@ -1,7 +1,7 @@
 """One transactional.id: its producer id and epoch, the state of its transaction, and the allowed transitions.
 
-A change is prepared (`Transit`), written to the log, and applied (`complete`) once every in-sync replica has it; until
-then it is `pending`, and nothing else may begin.
+A transition is prepared (`Transit`), written to the log, and applied (`complete`) once every in-sync replica has it.
+Until then it is `pending`, and no other transition may begin.
 
 Source: TransactionMetadata.scala
 """
@@ -19,11 +19,11 @@ from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 MAX_EPOCH = 32_767
 NO_TIMESTAMP = -1
 BUMPS_EPOCH = 2
-"""The transaction.version from which each end of a transaction bumps the epoch (KIP-890)."""
+"""The first transaction.version in which each end of a transaction raises the epoch (KIP-890)."""
 
 
 class TransactionState(Enum):
-    """The state of a transaction, in the order of the ids in the log. The names are those of DescribeTransactions."""
+    """The state of a transaction, with the names of DescribeTransactions, in the order of the ids in the log."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -69,15 +69,14 @@ class TransactionMetadata:
     """The state of one transactional.id.
 
     Attributes:
-        partitions: partitions of the open transaction, later those without a marker yet.
-        previous_producer_id: id before the last change, which identifies a client that missed the response with its new
-            id.
-        last_producer_epoch: previous epoch, for a client that missed the response to its last request (KIP-360).
-        next_producer_id: replaces an id without epochs left when the transaction is complete.
+        partitions: partitions of the open transaction; while it ends, those that still need a marker.
+        previous_producer_id: producer id before the last transition; a client that missed a response still has it.
+        last_producer_epoch: previous epoch; a client that missed a response still has it (KIP-360).
+        next_producer_id: producer id after the transaction if the current one has no epochs left.
         version: transaction.version that the client uses.
         is_fenced: True if the epoch was raised for an end that is not in the log yet; a retry does not raise it again.
-        pending: state that is being written to the log.
-        completing: transition after all markers are written.
+        pending: state after the transition that is being written, None if there is none.
+        completing: transition to apply after all markers are written, None if there is none.
     """
 
     def __init__(self, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> None:
@@ -117,10 +116,10 @@ class TransactionMetadata:
         started_ms: int = NO_TIMESTAMP,
         version: int | None = None,
     ) -> Transit:
-        """Prepare a transition.
+        """Return a transition to `state`, and make it pending.
 
         Raises:
-            KafkaError: UNKNOWN_SERVER_ERROR if the epoch is too large, where Kafka fails as well.
+            KafkaError: UNKNOWN_SERVER_ERROR, as in Kafka, if the epoch is too large.
         """
         if producer_epoch > MAX_EPOCH:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -141,11 +140,14 @@ class TransactionMetadata:
         )
 
     def prepare_increment_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Transit:
-        """Prepare the initialization of a producer. `expected_epoch` is its current epoch, None if it has none.
+        """Prepare the initialization of a producer, which raises the epoch unless the request is a retry.
+
+        Args:
+            expected_epoch: epoch that the producer has, None if it has none.
 
         Raises:
-            KafkaError: PRODUCER_FENCED; UNKNOWN_SERVER_ERROR if no epoch is left and the producer does not have the
-                last one.
+            KafkaError: PRODUCER_FENCED if the producer's epoch is neither the current nor the previous one;
+                UNKNOWN_SERVER_ERROR if no epoch is left.
         """
         if self.is_epoch_exhausted:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -161,16 +163,16 @@ class TransactionMetadata:
         return self._transit(TransactionState.EMPTY, *epochs, now_ms, timeout_ms=timeout_ms)
 
     def prepare_rotation(self, producer_id: int, timeout_ms: int, *, keep_last_epoch: bool, now_ms: int) -> Transit:
-        """Prepare the change to a new producer id, because the old one has no epochs left."""
+        """Prepare the initialization of a producer with a new producer id, because the old one has no epochs left."""
         last = self.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         return self._transit(TransactionState.EMPTY, 0, last, now_ms, producer_id=producer_id, timeout_ms=timeout_ms)
 
     def fence(self, *, bumps: bool) -> None:
-        """Fence the producer, because the coordinator is about to end the transaction itself.
+        """Fence the producer, before the coordinator itself ends the transaction.
 
         Args:
-            bumps: True if the end itself raises the epoch, as with transaction.version 2 (KAFKA-19367). Otherwise the
-                epoch is raised here, before anything is written, and only once until an end is written.
+            bumps: True if the end itself raises the epoch, as with transaction.version 2 (KAFKA-19367). If False, the
+                epoch is raised now, before anything is written, but only once until the transaction has ended.
 
         Raises:
             KafkaError: UNKNOWN_SERVER_ERROR if no epoch is left.
@@ -199,8 +201,10 @@ class TransactionMetadata:
         """Prepare the end of the transaction.
 
         Args:
+            state: PREPARE_COMMIT or PREPARE_ABORT.
             version: transaction.version of the request. From 2 on the end raises the epoch, which fences late requests
                 of this transaction (KIP-890).
+            next_producer_id: new producer id if the current one has no epochs left, otherwise NO_PRODUCER_ID.
         """
         epochs = self.producer_epoch, self.last_producer_epoch
         if version >= BUMPS_EPOCH:
@@ -211,7 +215,7 @@ class TransactionMetadata:
             now_ms,
             next_producer_id=next_producer_id,
             partitions=list(self.partitions),
-            started_ms=now_ms if self.state in AT_REST else self.started_ms,  # Without partitions it begins now.
+            started_ms=now_ms if self.state in AT_REST else self.started_ms,  # An empty transaction begins now.
             version=version,
         )
 
@@ -226,14 +230,14 @@ class TransactionMetadata:
         return self._transit(
             state,
             0 if rotates else self.producer_epoch,
-            self.last_producer_epoch,  # At a rotation, too: it is the last epoch that the producer has seen.
+            self.last_producer_epoch,  # Also with a new producer id: it is the last epoch that the producer has seen.
             now_ms,
             producer_id=self.next_producer_id if rotates else None,
             started_ms=self.started_ms,
         )
 
     def prepare_dead(self, now_ms: int) -> Transit:
-        """Prepare the removal of an id that was unused for transactional.id.expiration.ms."""
+        """Prepare the deletion of a transactional id that was unused for transactional.id.expiration.ms."""
         return self._transit(TransactionState.DEAD, self.producer_epoch, self.last_producer_epoch, now_ms)
 
     # ---------------------------------------------------------------------------------------------------- completing

@@ -21,7 +21,7 @@ from replica.ids import TopicPartition
 
 ADD_PARTITIONS_TO_TXN_VERSION = 5
 FindCoordinator = Callable[[str, int], BrokerRegistration | None]
-"""Returns the broker that coordinates a transactional id, or None if there is none now."""
+"""A function of (transactional id, now_us) that returns the coordinating broker, None if there is none now."""
 
 
 class _Queue:
@@ -31,10 +31,10 @@ class _Queue:
 
 
 class TransactionVerifier:
-    """The requests that verify transactions: one connection to each coordinator, with one request in flight.
+    """The AddPartitionsToTxn requests of a leader: one connection and at most one request in flight per coordinator.
 
-    Only one question per transactional id waits for the next request: a later one replaces it, since a producer that
-    asks again has given up the first (AddPartitionsToTxnManager.addTxnData).
+    Only one question per transactional id waits for the next request. A later question replaces it, because a producer
+    that sends again has given up its first request (AddPartitionsToTxnManager.addTxnData).
     """
 
     def __init__(self, *, node: str, outbox: Outbox, find: FindCoordinator, request_timeout_us: int) -> None:
@@ -89,7 +89,7 @@ class TransactionVerifier:
         queue.channel.request(ADD_PARTITIONS_TO_TXN, encode, answered, self._request_timeout_us, now_us)
 
     def _answer(self, asked: TransactionQuestion, errors: Mapping[TopicPartition, ErrorCode], now_us: int) -> None:
-        """Answer a question, or repeat it while the previous transaction is still ending.
+        """Answer a question; ask again later if the previous transaction is still ending.
 
         Source: KAFKA-18654, ReplicaManager.handleProduceAppend (maybeRetryOnConcurrentTransactions)
         """
@@ -101,9 +101,10 @@ class TransactionVerifier:
 
 
 def _as_client_error(asked: TransactionQuestion, error: ErrorCode) -> ErrorCode:
-    """Return the error that the client's version expects. Source: AddPartitionsToTxnHandler.onComplete
+    """Return the error in the form that the client's request version supports.
 
-    Differs from Kafka: there the version of the first question in a request decides for all of them.
+    Differs from Kafka: there the version of the first question in a request decides for all questions.
+    Source: AddPartitionsToTxnHandler.onComplete
     """
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -126,7 +127,7 @@ def _transaction(wanted: TransactionQuestion) -> dict[str, object]:
 
 
 def _errors_in(frame: bytearray | None) -> tuple[ErrorCode, dict[str, dict[TopicPartition, ErrorCode]]]:
-    """Return the error of partitions that the response lacks, and the errors by transactional id."""
+    """Return the errors in a response: one for all partitions that it lacks, and those by transactional id."""
     if frame is None:
         return ErrorCode.NETWORK_EXCEPTION, {}
     try:
@@ -134,7 +135,7 @@ def _errors_in(frame: bytearray | None) -> tuple[ErrorCode, dict[str, dict[Topic
     except PeerViolation:
         return ErrorCode.NETWORK_EXCEPTION, {}
     if answer.error_code is not ErrorCode.NONE:
-        is_refused = answer.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # Clients need not know this.
+        is_refused = answer.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # Not an error of the client.
         return ErrorCode.INVALID_TXN_STATE if is_refused else answer.error_code, {}
     return ErrorCode.NETWORK_EXCEPTION, {
         str(one.transactional_id): {

@@ -1,4 +1,4 @@
-"""The consumer, without I/O, with the behaviour of the Java client 3.9: positions, fetches, offsets, groups.
+"""The consumer, without I/O; it behaves like the Java client 3.9: positions, fetches, offsets, groups.
 
 May import: cluster, cluster.client, cluster.protocol.
 Open first: consumer.py.

@@ -1,4 +1,4 @@
-"""The assignors of classic groups, `range` and `cooperative-sticky`, and the messages that members exchange.
+"""The client-side assignors of classic groups, `range` and `cooperative-sticky`, and their messages.
 
 Simplified: groups have only members of this project, which all read the same topics; there are no racks (KIP-881).
 Source: ConsumerProtocol.java, RangeAssignor.java, CooperativeStickyAssignor.java, AbstractStickyAssignor.java
@@ -35,7 +35,7 @@ class Owner(NamedTuple):
 def by_range(
     members: Sequence[tuple[str, str]], partitions: Sequence[TopicPartition]
 ) -> dict[str, list[TopicPartition]]:
-    """Assign each topic by ranges; the first members may get one more partition of a topic. Source: RangeAssignor
+    """Assign each member adjacent partitions of each topic; the first members may get one more. Source: RangeAssignor
 
     Args:
         members: (instance id or "", member id).
@@ -60,12 +60,15 @@ def by_range(
 def by_cooperative_sticky(
     members: Sequence[Owner], partitions: Sequence[TopicPartition]
 ) -> dict[str, list[TopicPartition]]:
-    """Assign partitions by member id, as evenly as possible while members keep their partitions.
+    """Assign partitions as evenly as possible; members keep as many of their partitions as that allows.
 
     A partition that has to move is left out until its current member has revoked it.
 
     Args:
         partitions: partitions of all topics, in order.
+
+    Returns:
+        Partitions by member id.
 
     Source: CooperativeStickyAssignor.adjustAssignment
     """
@@ -74,7 +77,10 @@ def by_cooperative_sticky(
 
 
 def _claims(members: Sequence[Owner]) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, None]]:
-    """Return each member's partitions in the newest generation, and those that two members of one generation claim.
+    """Return the partitions that each member owns, and the disputed ones.
+
+    A partition belongs to the member that claims it with the newest generation. If two members claim it with the same
+    generation, it is disputed and belongs to neither.
 
     Source: AbstractStickyAssignor.allSubscriptionsEqual
     """
@@ -99,7 +105,7 @@ def _claims(members: Sequence[Owner]) -> tuple[dict[str, list[TopicPartition]], 
 def _evenly(
     members: Sequence[Owner], partitions: Sequence[TopicPartition]
 ) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, None]]:
-    """Return the complete assignment, and the partitions that another member has to revoke first.
+    """Return the complete assignment, and those of its partitions that another member has to revoke first.
 
     Source: ConstrainedAssignmentBuilder
     """
@@ -137,7 +143,9 @@ def _evenly(
 def _receivers(
     owned: Mapping[str, Sequence[TopicPartition]], below: list[str], at_least: list[str], least: int
 ) -> list[str]:
-    """Return the order in which members get the next partitions: those below `least` in turn, then each member once.
+    """Return the members in the order in which they get the next partitions.
+
+    Members in `below` come first, in turn, until each has `least` partitions. Then every member comes once.
 
     Source: assignRoundRobin
     """
@@ -189,5 +197,5 @@ def assignment(partitions: Sequence[TopicPartition]) -> bytes:
 
 
 def partitions_in(data: bytes) -> list[TopicPartition]:
-    """Decode the partitions of an assignment, which a member or the coordinator has encoded."""
+    """Decode the partitions of an assignment; empty data means none."""
     return list(read_assignment(data).partitions) if data else []

@@ -2,12 +2,12 @@
 
 The leader of a generation assigns partitions with an assignor that all members support. A member that supports `range`
 revokes all partitions before it joins again (eager). A member that supports only `cooperative-sticky` keeps its
-partitions, revokes those that are missing from the new assignment, and joins once more so that they can be assigned to
-others (cooperative).
+partitions, revokes those that are missing from the new assignment, and joins once more; the leader can then assign the
+revoked partitions to other members (cooperative).
 
 Simplified: a member has no session timeout of its own; it learns from the coordinator that it was removed.
-Simplified: a commit of a cooperative member during a rebalance waits for its end. In Java the commit fails
-(RebalanceInProgressException), and the application polls and commits again.
+Simplified: if a cooperative member commits during a rebalance, the commit waits for the end of the rebalance. In Java
+the commit fails (RebalanceInProgressException), and the application polls and commits again.
 Source: ConsumerCoordinator.java, AbstractCoordinator.java
 """
 
@@ -44,13 +44,13 @@ from replica.rules import Rules
 WITH_INSTANCE_ID = Allowed(5, SPOKEN[JOIN_GROUP].latest)
 """Versions of JoinGroup with an instance id (KIP-345). Source: JoinGroupRequest.Builder.build"""
 WITH_REASON = Allowed(SPOKEN[LEAVE_GROUP].oldest, 5)
-"""Versions of LeaveGroup up to the first with a reason (KIP-800)."""
+"""Versions of LeaveGroup for a request with a reason; version 5 is the first that sends it (KIP-800)."""
 PROTOCOL_TYPE = "consumer"
 NO_MEMBER_ID = ""
 JOIN_ROOM_US = 5_000_000
-"""The time beyond the rebalance timeout for which a member waits for the response (JOIN_GROUP_TIMEOUT_LAPSE)."""
+"""How long after the rebalance timeout a member still waits for the JoinGroup response (JOIN_GROUP_TIMEOUT_LAPSE)."""
 POLL_EXPIRED = "consumer poll timeout has expired."
-"""The reason for leaving that AbstractCoordinator.handlePollTimeoutExpiry gives."""
+"""The reason in LeaveGroup after max.poll.interval.ms without a poll (AbstractCoordinator.handlePollTimeoutExpiry)."""
 _OUT_OF_STEP = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 """Errors after which the member joins again."""
 
@@ -83,27 +83,27 @@ class ClassicMembership(GroupMembership):
         """Create a member.
 
         Args:
-            rules: rules of the client's era; before KIP-429 members assign by ranges only.
+            rules: rules of the client's Kafka release; before KIP-429 members support only `range`.
         """
         super().__init__(config, topics, connections, on_assigned, on_revoked)
         self._metadata.wants_all = self._pattern is not None
         self.state = JoinState.UNJOINED
         self._assignors = (RANGE,) if rules.group_rebalance == "eager" else config.assignors
         self._assignor = self._assignors[0]
-        """The assignor of the current generation, which all its members support."""
+        """The assignor that the coordinator has chosen for the current generation."""
         self._rejoins = False
         """True if a rebalance is in progress; the member keeps its partitions until it joins."""
         self._heartbeat_due_us = 0
         self._to_assign: _ToAssign | None = None
-        """The members of the generation if this member leads it, until it has assigned partitions."""
+        """The members to assign partitions to, if this member leads the generation; otherwise None."""
         self._assigned_of: dict[str, int] | None = None
-        """The number of partitions per topic when this member assigned them as leader, None if it does not lead."""
+        """The partition counts, by topic, of the assignment that this member made as leader; None if it made none."""
         self._joined_with: tuple[str, ...] = ()
-        """The subscribed topics at the last join, and those that the leader's assignment added for the pattern."""
+        """The subscribed topics at the last join, and further topics of the pattern that the leader has assigned."""
         self._joined_version = 0
         """The version of the metadata at the last join."""
         self._joins_from: int | None = None
-        """The metadata version that the member waits for before it joins, None if not determined yet."""
+        """The metadata version that a join waits for, None if it is not determined yet."""
 
     @property
     def _is_cooperative(self) -> bool:
@@ -120,7 +120,7 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _is_out(self) -> bool:
-        """True if the member has lost its partitions; a cooperative member keeps them during a rebalance."""
+        """True if the member has no partitions to commit for; a cooperative member keeps them during a rebalance."""
         return not self._may_commit and not (self._is_cooperative and self._has_place)
 
     @property
@@ -129,7 +129,7 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _is_outdated(self) -> bool:
-        """True if the partitions or topics of the subscription have changed since the last join.
+        """True if the metadata shows other topics or partitions for the subscription than at the last join.
 
         Source: ConsumerCoordinator.rejoinNeededOrPending
         """
@@ -149,7 +149,7 @@ class ClassicMembership(GroupMembership):
         return self.state is not JoinState.UNJOINED
 
     def _poll_expired(self, now_us: int) -> None:
-        """Leave the group, or only clear the generation and member id of a static member (KIP-345).
+        """Leave the group; a static member only clears its generation and member id (KIP-345).
 
         Source: AbstractCoordinator.handlePollTimeoutExpiry
         """
@@ -160,7 +160,7 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
-        """The request to leave, which does not wait for a join in flight; None for a static member (KIP-345)."""
+        """The LeaveGroup request, which does not wait for a JoinGroup in flight; None for a static member (KIP-345)."""
         is_known = self.state is not JoinState.UNJOINED or self._requests.in_flight
         leaves = is_known and self.instance_id is None and self.member_id != NO_MEMBER_ID
         return (self._commits, partial(self._leave_group, None)) if leaves else None
@@ -177,7 +177,7 @@ class ClassicMembership(GroupMembership):
         self._commits.ask(node_id, LEAVE_GROUP, values, _whatever, now_us, allowed=allowed)
 
     def _forget_place(self) -> None:
-        """Clear generation and member id. Source: resetGenerationOnLeaveGroup, resetStateOnResponseError"""
+        """Clear the generation and the member id. Source: resetGenerationOnLeaveGroup, resetStateOnResponseError"""
         self.state, self.generation, self.member_id = JoinState.UNJOINED, NO_GENERATION, NO_MEMBER_ID
 
     def _next(self, now_us: int) -> Ask | None:
@@ -198,7 +198,7 @@ class ClassicMembership(GroupMembership):
         return None
 
     def _awaits_metadata(self, now_us: int) -> bool:
-        """Return True while a join waits for newer metadata, so that one new topic of a pattern causes one rebalance.
+        """Return True while a join waits for newer metadata. Without this, a new topic could cause two rebalances.
 
         Source: ConsumerCoordinator.poll
         """
@@ -286,7 +286,7 @@ class ClassicMembership(GroupMembership):
         self._beat_later(now_us)
 
     def _obey(self, assigned: Sequence[TopicPartition]) -> None:
-        """Add assigned topics that match the pattern only in the leader's newer metadata.
+        """Note assigned topics of the pattern that only the leader's newer metadata has, and request new metadata.
 
         Source: ConsumerCoordinator.maybeUpdateJoinedSubscription
         """
@@ -325,7 +325,7 @@ class ClassicMembership(GroupMembership):
         return answer
 
     def _failed(self, error: ErrorCode, now_us: int) -> None:
-        """Handle an error: find the coordinator again, join again, or end the application, whose poll raises the error.
+        """Handle an error: find the coordinator again, join again, or make the application's poll raise the error.
 
         Source: JoinGroupResponseHandler, SyncGroupResponseHandler, HeartbeatResponseHandler, joinGroupIfNeeded
         """

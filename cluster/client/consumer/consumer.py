@@ -1,7 +1,7 @@
-"""The consumer, without I/O: it reads all partitions of its topics, with the behaviour of the Java client 3.9.
+"""The consumer, without I/O; it behaves like the Java client 3.9.
 
-Without a group it assigns itself every partition (assign + seek) and starts as auto.offset.reset says. With a group it
-reads its assigned partitions from the committed offsets (membership.py). It polls all the time.
+Without a group it reads every partition of its topics (assign + seek) and starts as auto.offset.reset says. With a
+group it reads its assigned partitions from the committed offsets (membership.py). It polls all the time.
 
 Source: KafkaConsumer.java, SubscriptionState.java, OffsetFetcher.java, FetchCollector.java; KIP-320 for truncation
 """
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from cluster.client.consumer.pipeline import ConsumerPipeline
 
 MAX_IN_FLIGHT = 100
-"""CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION; the consumer itself sends one fetch per node at a time."""
+"""CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION; a consumer has at most one fetch in flight at each node."""
 CLOSE_TIMEOUT_US = 30_000_000
-"""ConsumerUtils.DEFAULT_CLOSE_TIMEOUT_MS"""
+"""How long the closing of a consumer may take (ConsumerUtils.DEFAULT_CLOSE_TIMEOUT_MS)."""
 CLOSES_SESSIONS_SINCE = KafkaRelease(3, 5)
 """The first release whose consumers close their fetch sessions at the leaders when they exit (KAFKA-7109)."""
 
@@ -69,9 +69,9 @@ class ConsumerCore(ClientNode):
 
         Args:
             config: a GroupConsumerConfig makes the consumer a member of a group.
-            rules: rules of the client's era.
-            take: called with each record, if the application uses records.
-            process_us: time that the application takes for each record, as in ConsumerFetcher.
+            rules: rules of the client's Kafka release.
+            take: called with each record; None if the application ignores records.
+            process_us: time that the application takes for each record, see ConsumerFetcher.
         """
         rng, cpu = base.rng, base.cpu
         self._config = config
@@ -110,10 +110,10 @@ class ConsumerCore(ClientNode):
             config, self._positions, self._connections, self._events, backoff, take, self._pipeline, process_us
         )
         self.is_polled = True
-        """True if the application is in `poll`, unless deserializers or processing keep it busy."""
+        """False while the application works between polls; deserializing and `process_us` are counted separately."""
         self.group: GroupMembership | None = None
         self.on_revoked: Callable[[Sequence[TopicPartition]], None] = _ignore
-        """Called with partitions that this member has lost, so that the application drops their records."""
+        """Called with the partitions that this member has lost; the application then drops their records."""
         if isinstance(config, GroupConsumerConfig):
             self.group = self._membership(config, rng)
             if config.enable_auto_commit:
@@ -143,7 +143,7 @@ class ConsumerCore(ClientNode):
     # ------------------------------------------------------------------------------------------------- application
 
     def seek(self, tp: TopicPartition, target: int | Literal["beginning", "end"], now_us: int) -> list[Action]:
-        """Continue reading at an offset, or at the beginning or end of the log, whose offset the leader returns."""
+        """Continue reading at an offset, or at the beginning or end of the log as the leader reports it."""
         self._events.begin_step(from_outside=False)
         position = self._positions.setdefault(tp, PartitionPosition(tp))
         if isinstance(target, int):
@@ -173,7 +173,7 @@ class ConsumerCore(ClientNode):
         return self._run(now_us)
 
     def rewind(self, now_us: int) -> list[Action]:
-        """Continue from the committed offsets; records read since then are read again."""
+        """Continue from the committed offsets; records after them are read again."""
         assert self.group is not None, "group.id is not set"
         self._events.begin_step(from_outside=False)
         for position in self._positions.values():
@@ -183,7 +183,7 @@ class ConsumerCore(ClientNode):
         return self._run(now_us)
 
     def poll(self, now_us: int) -> list[Action]:
-        """Record that the application is in `poll` again, so that the member may join a rebalance."""
+        """Note that the application polls again; the member may now join a rebalance."""
         self.is_polled = True
         self._fetcher.polled(now_us)
         return self._run(now_us)
@@ -191,8 +191,8 @@ class ConsumerCore(ClientNode):
     def close(self, now_us: int) -> list[Action]:
         """Stop reading and exit within CLOSE_TIMEOUT_US. Source: ClassicKafkaConsumer.close
 
-        A member leaves its group first, and with enable.auto.commit commits before that. From 3.5 on, fetch sessions
-        are closed then (KAFKA-7109).
+        With enable.auto.commit the consumer commits first. Then a member leaves its group, and from 3.5 on the fetch
+        sessions are closed (KAFKA-7109).
         """
         if not self._running:
             return self._exit()
@@ -218,7 +218,7 @@ class ConsumerCore(ClientNode):
         return None if known is None or known.offset < 0 else known.offset
 
     def _consumed(self) -> dict[TopicPartition, int]:
-        """Return the offset from which the next poll reads, for each partition with a valid position.
+        """Return the offset of the next record that a poll returns, for each partition with a valid position.
 
         Source: SubscriptionState.allConsumed
         """
@@ -276,7 +276,10 @@ class ConsumerCore(ClientNode):
         return self._outbox.take()
 
     def _learn_leaders(self) -> None:
-        """Assign new partitions, and check known positions against new leaders (validatePositionsOnMetadataChange)."""
+        """Apply new metadata: without a group, add new partitions; set the leader of each position.
+
+        Source: validatePositionsOnMetadataChange
+        """
         if self._metadata_version_used == self._metadata.version:
             return
         self._metadata_version_used = self._metadata.version
@@ -289,7 +292,7 @@ class ConsumerCore(ClientNode):
                 self._fetcher.read_replicas.leave(position, ReadReplicaCause.NEW_LEADER)
 
     def _assign(self, tp: TopicPartition, error: str | None = None) -> None:
-        """Start a partition by auto.offset.reset; `error` is set if the group has no committed offset."""
+        """Start reading a partition as auto.offset.reset says; `error` is set if the group has no committed offset."""
         position = self._positions[tp] = PartitionPosition(tp)
         policy = self._config.auto_offset_reset
         if policy == "none":
@@ -302,7 +305,10 @@ class ConsumerCore(ClientNode):
             position.await_reset(policy, error, PositionMove(cause, policy))
 
     def _go_on_from(self, committed: Mapping[TopicPartition, int]) -> None:
-        """Start from the group's committed offsets. Source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded"""
+        """Start reading partitions at the group's committed offsets, -1 for none.
+
+        Source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded
+        """
         for tp, offset in committed.items():
             if offset == UNKNOWN_OFFSET:
                 self._assign(tp, NO_OFFSET_FOR_PARTITION)
@@ -314,7 +320,7 @@ class ConsumerCore(ClientNode):
             self._lookups.tell_reset(position, peer, previous, None, PositionMove(ResetCause.COMMITTED_OFFSET))
 
     def _commit_failed(self, group_id: str) -> None:
-        """Report a commit that fails without a request, because the group has removed the member."""
+        """Emit the event of a commit that fails without a request, because the group has removed the member."""
         name = self._events.client
         self._events.emit(
             OffsetCommitRefused(
@@ -341,9 +347,9 @@ class ConsumerCore(ClientNode):
 
 
 def _nothing_unread(tp: TopicPartition) -> int | None:
-    """Return None, because the application takes each record as soon as it is fetched."""
+    """Return None: by default the application takes each record as soon as it is fetched."""
     return None
 
 
 def _ignore(revoked: Sequence[TopicPartition]) -> None:
-    """Do nothing, because the application keeps no records."""
+    """Do nothing: by default the application keeps no records."""

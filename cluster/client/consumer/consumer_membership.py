@@ -1,7 +1,7 @@
 """A group member that uses the consumer protocol (KIP-848), in which heartbeats assign and revoke partitions.
 
-A pattern of topics is sent to the coordinator (SubscribedTopicRegex), which finds the topics. The member learns their
-names by requesting metadata by topic id.
+If the member subscribes to a pattern, the coordinator finds the topics (SubscribedTopicRegex), and the member learns
+their names by requesting metadata by topic id.
 
 Source: ConsumerHeartbeatRequestManager.java, AbstractHeartbeatRequestManager.java, AsyncKafkaConsumer.subscribeToRegex
 """
@@ -31,18 +31,18 @@ Source: ConsumerGroupHeartbeatRequest.Builder.build, REGEX_RESOLUTION_NOT_SUPPOR
 """
 FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 OF_MEMBERS = (*FENCED, ErrorCode.STALE_MEMBER_EPOCH)
-"""Errors of OffsetFetch that the next heartbeat resolves."""
+"""Errors of OffsetFetch after which it is repeated; the next heartbeat renews the member's epoch."""
 NO_EPOCH = -1
 SHARE_FIELDS = ("member_id", "member_epoch", "rack_id", "subscribed_topic_names")
-"""The fields of ShareGroupHeartbeat that a member sets."""
+"""The fields of ShareGroupHeartbeat that a member sets, besides the group id."""
 
 
 class HeartbeatMembership(GroupMembership):
-    """A member whose heartbeats carry its state; `member` is that state, independent of requests."""
+    """A member that joins, reports its partitions and leaves by heartbeats; `member` is its state machine."""
 
     HEARTBEAT_API: ClassVar[int] = CONSUMER_GROUP_HEARTBEAT
     OFFSET_FETCH_ALLOWED: ClassVar[Allowed | None] = Allowed(9, 9)
-    """The only supported version of OffsetFetch that has the member's id and epoch."""
+    """The version of OffsetFetch that has the member's id and epoch."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class HeartbeatMembership(GroupMembership):
         """Create a member.
 
         Args:
-            rules: rules of the client's era.
-            member_id: made by the client and constant for its process (KIP-1082). Ignored in the preview (3.9), where
-                the coordinator makes the id.
+            rules: rules of the client's Kafka release.
+            member_id: id that the client makes and keeps until its process ends (KIP-1082). Ignored in the preview of
+                KIP-848 (up to 3.9), where the coordinator makes the id.
         """
         super().__init__(config, topics, connections, on_assigned, on_revoked)
         if CONSUMER_GROUPS_SINCE <= rules.release < NEXT_COORDINATOR_SINCE:
@@ -82,8 +82,8 @@ class HeartbeatMembership(GroupMembership):
     def _may_commit(self) -> bool:
         """True if the coordinator accepts a commit now.
 
-        A member that left because its application was slow commits without an epoch, which a group without members
-        accepts.
+        A member that has left because its application was slow may send a commit without an epoch. The coordinator
+        accepts this only if the group has no members.
         Source: CommitRequestManager.onMemberEpochUpdated
         """
         return (self.member.is_in_group and self.member.epoch > 0) or self.member.state is ClientMemberState.STALE
@@ -131,7 +131,7 @@ class HeartbeatMembership(GroupMembership):
         return None
 
     def _poll(self, now_us: int) -> None:
-        """Do the work of the application's poll: join, release lost partitions, and take new ones."""
+        """Do the work of the application's poll: release lost partitions, join, and move to the target assignment."""
         member = self.member
         if member.state in (ClientMemberState.FENCED, ClientMemberState.STALE):
             member.release()
@@ -156,7 +156,7 @@ class HeartbeatMembership(GroupMembership):
         return self.member.heartbeat()
 
     def _left(self, answer: Any, error: ErrorCode, now_us: int) -> None:
-        """Join again with the next heartbeat, whatever the response to leaving says."""
+        """Make the next heartbeat complete and immediate, whatever the response to the leaving heartbeat is."""
         self.member.unheard()
         self._beat_us = now_us
 
@@ -178,7 +178,10 @@ class HeartbeatMembership(GroupMembership):
             self._failed(error, now_us)
 
     def _failed(self, error: ErrorCode, now_us: int) -> None:
-        """Handle an error, which fences the member only if a heartbeat got it. Source: CommitRequestManager.java"""
+        """Handle an error: find the coordinator again, retry, or fail permanently. Source: CommitRequestManager.java
+
+        An error about the member's epoch only delays the request; only such an error of a heartbeat fences the member.
+        """
         if error in LOOK_AGAIN:
             self._look_again(now_us)
         elif error in RETRIABLE or error in OF_MEMBERS:
@@ -190,7 +193,7 @@ class HeartbeatMembership(GroupMembership):
                 self._reads_now(())
 
     def _commit_refused(self, error: ErrorCode, now_us: int) -> None:
-        """Ignore the error: after a stale epoch the next heartbeat brings the current one."""
+        """Ignore the error: if the epoch was stale, the next heartbeat returns the current one."""
 
     def _offsets_asked(self, topics: Sequence[Mapping[str, object]]) -> dict[str, object]:
         group = {

@@ -1,8 +1,8 @@
-"""The consumer's fetches: one long poll per broker that it reads from, and the handling of each response per partition.
+"""The consumer's fetches: at most one request in flight to each broker, and the handling of each response.
 
 A request has only what has changed since the last request to the same broker (KIP-227: fetch sessions).
-Simplified: an application that takes no time polls all the time and takes every record immediately, so max.poll.records
-matters only if deserializers or the application take time.
+Simplified: max.poll.records matters only if deserializers or the application take time; otherwise the application
+polls all the time and takes every record immediately.
 
 Source: AbstractFetch.java, Fetcher.java, FetchSessionHandler.java, FetchCollector.java, CompletedFetch.java
 """
@@ -85,11 +85,11 @@ TakeRecord = Callable[[TopicPartition, Record], None]
 
 @dataclass(frozen=True, slots=True)
 class CompletedFetch:
-    """One Fetch response.
+    """One Fetch response, or the part of it whose records the application has not taken yet.
 
     Attributes:
-        asked: the requested offset of each partition.
-        entries: the partitions in the response.
+        asked: fetch offset of each partition; the partition is dropped if its position has moved since.
+        entries: partitions in the response.
     """
 
     node_id: int
@@ -117,21 +117,21 @@ class ConsumerFetcher:
         Args:
             take: called with each record that the application reads.
             pipeline: deserializers and interceptors that get each record first.
-            process_us: how long the application processes a record before it polls again; an application with `take`
-                calls `polled` itself.
+            process_us: how long the application processes each record before it polls again. If not 0 and `take` is
+                set, the application must call `polled` instead.
         """
         self._take_record = take
         self._pipeline = pipeline
         self._record_us = 0 if pipeline is None else pipeline.record_us
         self._process_us = process_us
         self._held: deque[CompletedFetch] = deque()
-        """Responses that no poll has returned completely yet, if deserializers or the application take time."""
+        """Responses with records that no poll has returned yet; used if deserializers or the application take time."""
         self._in_poll: int | None = None
         """The number of records that the current poll will return after deserializing them; None between polls."""
         self._busy_until_us = 0
         """The time until which the application's thread is busy; NEVER if it is busy until it calls `polled`."""
         self.unreadable: PartitionPosition | None = None
-        """The position at a record that cannot be read, because of which every poll raises an error."""
+        """The position at a record that cannot be deserialized; every poll raises an error until a seek past it."""
         self._config = config
         self._read_committed = config.isolation_level == "read_committed"
         self._positions = positions
@@ -144,16 +144,16 @@ class ConsumerFetcher:
         self._sessions: defaultdict[int, FetchSessionHandler] = defaultdict(FetchSessionHandler)
         self.is_closing = False
         self._to_close: dict[int, SessionFetch] = {}
-        """Requests, by broker, that close sessions and are not sent yet."""
+        """Requests that close fetch sessions and are not sent yet, by broker."""
         self._last_requests = 0
-        """The number of sent requests that close sessions and are not answered yet."""
+        """The number of requests in flight that close fetch sessions."""
         self.next_deadline_us = NEVER
-        """The time at which `run_once` has something to do without another event."""
+        """The time at which to call `run_once` if no other event comes first."""
 
     def run_once(self, now_us: int) -> bool:
-        """Handle a waiting response, or send a fetch to every broker to read from that has no fetch in flight.
+        """Advance a poll, or send a fetch to each broker with partitions to read and no fetch in flight.
 
-        Return True if a response was handled or a fetch was sent.
+        Return True if anything was done.
         """
         self.next_deadline_us = NEVER
         self._wake_at(self._busy_until_us if self._busy_until_us > now_us else None)
@@ -269,7 +269,7 @@ class ConsumerFetcher:
         return sent
 
     def _closed(self, answer: ClientResponse, now_us: int) -> None:
-        """Count a response, or its absence, whatever its contents."""
+        """Note that a closing request has ended, whether by a response or by an error."""
         self._last_requests -= 1
 
     @property
@@ -301,16 +301,16 @@ class ConsumerFetcher:
             self._taken(fetched, NEVER, now_us)
 
     def is_busy(self, now_us: int) -> bool:
-        """Return True if the application processes records, or is about to get them, and does not poll."""
+        """Return True if the application's thread is deserializing or processing records and so does not poll."""
         return self._in_poll is not None or self._busy_until_us > now_us
 
     def polled(self, now_us: int) -> None:
-        """Record that the application polls again."""
+        """Note that the application has finished processing and polls again."""
         if self._busy_until_us == NEVER:
             self._busy_until_us = now_us
 
     def _take_held(self, now_us: int) -> None:
-        """Begin or end a poll, which returns at most max.poll.records of one response.
+        """Begin a poll or, when its records are deserialized, return at most max.poll.records of one response.
 
         As in Kafka, the partitions of a response are not fetched again until all its records are taken.
         """
@@ -324,7 +324,7 @@ class ConsumerFetcher:
         self._busy_until_us = works_us if count else now_us
 
     def _records_left(self, fetched: CompletedFetch) -> int:
-        """Count the records from the positions on in the response's whole batches."""
+        """Return the number of records in a response's whole batches, without those below the positions."""
         found = 0
         for name, part in fetched.entries.items():
             position = self._positions.get(name)
@@ -337,9 +337,9 @@ class ConsumerFetcher:
         return found
 
     def _is_stuck(self, position: PartitionPosition) -> bool:
-        """Return True, or clear `unreadable` if the application has sought past the record or lost the partition.
+        """Return True if the consumer is still stopped at the unreadable record at `position`; otherwise clear it.
 
-        Simplified: until then, responses of other leaders are dropped and fetched again, not kept.
+        Simplified: while it is stopped, responses of other leaders are dropped and fetched again later.
         """
         if position.state is PositionState.STOPPED and self._positions.get(position.topic_partition) is position:
             return True
@@ -347,7 +347,7 @@ class ConsumerFetcher:
         return False
 
     def _taken(self, fetched: CompletedFetch, limit: int, now_us: int) -> int:
-        """Give the application at most `limit` records and return their number; keep the others for the next poll."""
+        """Pass at most `limit` records to the application and return their number; keep the rest for the next poll."""
         peer, count = self._connections.name(fetched.node_id), 0
         left: dict[TopicPartition, FetchedPartition] = {}
         for name, part in fetched.entries.items():
@@ -393,10 +393,9 @@ class ConsumerFetcher:
     def _read(
         self, position: PartitionPosition, data: memoryview, peer: str, aborted: AbortedFilter | None, limit: int
     ) -> int:
-        """Read every whole batch, up to `limit` records, and return the number of records.
+        """Pass the records of whole batches, at most `limit`, to the application; return their number.
 
-        The first batch may begin below the position. Markers and aborted records move the position but do not reach the
-        application.
+        The first batch may begin below the position. Markers and aborted records only move the position.
 
         Raises:
             KafkaError: CORRUPT_MESSAGE if a batch is damaged; MESSAGE_TOO_LARGE if there is no whole batch.
@@ -450,13 +449,16 @@ class ConsumerFetcher:
         return count
 
     def _stop_at(self, position: PartitionPosition, offset: int) -> None:
-        """Stop at an unreadable record: the application gets earlier records, then its poll raises an error."""
+        """Stop a partition at an unreadable record: later polls raise an error until the application seeks."""
         position.offset = offset
         position.stop()
         self.unreadable = position
 
     def _failed(self, position: PartitionPosition, error: ErrorCode, peer: str, now_us: int) -> None:
-        """Handle a partition's error. Source: FetchCollector.handleInitializeErrors"""
+        """Handle a partition's error: reset or stop the position, or retry later.
+
+        Source: FetchCollector.handleInitializeErrors
+        """
         tp = position.topic_partition
         failed = FetchFailed(self._events.client, *tp, peer=peer, offset=position.offset, error=error.name)
         cause = self._events.emit(failed)
@@ -484,4 +486,4 @@ PASSING_ERRORS = (
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 )
-"""Errors after which the leader stays the same, so that no new metadata are needed."""
+"""Errors that do not indicate another leader, so no new metadata is needed."""

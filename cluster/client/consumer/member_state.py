@@ -1,9 +1,9 @@
 """The state machine of a KIP-848 group member: its state, its epoch, its target and its current partitions.
 
-The inputs are the coordinator's responses, and the output is the next heartbeat. The coordinator sets the target; the
-member revokes partitions that are not in it, takes new ones, and reports this in its next heartbeat.
+The inputs are the coordinator's responses, and the output is the next heartbeat. The coordinator sets the target
+assignment; the member revokes partitions that are not in it, takes new ones, and reports this in its next heartbeat.
 
-Simplified: the application's callbacks return immediately, so that a reconciliation ends in the step that begins it.
+Simplified: the application's callbacks return immediately, so a reconciliation ends in the step that begins it.
 
 Source: AbstractMembershipManager.java, ConsumerMembershipManager.java, MemberState.java,
 ConsumerHeartbeatRequestManager.java
@@ -52,11 +52,11 @@ PREVIOUS: Mapping[ClientMemberState, tuple[ClientMemberState, ...]] = {
 """The states from which each state can be entered (MemberState.getPreviousValidStates)."""
 
 Partitions = tuple[tuple[UUID, int], ...]
-"""Partitions by topic id, in ascending order."""
+"""(topic id, partition) pairs in ascending order."""
 
 
 class LocalAssignment(NamedTuple):
-    """An assignment; `epoch` counts the member's assignments and is local to the member, -1 before the first one."""
+    """An assignment, numbered by the member itself: `epoch` is 0 for the first one and -1 for none."""
 
     epoch: int
     partitions: Partitions
@@ -77,8 +77,8 @@ class MembershipManager:
 
     Attributes:
         owned: partitions that the application reads.
-        target: assignment from the coordinator.
-        current: assignment last reconciled.
+        target: newest assignment from the coordinator.
+        current: last assignment that the member has moved to.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class MembershipManager:
             "server_assignor": assignor,
         }
         self._said: dict[str, object] = {}
-        """Fields of the subscription and the assignment that the coordinator has got."""
+        """The last sent value of each field that heartbeats repeat only if it has changed."""
         self._names: dict[UUID, str] = {}
-        """Names by id of assigned topics; the metadata may no longer have them."""
+        """Names of assigned topics by id; they are kept because newer metadata may lack them."""
 
     @property
     def is_in_group(self) -> bool:
@@ -149,9 +149,9 @@ class MembershipManager:
         self._names.clear()
 
     def heartbeat(self) -> dict[str, object]:
-        """Return the fields of a heartbeat that is sent now, and enter the state that follows it.
+        """Return the fields of a heartbeat that is sent now, and enter the state that follows the sending.
 
-        Fields that the coordinator has got already are left out.
+        Fields that have not changed since they were sent are left out.
         Source: HeartbeatState.buildRequestData, onHeartbeatRequestGenerated
         """
         fields: dict[str, object] = {"member_id": self.member_id, "member_epoch": self.epoch}
@@ -188,13 +188,13 @@ class MembershipManager:
             self._enter(ClientMemberState.STABLE)
 
     def unheard(self) -> None:
-        """Send all fields in the next heartbeat, because the last one failed. Source: HeartbeatState.reset"""
+        """Make the next heartbeat send all fields, because the last one failed. Source: HeartbeatState.reset"""
         self._said.clear()
 
     # -------------------------------------------------------------------------------------------------- reconciliation
 
     def reconcile(self, name_of: Callable[[UUID], str | None]) -> Reconciliation | None:
-        """Revoke partitions outside of the target, and take its new partitions; return None if nothing changes.
+        """Revoke partitions that are not in the target, and take its new ones; return None if no partition changes.
 
         Args:
             name_of: returns a topic's name by id, None if the metadata does not have it.
@@ -226,13 +226,16 @@ class MembershipManager:
         )
 
     def has_unnamed(self, name_of: Callable[[UUID], str | None]) -> bool:
-        """Return True if the name of a topic in the target is not known."""
+        """Return True if a topic in the target has no known name."""
         return any(name_of(topic_id) is None and topic_id not in self._names for topic_id, _ in self.target.partitions)
 
     # --------------------------------------------------------------------------------------------------------- the end
 
     def fence(self) -> None:
-        """Stop being a member after FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID. Source: transitionToFenced"""
+        """Apply FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID: the group has removed this member.
+
+        Source: transitionToFenced
+        """
         if self.state in (ClientMemberState.PREPARE_LEAVING, ClientMemberState.LEAVING):
             self._enter(ClientMemberState.LEAVING)
             self._enter(ClientMemberState.UNSUBSCRIBED)
@@ -241,7 +244,7 @@ class MembershipManager:
             self.epoch = JOIN_EPOCH
 
     def fail(self) -> tuple[TopicPartition, ...]:
-        """Fail permanently and return the released partitions. Source: transitionToFatal"""
+        """Enter the state FATAL, release all partitions and return them. Source: transitionToFatal"""
         self._enter(ClientMemberState.FATAL)
         return self.release()
 
@@ -256,7 +259,7 @@ class MembershipManager:
         """Leave the group with the next heartbeat. Source: leaveGroup, transitionToSendingLeaveGroup
 
         Args:
-            poll_expired: True if the member joins again at the next poll.
+            poll_expired: True if the application was too slow; the member joins again at the next poll.
         """
         self._poll_expired = poll_expired
         self._enter(ClientMemberState.PREPARE_LEAVING)

@@ -1,6 +1,6 @@
-"""A consumer's membership in a group, with either protocol: its coordinator, its commits and the committed offsets.
+"""A consumer's membership in a group: the part that both group protocols share, and the commits of offsets.
 
-Commits are sent while other requests are in flight; there is at most one commit and one other request.
+At most one commit and one other request are in flight at the same time.
 Source: AbstractCoordinator.java, ConsumerCoordinator.java, CommitRequestManager.java
 """
 
@@ -25,7 +25,7 @@ Committed = Callable[[ErrorCode], None]
 OnAssigned = Callable[[Mapping[TopicPartition, int]], None]
 OnRevoked = Callable[[Sequence[TopicPartition]], None]
 Ask = Callable[[int, int], None]
-"""Sends a request to the coordinator: (node id, now_us)."""
+"""A function of (node id, now_us) that sends a request to the coordinator."""
 
 
 class GroupMembership(ABC):
@@ -33,13 +33,14 @@ class GroupMembership(ABC):
 
     Args:
         topics: topics of the subscription, or a pattern of their names.
-        on_assigned: called with the committed offset of each new partition, -1 for none.
+        on_assigned: called with the committed offset of each new partition, -1 if there is none.
         on_revoked: called with partitions that this member has lost.
 
     Attributes:
-        generation, member_id: as in the coordinator's last response.
-        assigned: partitions that it may read.
-        may_join: True while the application polls. A rebalance waits for it, as in Java, where `poll` joins. After
+        generation: generation or member epoch from the coordinator.
+        member_id: the member's id, "" if it has none.
+        assigned: partitions that the member may read.
+        may_join: True while the application polls; the member joins a rebalance only then, as in Java's `poll`. After
             max.poll.interval.ms without a poll, the member leaves its group until the next poll.
     """
 
@@ -66,11 +67,11 @@ class GroupMembership(ABC):
         self._coordinator = Coordinator(config.group_id, GROUP, is_apart=True)
         self._requests = CoordinatorRequests(connections, config.retry_backoff_ms)
         self._commits = CoordinatorRequests(connections, config.retry_backoff_ms)
-        """Sends commits independently of other requests, as in Java, where heartbeats have a separate thread."""
+        """Commits, which do not wait for other requests, as in Java, where heartbeats have a separate thread."""
         self.refused = ""
-        """The reason why the application must end, for example a fenced group.instance.id; empty if it continues."""
+        """The error that ends the application, for example a fenced group.instance.id; empty if there is none."""
         self.has_left = False
-        """True if the coordinator has answered the request to leave or is unknown, so that nothing more is sent."""
+        """True if the member has left and no request is in flight."""
         self._is_leaving = self._has_asked_to_leave = False
         self._unread: dict[TopicPartition, None] = {}
         """Partitions whose committed offset has not been fetched yet."""
@@ -94,7 +95,7 @@ class GroupMembership(ABC):
     @property
     @abstractmethod
     def _is_out(self) -> bool:
-        """True if the member has lost its partitions, so that no commit can succeed."""
+        """True if the member has lost its partitions and so cannot commit."""
 
     @property
     @abstractmethod
@@ -112,16 +113,16 @@ class GroupMembership(ABC):
 
     @abstractmethod
     def _next(self, now_us: int) -> Ask | None:
-        """Return the next request that is due, unless it is a commit."""
+        """Return the next request that is due, other than a commit; None if none is due."""
 
     @property
     @abstractmethod
     def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
-        """The request to leave the group, None if the member is in no group or leaves without a request."""
+        """The request to leave the group and its channel; None if the member need not send one."""
 
     @abstractmethod
     def _failed(self, error: ErrorCode, now_us: int) -> None:
-        """Handle a request that was refused or got no response."""
+        """Handle an error response to a request, or the error of a request without a response."""
 
     @abstractmethod
     def _offsets_asked(self, topics: Sequence[Mapping[str, object]]) -> dict[str, object]:
@@ -143,7 +144,7 @@ class GroupMembership(ABC):
 
     @property
     def next_deadline_us(self) -> int:
-        """The time at which `run_once` has something to do without another event."""
+        """The time at which to call `run_once` if no other event comes first."""
         return min(self._requests.next_deadline_us, self._commits.next_deadline_us)
 
     @property
@@ -151,7 +152,7 @@ class GroupMembership(ABC):
         return self._config.group_instance_id or None
 
     def commit(self, offsets: Mapping[TopicPartition, int], committed: Committed) -> None:
-        """Commit offsets (commitSync), and call `committed` once with the outcome."""
+        """Commit offsets (commitSync), and call `committed` once with the error or NONE."""
         self._commit = offsets, committed
 
     def fetch_committed(self) -> None:
@@ -159,7 +160,7 @@ class GroupMembership(ABC):
         self._unread = dict.fromkeys(self.assigned)
 
     def leave(self) -> None:
-        """Stop reading and ask the coordinator once to remove this member; with enable.auto.commit, commit first.
+        """Stop reading and leave the group, with a single attempt; with enable.auto.commit, commit first.
 
         Source: AbstractCoordinator.maybeLeaveGroup, AbstractMembershipManager.leaveGroup, ConsumerCoordinator.close
         """
@@ -216,9 +217,9 @@ class GroupMembership(ABC):
                 self._commits.wake_at(due_us)
 
     def _commit_by_itself(self, auto: AutoCommit, now_us: int) -> None:
-        """Commit the consumed offsets when an automatic commit is due: periodically, before a rebalance or on closing.
+        """Begin an automatic commit if one is due: after each interval, before a rebalance, or on closing.
 
-        No commit begins while another one is in flight.
+        Nothing is begun while another commit has not ended.
         """
         if self._commit is not None or self._is_leaving:
             return
@@ -246,7 +247,7 @@ class GroupMembership(ABC):
 
     @property
     def _commits_first(self) -> bool:
-        """True if a rebalance waits until the member's offsets are committed. Source: onJoinPrepare"""
+        """True if a rebalance has to wait for the end of an automatic commit. Source: onJoinPrepare"""
         return self.auto_commit is not None and self._commit is not None and self._may_commit
 
     def _has_assignment(self, now_us: int) -> None:
@@ -317,7 +318,10 @@ class GroupMembership(ABC):
         self._commits.ask(node_id, OFFSET_COMMIT, values, answered, now_us)
 
     def _commit_answered(self, asked: tuple[str, int], answer: Any, error: ErrorCode, now_us: int) -> None:
-        """Handle the response to a commit. Source: OffsetCommitResponseHandler"""
+        """Handle the response to a commit that was sent with (member id, generation) `asked`.
+
+        Source: OffsetCommitResponseHandler
+        """
         assert self._commit is not None
         if error is ErrorCode.NONE:
             found = (part.error_code for topic in answer.topics for part in topic.partitions)
@@ -358,19 +362,18 @@ class GroupMembership(ABC):
 
 
 def _no_interceptor(offsets: Mapping[TopicPartition, int]) -> None:
-    """Do nothing, because the consumer has no interceptor."""
+    """Do nothing: the default without interceptors."""
 
 
 def _unstated() -> None:
-    """Do nothing, because there is no listener."""
+    """Do nothing: the default without a listener."""
 
 
 # ---------------------------------------------------------------------------------------------------------- auto commit
 #
 # With enable.auto.commit, a member commits in `poll` after each auto.commit.interval.ms, before a rebalance revokes
 # partitions, and when it closes. It commits the offsets where the next poll begins: records that earlier polls returned
-# count as processed, whatever the application did with them. While the application runs its own code, nothing is
-# committed.
+# count as processed, even if the application has not processed them. Between polls, nothing is committed.
 #
 # Simplified: a failed commit is repeated with the same offsets; Java makes a new commit after retry.backoff.ms.
 #
@@ -393,11 +396,11 @@ class AutoCommit:
         self.has_prepared = False
         """True if the member has committed for the current rebalance."""
         self.has_closed = False
-        """True if the member has made its last commit."""
+        """True if the member has begun its last commit, on closing."""
         self._interval_us = interval_ms * 1000
 
     def restart(self, now_us: int) -> None:
-        """Restart the interval, which happens after each commit and each assignment."""
+        """Restart the interval; called at each commit and each assignment."""
         self.due_us = now_us + self._interval_us
 
 

@@ -1,4 +1,4 @@
-"""The consumer's requests for offsets: where to start, whether a position is still valid, where a partition ends.
+"""The consumer's requests for offsets: to reset a position, to validate it, or to find a partition's end.
 
 Source: OffsetFetcher.java, OffsetsForLeaderEpochClient.java, ListOffsets (KIP-79, KIP-207), KIP-320
 """
@@ -29,11 +29,11 @@ LATEST_TIMESTAMP = -1
 _TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 _ASKING = (PositionState.AWAIT_RESET, PositionState.AWAIT_VALIDATION)
-"""States in which a position needs a request."""
+"""States in which a position waits for a request to its leader."""
 
 
 class OffsetLookups:
-    """The resets, validations and end offsets of one consumer."""
+    """Requests of one consumer to reset positions, to validate them, and for end offsets."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class OffsetLookups:
         self._reset_policy = reset_policy
         self._end_offsets_wanted: list[TopicPartition] = []
         self.next_deadline_us = NEVER
-        """The time at which `run_once` has something to do without another event."""
+        """The time at which to call `run_once` if no other event comes first."""
 
     def ask_end_offset(self, tp: TopicPartition) -> None:
         """Request the end offset of a partition.
@@ -179,9 +179,9 @@ class OffsetLookups:
     # -------------------------------------------------------------------------------------------------- validation
 
     def _ask_epochs(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
-        """Ask a leader where the epoch of each position's last record ends in its log (OffsetsForLeaderEpoch).
+        """Ask a leader for the end offset, in its log, of the epoch of the last record before each position.
 
-        A broker before 2.3 does not support this, and the positions count as valid.
+        A broker before 2.3 does not support this version of OffsetsForLeaderEpoch; the positions then count as valid.
         Source: OffsetFetcher.validateOffsetsAsync
         """
         if self._connections.versions.of(node_id).usable(OFFSET_FOR_LEADER_EPOCH) is None:
@@ -236,7 +236,10 @@ class OffsetLookups:
                 self._validated(position, node_id, int(result.leader_epoch), int(result.end_offset))
 
     def _validated(self, position: PartitionPosition, node_id: int, epoch: int, end_offset: int) -> None:
-        """Keep, truncate or reset a validated position. Source: SubscriptionState.maybeCompleteValidation"""
+        """Keep, truncate or reset a position by the leader's end offset of its epoch.
+
+        Source: SubscriptionState.maybeCompleteValidation
+        """
         tp = position.topic_partition
         peer = self._connections.name(node_id)
         undefined = epoch == UNDEFINED_EPOCH or end_offset == UNKNOWN_OFFSET
@@ -305,7 +308,11 @@ class OffsetLookups:
         answered: Callable[[dict[TopicPartition, Any], ErrorCode, int], None],
         now_us: int,
     ) -> None:
-        """Send a ListOffsets request; `answered` gets a result per partition, or no results and the error."""
+        """Send a ListOffsets request for (partition, timestamp) pairs.
+
+        Args:
+            answered: called with (result by partition, error, now_us); there are no results if the request failed.
+        """
         topics: dict[str, list[dict[str, int]]] = {}
         for tp, timestamp in asked:
             epoch = self._metadata.leader(tp).epoch

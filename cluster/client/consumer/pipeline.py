@@ -1,7 +1,7 @@
 """The processing of fetched records before the application gets them: deserializers, then interceptors.
 
-At a record that cannot be read, every poll raises an error: the consumer keeps its position until the application seeks
-past that record (KIP-334). Until then, records of other partitions are not returned either.
+At a record that cannot be deserialized, every poll raises an error until the application seeks past it (KIP-334). Until
+then, records of other partitions are not returned either.
 Simplified: onConsume is called for each partition of a response; in Java once for all records that a poll returns.
 Source: CompletedFetch.parseRecord, FetchCollector.collectFetch, ConsumerInterceptors.java
 """
@@ -44,7 +44,7 @@ class ConsumerPipeline:
         return self._cpu.deserializer_us + self._cpu.interceptor_us * len(self._chain.names)
 
     def reads(self, tp: TopicPartition, record: Record, peer: str) -> bool:
-        """Return True if the deserializers can read the record; if False, the application gets an exception."""
+        """Deserialize a record and emit the outcome as an event; return False if a deserializer fails."""
         name = record_name(record)
         about: dict[str, Any] = {
             "offset": record.offset,
@@ -65,14 +65,14 @@ class ConsumerPipeline:
         return True
 
     def on_consume(self, tp: TopicPartition, first: Offset, end: Offset) -> None:
-        """Call onConsume for the records from `first` to before `end`."""
+        """Call onConsume of each interceptor for the records from `first` up to, but not including, `end`."""
         took_us = self._cpu.interceptor_us
         for name in self._chain.names:
             call = self._chain.called(name, ON_CONSUME, took_us)
             self._tell(trace.PositionIntercepted, tp, offset=end, first_offset=first, **call._asdict())
 
     def on_commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Call onCommit with the committed offsets."""
+        """Call onCommit of each interceptor with the committed offsets."""
         for name in self._chain.names:
             for tp, offset in offsets.items():
                 call = self._chain.called(name, ON_COMMIT, 0)
@@ -85,7 +85,7 @@ class ConsumerPipeline:
 
 
 def pipeline_of(config: ConsumerConfig, cpu: ClientCpuTimes, events: ClientEvents) -> ConsumerPipeline | None:
-    """Return the pipeline of a consumer, None if records go to the application unprocessed."""
+    """Return a consumer's pipeline, None if it has no interceptors, deserializers or CPU times to simulate."""
     deserializers = deserializers_of(config)
     chain = InterceptorChain(config.interceptor_classes)
     if deserializers is None and not chain.names and cpu == NO_TIME:

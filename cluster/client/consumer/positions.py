@@ -1,4 +1,4 @@
-"""A consumer's position in each partition, whether it may continue from there, and which replica it reads.
+"""A consumer's position in each partition, its validation, and the replica that the consumer reads from.
 
 A position is an offset, the epoch of the last record read, and the leader with which the position was validated
 (KIP-320). A new leader epoch means that the log may have been truncated, so the position must be validated before the
@@ -35,7 +35,7 @@ NEW = PositionMove(ResetCause.NO_POSITION)
 
 
 class PositionState(Enum):
-    """The state of a partition, which determines what the consumer has to do next."""
+    """The state of a position, which determines the consumer's next request for the partition."""
 
     AWAIT_RESET = "await reset"
     AWAIT_VALIDATION = "await validation"
@@ -50,6 +50,7 @@ class PartitionPosition:
 
     Attributes:
         offset: offset of the next record to read, -1 before the first reset.
+        offset_epoch: leader epoch of the record before `offset`, -1 if unknown.
         preferred: the replica to read from until `preferred_until_us`, NO_BROKER for the leader.
     """
 
@@ -71,26 +72,26 @@ class PartitionPosition:
 
     @property
     def read_from(self) -> BrokerId:
-        """Return the broker to fetch from."""
+        """The broker to fetch from: the preferred replica or else the leader."""
         return self.leader.leader if self.preferred == NO_BROKER else self.preferred
 
     def await_reset(self, to: str, error: str | None, reset: PositionMove, cause: int | None = None) -> None:
-        """Ask the leader for its earliest or latest offset before reading on."""
+        """Wait for a reset to the leader's "earliest" or "latest" offset (`to`) before the next fetch."""
         self.state = PositionState.AWAIT_RESET
         self.reset_to, self.reset_error, self.reset, self.cause = to, error, reset, cause
         self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
 
     def move_to(self, offset: Offset, epoch: LeaderEpoch, leader: LeaderAndEpoch) -> None:
-        """Continue from `offset`; `epoch` is that of the record before it, -1 to skip validation."""
+        """Continue from `offset`; `epoch` is the leader epoch of the record before it, -1 to skip validation."""
         self.state = PositionState.FETCHING
         self.offset, self.offset_epoch, self.leader = offset, epoch, leader
         self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
 
     def leader_is(self, leader: LeaderAndEpoch, rules: Rules) -> bool:
-        """Apply the leader in the metadata, and return True if it is new.
+        """Apply the leader from the metadata; return True if it replaces another one.
 
-        The position has to be validated with a new leader first, unless the rule `consumer-truncation-check` is off
-        (before KAFKA-7747, 2.3).
+        The next fetch then waits for a validation, unless the rule `consumer-truncation-check` is off (before
+        KAFKA-7747, 2.3).
         """
         if leader.leader == NO_BROKER or leader == self.leader:
             return False
@@ -107,7 +108,7 @@ class PartitionPosition:
         self.state = PositionState.STOPPED
 
     def may_ask(self, state: PositionState, now_us: int) -> bool:
-        """Return True if the request that a position in `state` needs may be sent now."""
+        """Return True if the position is in `state` and its request is neither in flight nor backing off."""
         return self.state is state and not self.awaits_answer and now_us >= self.retry_at_us
 
 
@@ -131,14 +132,13 @@ class ReadReplicas:
         self._events = events
         self._lease_us = lease_ms * 1000
         self._awaited: dict[int, None] = {}
-        """Brokers for which a fetch waits until they are connected."""
+        """Brokers that are being connected for a fetch."""
 
     def node_of(self, position: PartitionPosition, now_us: int) -> BrokerId:
         """Return the broker to fetch from.
 
-        Unless a replica is preferred, it is the leader with which the position was validated, as in Kafka: while no
-        leader is known, requests still go to the last one, and a former leader that has not heard of its successor
-        still answers.
+        It is the preferred replica or else, as in Kafka, the last known leader, even while the metadata has no leader.
+        A former leader that has not heard of its successor still answers.
         """
         preferred = position.preferred
         if preferred == NO_BROKER:
@@ -151,7 +151,7 @@ class ReadReplicas:
         return position.read_from
 
     def prefer(self, position: PartitionPosition, replica: BrokerId, leader: str, rack: str, now_us: int) -> None:
-        """Read from the replica that the leader has named, until the lease ends or an error occurs."""
+        """Read from the replica that the leader has named until the lease ends or an error occurs; emit an event."""
         if position.preferred == replica:
             return
         position.preferred, position.preferred_until_us = replica, now_us + self._lease_us
@@ -191,7 +191,9 @@ class ReadReplicas:
     # --------------------------------------------------------------------------------------------------- failures
 
     def await_connection(self, node_id: BrokerId, now_us: int) -> bool:
-        """Record that a fetch waits for a connection; return False if that connection has failed.
+        """Note that a fetch waits for a connection to a broker.
+
+        Return False if the connection has failed and partitions that preferred this broker go back to their leaders.
 
         Source: ConsumerNetworkClient.checkDisconnects, AbstractFetch.handleFetchFailure
         """

@@ -1,4 +1,4 @@
-"""A consumer in a share group (KIP-932), without I/O, with the behaviour of KafkaShareConsumer 4.3.
+"""A consumer in a share group (KIP-932), without I/O; it behaves like KafkaShareConsumer 4.3.
 
 The application polls, processes the returned records, and polls again. In implicit mode the next poll accepts all
 records of the last one; in explicit mode the application acknowledges each record first. Records of the last poll
@@ -34,8 +34,8 @@ class ShareConsumerCore(ClientNode):
     """One member of a share group with its application.
 
     Args:
-        outcome: returns the type of acknowledgement of a record, by its name; used in explicit mode.
-        process_us: how long the application processes each record of a poll.
+        outcome: returns the type of acknowledgement for a record's name; used in explicit mode.
+        process_us: how long the application processes each record, in microseconds.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ShareConsumerCore(ClientNode):
         )
         self._sessions.member_id = member_id
         self._in_hand: list[ShareRecord] = []
-        """The records of the last poll."""
+        """The records of the last poll, which are not acknowledged yet."""
         self._busy_until_us = 0
         self._wake: Timer | None = None
         self._closes_by_us: int | None = None

@@ -1,11 +1,11 @@
-"""The requests of a share group's member to brokers: for records, and acknowledgements of the acquired ones (KIP-932).
+"""The ShareFetch and ShareAcknowledge requests of a share group's member (KIP-932).
 
-1. A session of one member at one broker has the partitions to read, and an epoch that grows with each request. Each
-   broker has one request in flight.
+1. The member has a session at each broker: the partitions to read, and an epoch that grows with each request. At most
+   one request is in flight to each broker.
 2. Acknowledgements are sent to the broker that delivered the records: with the next ShareFetch, or without a fetch
    (ShareAcknowledge) while fetched records still wait for a poll.
-3. A new session has nothing to acknowledge: after a lost connection or a change of the leader, all acknowledgements
-   fail, and brokers deliver those records again.
+3. A new session cannot acknowledge records of the old one: after a lost connection or a change of leader, all waiting
+   acknowledgements fail, and brokers deliver those records again.
 4. ShareAcknowledge is repeated after retriable errors; acknowledgements in a fetch are not repeated.
 
 Simplified: acknowledgements are repeated without a deadline (default.api.timeout.ms), locks are not renewed (KIP-1222),
@@ -37,7 +37,7 @@ from replica.trace.events import ShareAcknowledgementFailed
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 GAP = 0
-"""The acknowledgement of an offset without a record for the member."""
+"""The type of acknowledgement for an acquired offset that has no record."""
 LEADER_CHANGED = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -52,7 +52,7 @@ Acknowledged = dict[TopicPartition, Types]
 
 
 class ShareRecord(NamedTuple):
-    """A record that the member has acquired; `ends_batch` is True for the last acquired record of a batch."""
+    """A record that the member has acquired. `record` is its name; `ends_batch` marks the last one of a batch."""
 
     node_id: int
     name: TopicPartition
@@ -64,7 +64,7 @@ class ShareRecord(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Session:
-    """The session at one broker; `with_fetch` and `alone` are acknowledgements for the next request of each kind."""
+    """The session at one broker. Acknowledgements wait for the next ShareFetch (`with_fetch`) or ShareAcknowledge."""
 
     epoch: int = INITIAL_EPOCH
     partitions: dict[TopicPartition, UUID] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class _Session:
 
 
 class MemberSessions:
-    """The sessions of one member.
+    """The share sessions of one member.
 
     Attributes:
         assigned: partitions to read.
@@ -106,10 +106,11 @@ class MemberSessions:
     # ------------------------------------------------------------------------------------------------ the application
 
     def acknowledge(self, records: Iterable[tuple[ShareRecord, int]], *, alone: bool) -> None:
-        """Store the application's acknowledgements, each a record and a type, for the next request.
+        """Store the application's acknowledgements for the next request.
 
         Args:
-            alone: True to send them without a fetch.
+            records: each record with its type of acknowledgement.
+            alone: True to send them by ShareAcknowledge, False with the next ShareFetch.
         """
         for record, kind in records:
             session = self._sessions.setdefault(record.node_id, _Session())
@@ -117,7 +118,7 @@ class MemberSessions:
             waiting.setdefault(record.name, {})[record.offset] = kind
 
     def take(self, limit: int) -> list[ShareRecord]:
-        """Return the records of a poll: `limit` records, and more up to the end of a batch. Source: fetchRecords"""
+        """Return whole batches for a poll, until they have at least `limit` records. Source: fetchRecords"""
         found: list[ShareRecord] = []
         while self.fetched and (len(found) < limit or not found[-1].ends_batch):
             found.append(self.fetched.popleft())
@@ -148,7 +149,9 @@ class MemberSessions:
         return sent
 
     def close_once(self, now_us: int) -> bool:
-        """End the sessions at all reachable brokers, with all acknowledgements; return True if a request was sent.
+        """End the sessions and send all acknowledgements; return True if a request was sent.
+
+        Sessions at unreachable brokers are dropped, and their acknowledgements fail.
 
         Source: acknowledgeOnClose
         """
@@ -182,7 +185,7 @@ class MemberSessions:
         return False
 
     def _led(self) -> dict[int, dict[TopicPartition, UUID]]:
-        """Return the assigned partitions by leader."""
+        """Return the assigned partitions and their topic ids by leader."""
         found: dict[int, dict[TopicPartition, UUID]] = {}
         for name in self.assigned:
             leader, topic_id = self._metadata.leader(name).leader, self._metadata.topic_id(name.topic)
@@ -260,7 +263,10 @@ class MemberSessions:
     # -------------------------------------------------------------------------------------------------------- answers
 
     def _went_on(self, session: _Session, node_id: int, sent: Acknowledged, error: ErrorCode, now_us: int) -> bool:
-        """Advance the session's epoch; return False if the request failed as a whole (handleResponse, handleError)."""
+        """Apply the request's own error: advance the session's epoch, or reset the session and return False.
+
+        Source: handleResponse, handleError
+        """
         session.in_flight = False
         if error is ErrorCode.NONE:
             session.epoch += 1
@@ -292,7 +298,7 @@ class MemberSessions:
         self._end(node_id, session, sent, has_failed, now_us)
 
     def _end(self, node_id: int, session: _Session, left: Acknowledged, has_failed: bool, now_us: int) -> None:
-        """Fail the acknowledgements without a result, and delay the next request if a partition had an error."""
+        """Fail the acknowledgements that the response lacks (`left`); delay the next request if `has_failed`."""
         self._fail(node_id, left, ErrorCode.INVALID_RECORD_STATE)
         if has_failed:
             self._retry_later(session, now_us)
@@ -300,7 +306,7 @@ class MemberSessions:
             session.failures = 0
 
     def _take_records(self, node_id: int, name: TopicPartition, part: Any) -> None:
-        """Store the acquired records, and acknowledge acquired offsets without a record as gaps."""
+        """Store the acquired records for the next poll, and acknowledge acquired offsets without a record as gaps."""
         counts = {
             offset: int(one.delivery_count)
             for one in part.acquired_records
@@ -322,7 +328,10 @@ class MemberSessions:
             session.alone.setdefault(name, {}).update(dict.fromkeys(counts, GAP))
 
     def _acknowledged(self, node_id: int, session: _Session, answer: Any, sent: Acknowledged, now_us: int) -> None:
-        """Handle a ShareAcknowledge response; retriable errors repeat acknowledgements (handlePartitionError)."""
+        """Handle a ShareAcknowledge response; after a retriable error acknowledgements are sent again.
+
+        Source: handlePartitionError
+        """
         has_failed = False
         for name, part in self._parts(answer):
             types = sent.pop(name, None)
@@ -366,7 +375,7 @@ class MemberSessions:
 
 
 def _ranges(types: Types) -> list[tuple[Offset, Offset, int]]:
-    """Return adjacent offsets with the same type as (first, last, type)."""
+    """Return ranges of adjacent offsets with the same type, each as (first, last, type)."""
     found: list[tuple[Offset, Offset, int]] = []
     for offset, kind in sorted(types.items()):
         if found and found[-1][1:] == (offset - 1, kind):
@@ -377,7 +386,7 @@ def _ranges(types: Types) -> list[tuple[Offset, Offset, int]]:
 
 
 def _partition(name: TopicPartition, types: Types) -> dict[str, object]:
-    """Return the request's fields of a partition, with its acknowledgements."""
+    """Return a partition's fields for ShareFetch or ShareAcknowledge, with its acknowledgements."""
     found = [
         {"first_offset": first, "last_offset": last, "acknowledge_types": [kind]}
         for first, last, kind in _ranges(types)

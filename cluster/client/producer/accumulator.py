@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------------------------------------------------- buffer pool
 #
-# How much of `buffer.memory` one producer uses. Source: BufferPool.java.
+# The use of `buffer.memory` by one producer. Source: BufferPool.java.
 
 
 class BufferPool:
-    """The memory of a producer, counted in bytes; sends that need memory wait in the producer's queue in order.
+    """The memory of a producer, counted in bytes; `waiting` is the number of send calls that wait for memory.
 
     Simplified: Kafka keeps a free list of buffers of exactly batch.size; here only sizes are counted.
     """
@@ -49,7 +49,7 @@ class BufferPool:
         return self.waiting > 0
 
     def allocate(self, size_bytes: int) -> bool:
-        """Take `size_bytes` and return True, or return False if they are not free."""
+        """Take `size_bytes` and return True, or return False if less is free."""
         if size_bytes > self.available_bytes:
             return False
         self.available_bytes -= size_bytes
@@ -63,7 +63,7 @@ class BufferPool:
 
 @dataclass(slots=True)
 class ReadyCheck:
-    """The nodes, in order, to which batches can be sent, and the time at which other batches become ready."""
+    """The nodes to which batches can be sent, and the time of the next check for other batches."""
 
     nodes: list[int] = field(default_factory=list)
     next_check_us: int = NEVER
@@ -124,7 +124,12 @@ class RecordAccumulator:
         *,
         limit_bytes: int | None = None,
     ) -> bool:
-        """Put records into a new batch, and close the batch if it has no limit; return False if memory is short."""
+        """Put records into a new batch; return False if memory is short.
+
+        Args:
+            needed_bytes: upper bound of the size of a batch with these records.
+            limit_bytes: size up to which later records may join the batch; none may if it is None or 0.
+        """
         queue = self._deques.setdefault(tp, deque())
         memory_bytes = max(limit_bytes or 0, needed_bytes)
         if not self.pool.allocate(memory_bytes):
@@ -144,7 +149,10 @@ class RecordAccumulator:
         return not queue or queue[-1].is_full
 
     def queue_lengths(self, topic: str) -> list[tuple[int, int]] | None:
-        """Return (partition, batches) of each partition with a leader, None until all partitions have had a batch."""
+        """Return (partition, number of batches) of each partition with a leader.
+
+        Return None until every partition of the topic has had a batch.
+        """
         partitions = self._metadata.partitions(topic)
         if not all(map(self._deques.__contains__, partitions)):
             return None
@@ -182,9 +190,9 @@ class RecordAccumulator:
         return full or lingered or self.pool.exhausted or self.closed or self.flushing
 
     def drain(self, node_id: int, now_us: int) -> list[ProducerBatch]:
-        """Take at most one batch of each partition that the node leads, up to max.request.size.
+        """Remove and return batches for one request: at most one of each partition that the node leads.
 
-        Each call starts at another partition.
+        Their size is at most max.request.size, unless one batch alone is larger. Each call starts at another partition.
         """
         partitions = self._metadata.partitions_led_by(node_id)
         drained: list[ProducerBatch] = []
@@ -215,12 +223,12 @@ class RecordAccumulator:
     # ------------------------------------------------------------------------------------------------------ retries
 
     def reenqueue(self, batch: ProducerBatch, now_us: int) -> None:
-        """Queue a batch again for another attempt, at the front, or with idempotence in the order of sequences."""
+        """Queue a batch for another attempt: at the front or, with idempotence, in the order of sequences."""
         batch.reenqueued(self._backoff.after_us(batch.attempts), now_us)
         self._insert(batch)
 
     def split_and_reenqueue(self, batch: ProducerBatch) -> None:
-        """Replace a batch that the broker refused as too large by smaller batches without attempts."""
+        """Queue the records of a batch that the broker refused as too large again, in smaller batches."""
         for part in reversed(batch.split(self._config.batch_size)):
             if self._idempotence is not None:
                 self._idempotence.track(part)
@@ -240,7 +248,7 @@ class RecordAccumulator:
         queue.insert(position, batch)
 
     def mute(self, tp: TopicPartition) -> None:
-        """Send no more batches of a partition until `unmute`, which keeps their order."""
+        """Drain no batch of a partition until `unmute`; with one batch in flight at a time, their order is kept."""
         self._muted[tp] = True
 
     def unmute(self, tp: TopicPartition) -> None:
@@ -266,14 +274,17 @@ class RecordAccumulator:
         return any(self._deques.values())
 
     def take_all(self) -> list[ProducerBatch]:
-        """Remove and return all batches, because the producer was closed without time to send."""
+        """Remove and return all batches, because they can no longer be sent."""
         batches = [batch for queue in self._deques.values() for batch in queue]
         for queue in self._deques.values():
             queue.clear()
         return batches
 
     def take_unsent(self) -> list[ProducerBatch]:
-        """Remove and return the batches that were never drained, as their transaction fails (abortUndrainedBatches)."""
+        """Remove and return the batches that were never drained, because their transaction is aborted.
+
+        Source: RecordAccumulator.abortUndrainedBatches
+        """
         batches = [batch for queue in self._deques.values() for batch in queue if not batch.has_sequence]
         for queue in self._deques.values():
             kept = [batch for batch in queue if batch.has_sequence]
@@ -284,7 +295,7 @@ class RecordAccumulator:
 
 # ---------------------------------------------------------------------------------------------------------- partitioner
 #
-# The partition of a record: murmur2 of its key, or without a key a sticky one. Source: BuiltInPartitioner.java.
+# The partition of a record: murmur2 of its key, or a sticky partition without a key. Source: BuiltInPartitioner.java.
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -308,7 +319,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """Return the partition for a key, which does not depend on whether partitions have a leader."""
+    """Return the partition for a key; partitions without a leader count too."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
@@ -335,9 +346,9 @@ class StickyPartitioner:
     def produced(
         self, partition: int, size_bytes: int, batches_full: bool, available: Sequence[int], partition_count: int
     ) -> None:
-        """Count bytes sent to the sticky partition, and change the partition if enough were sent.
+        """Count bytes for the sticky partition, and draw another partition after `batch.size` bytes.
 
-        It changes at the end of a batch, or at the latest after twice the bytes.
+        The partition changes when its batches are full (`batches_full`), or at the latest after twice the bytes.
         """
         if partition != self._current:
             return
@@ -348,7 +359,7 @@ class StickyPartitioner:
             self._produced_bytes = 0
 
     def queues(self, lengths: Sequence[tuple[int, int]] | None) -> None:
-        """Set the number of queued batches per partition with a leader; None until every partition has a queue."""
+        """Set the queue lengths for adaptive partitioning: (partition, number of batches), or None if not known yet."""
         if lengths is None or len(lengths) < 2:
             self._load = None
             return

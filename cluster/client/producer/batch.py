@@ -1,4 +1,4 @@
-"""The batches of a producer; a batch stays the same object over all retries.
+"""The records and batches of a producer; a batch stays the same object over all retries.
 
 Source: ProducerBatch.java, MemoryRecordsBuilder.java
 """
@@ -28,9 +28,9 @@ class ProducerRecord:
     """A record that an application passes to `send`.
 
     Attributes:
-        name: its name in the trace: the first word of the value, or in a header of a tombstone or if `is_named_apart`.
-        is_named_apart: True if the value is not text.
-        timestamp_ms: its CreateTime; None for the producer's clock when it is sent.
+        name: the record's name in the trace, which is the first word of the value if that is text.
+        is_named_apart: True if the value is not text. As with a tombstone, a header then has the name.
+        timestamp_ms: CreateTime of the record; None for the producer's clock at the send call.
         own_headers: headers that the application sets.
     """
 
@@ -62,8 +62,8 @@ class PendingRecord:
 
     Attributes:
         sent_us: time of the send call.
-        sent_seq: number of the event of the send call.
-        clock_offset_us: difference between the wall clock and the time of the run.
+        sent_seq: number of the send call's event in the trace.
+        clock_offset_us: wall clock of the producer's machine minus the time in the trace.
     """
 
     record: ProducerRecord
@@ -103,10 +103,10 @@ def record_bytes_upper_bound(record: ProducerRecord) -> int:
 
 
 class ProducerBatch:
-    """Records of one partition that are sent together, with the producer id, epoch and sequence of their first drain.
+    """A batch of one partition's records; with idempotence it gets its sequence when it is first drained.
 
     Attributes:
-        created_us: start of delivery.timeout.ms.
+        created_us: time from which delivery.timeout.ms counts.
         attempts: number of failed attempts.
         sends: number of times the batch was sent.
     """
@@ -215,7 +215,7 @@ class ProducerBatch:
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
 
     def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Renumber the batch under a new epoch, which changes the bytes of the next attempt."""
+        """Change the batch's producer id, epoch and sequence, and so the bytes of the next attempt."""
         self.set_producer_state(producer_id, producer_epoch, base_sequence)
         self.sequence_was_reset = True
         self.encoded = bytearray()
@@ -247,13 +247,13 @@ class ProducerBatch:
         self.in_retry = True
 
     def saw_leader_epoch(self, epoch: LeaderEpoch) -> None:
-        """Remember the attempt at which the leader last changed (KAFKA-15415)."""
+        """Note the partition's leader epoch; a retry after a change of the leader need not back off (KAFKA-15415)."""
         if epoch > self._leader_epoch:
             self.attempts_at_leader_change = self.attempts
             self._leader_epoch = epoch
 
     def is_backing_off(self, now_us: int) -> bool:
-        """Return True if a retry waits for its backoff; after a change of the leader it does not wait."""
+        """Return True if the batch waits to be retried; after a change of the leader it does not wait."""
         leader_changed = self.attempts > 0 and self.attempts == self.attempts_at_leader_change
         return self.attempts > 0 and now_us < self.not_before_us and not leader_changed
 
@@ -261,7 +261,7 @@ class ProducerBatch:
         return now_us - self.created_us >= delivery_timeout_us
 
     def split(self, limit_bytes: int) -> list[ProducerBatch]:
-        """Return smaller batches of the same records, with consecutive sequences (MESSAGE_TOO_LARGE)."""
+        """Return smaller batches with the same records and sequences, because this one was MESSAGE_TOO_LARGE."""
         parts: list[ProducerBatch] = []
         for pending in self.records:
             if not parts or not parts[-1].try_append(pending):

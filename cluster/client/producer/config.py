@@ -1,4 +1,4 @@
-"""Dependencies between a producer's settings: when idempotence is off, and which settings contradict each other.
+"""Dependencies between a producer's settings: the default of idempotence, and settings that contradict each other.
 
 Source: ProducerConfig.postProcessAndValidateIdempotenceConfigs, KafkaProducer.configureDeliveryTimeout (3.9)
 """
@@ -22,9 +22,9 @@ MAX_IN_FLIGHT_FOR_IDEMPOTENCE = 5
 def producer_config_from(values: Mapping[str, object], release: KafkaRelease = BASE_RELEASE) -> ProducerConfig:
     """Return a producer's effective configuration from the keys that are set.
 
-    Since 3.0 idempotence is on unless another setting is incompatible; then it is silently off (KIP-679), or an error
-    if `enable.idempotence` was set explicitly. In older releases idempotence is on if `enable.idempotence` or
-    transactional.id is set, and changes the defaults of other keys (KafkaProducer.configureRetries, configureAcks,
+    Since 3.0 idempotence is on by default (KIP-679). An incompatible setting silently turns it off, or is an error if
+    `enable.idempotence` or `transactional.id` is set. In older releases idempotence is on only if one of these two keys
+    is set, and it changes the defaults of other keys (KafkaProducer.configureRetries, configureAcks,
     configureInflightRequests of 0.11).
 
     Args:
@@ -55,7 +55,7 @@ def _idempotence_conflict(config: ProducerConfig) -> tuple[str, str] | None:
     if config.required_acks != ACKS_ALL:
         return "acks", "must be all"
     if config.max_in_flight_requests_per_connection > MAX_IN_FLIGHT_FOR_IDEMPOTENCE:
-        # 3.9 turns idempotence off with a warning here; from 4.0 on this is an error even if it was not asked for.
+        # 3.9 turns idempotence off with a warning here; from 4.0 on this is an error even if idempotence was not set.
         return "max.in.flight.requests.per.connection", f"must be at most {MAX_IN_FLIGHT_FOR_IDEMPOTENCE}"
     return None
 

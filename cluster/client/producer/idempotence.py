@@ -1,8 +1,7 @@
-"""Producer id, epoch and sequence numbers, by which brokers recognize retries (KIP-98) and producers recover from lost
-sequences (KIP-360).
+"""The idempotent producer: its id and epoch, and the sequence numbers by which brokers recognize retries (KIP-98).
 
 A batch gets its sequence when it is first drained and keeps it over all retries. When the producer cannot know whether
-a sequence was used, it raises its own epoch and numbers the remaining batches of that partition from 0.
+a sequence was used, it raises its own epoch and numbers the remaining batches of that partition from 0 (KIP-360).
 
 Source: TransactionManager.java, TxnPartitionEntry.java; transactions.py has the other parts of TransactionManager.
 """
@@ -22,7 +21,7 @@ MAX_PRODUCER_EPOCH = 32_767
 
 
 class GroupMetadata(NamedTuple):
-    """The group member that commits offsets; -1 and "" name only the group, as before KIP-447.
+    """The group, and the member that commits offsets. The default generation and ids name no member (before KIP-447).
 
     Source: ConsumerGroupMetadata
     """
@@ -49,7 +48,7 @@ class ProducerState(Enum):
 
 
 class PartitionSequences:
-    """The sequences of one partition: the next, the last acknowledged, and those of batches in flight, lowest first."""
+    """The sequences of one partition: the next, the last acknowledged, and the batches in flight, lowest first."""
 
     __slots__ = (
         "in_flight",
@@ -83,7 +82,7 @@ class PartitionSequences:
         self.last_acked_sequence = NO_SEQUENCE
 
     def close_up(self, failed: ProducerBatch) -> None:
-        """Renumber the batches after a batch that was never written, so that no sequence is missing.
+        """Close the gap that a never written batch leaves: lower the sequences of all later batches.
 
         Source: TxnPartitionEntry.adjustSequencesDueToFailedBatch
         """
@@ -100,7 +99,8 @@ class IdempotenceState:
     """The producer's id and epoch, and the sequences of all its partitions.
 
     Args:
-        transactional: True if the producer cannot raise its own epoch, so that a lost sequence fails the transaction.
+        transactional: True for a transactional producer. It cannot raise its own epoch, and a lost sequence fails its
+            transaction.
     """
 
     def __init__(self, *, transactional: bool = False) -> None:
@@ -134,7 +134,7 @@ class IdempotenceState:
             # A new epoch starts at 0 only when no batch of the old epoch can arrive after it.
             return (bool(sequences.in_flight) and self._is_stale(sequences)) or tp in self._unresolved
         lowest = sequences.in_flight[0].base_sequence if sequences.in_flight else NO_SEQUENCE
-        # A retry waits until it has the lowest sequence in flight, so that batches are retried one at a time.
+        # A retry waits until it has the lowest sequence in flight: batches are retried one at a time.
         return lowest not in (NO_SEQUENCE, first.base_sequence)
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
@@ -150,7 +150,7 @@ class IdempotenceState:
         sequences.track(batch)
 
     def track(self, batch: ProducerBatch) -> None:
-        """Count a batch that already has its sequence, as the parts of a split batch do, as in flight."""
+        """Add a part of a split batch, which has its sequence already, to the batches in flight."""
         self._sequences[batch.topic_partition].track(batch)
 
     def remove(self, batch: ProducerBatch) -> None:
@@ -174,7 +174,7 @@ class IdempotenceState:
         """Handle a failed batch.
 
         Args:
-            adjust_sequences: True if its sequence was not used, so that the following batches must be renumbered.
+            adjust_sequences: True if its sequences were not used; the batches after it are then renumbered.
         """
         self.remove(batch)
         tp = batch.topic_partition
@@ -189,9 +189,10 @@ class IdempotenceState:
             self._to_renumber[tp] = True
 
     def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool | None:
-        """Return whether a batch is retried because of its sequence, None if its error decides. Source: canRetry
+        """Decide by the sequences whether a refused batch is retried; renumber its partition's batches if necessary.
 
-        The batches of its partition are renumbered if necessary.
+        Return None if only the error decides, as it does for errors other than those about sequences.
+        Source: canRetry
         """
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
             # -1: the broker did not know its own log start.
@@ -216,10 +217,10 @@ class IdempotenceState:
         return None
 
     def _judge_gap(self, batch: ProducerBatch) -> None:
-        """Decide whether OUT_OF_ORDER_SEQUENCE_NUMBER requires a new epoch.
+        """Request a new epoch after OUT_OF_ORDER_SEQUENCE_NUMBER if no batch in flight can fill the gap.
 
-        It does if the batch directly follows the last acknowledged batch, or a failed batch that may have been written:
-        then no batch in flight can fill the gap.
+        This is so if the batch directly follows the last acknowledged batch, or a failed batch that may have been
+        written.
         """
         tp = batch.topic_partition
         unresolved = self._unresolved.get(tp)
@@ -233,14 +234,15 @@ class IdempotenceState:
     # ------------------------------------------------------------------------------------------------------ resolving
 
     def mark_unresolved(self, batch: ProducerBatch) -> None:
-        """Record that a failed batch had been sent, so its sequence may have been used."""
+        """Note that a failed batch had been sent, so its sequences may have been used."""
         after = batch.last_sequence + 1
         self._unresolved[batch.topic_partition] = max(self._unresolved.get(batch.topic_partition, after), after)
 
     def resolve(self) -> bool:
-        """Settle unresolved partitions without batches in flight, then raise the epoch if necessary.
+        """Raise the epoch if sequences may be lost; return True if some of an expired batch are.
 
-        Return True if a sequence was lost.
+        A partition with an expired batch is decided once it has no batches in flight: if sequences are then missing,
+        they are lost.
         """
         has_lost = False
         for tp in list(self._unresolved):

@@ -54,7 +54,7 @@ class ProducerPipeline:
     # ---------------------------------------------------------------------------------------------------- the stages
 
     def on_send(self, pending: PendingRecord) -> PendingRecord:
-        """Call onSend, and return the record as the interceptors have changed it."""
+        """Call onSend of each interceptor, and return the record with their changes."""
         for name in self._chain.names:
             record = self._stamped(pending.record) if name == STAMP else pending.record
             changes = record is not pending.record
@@ -72,7 +72,7 @@ class ProducerPipeline:
         return replace(record, value=record.value + STAMP_TEXT)
 
     def serialize(self, pending: PendingRecord) -> PendingRecord:
-        """Serialize the key, then the value.
+        """Return the record with its key and value serialized.
 
         Raises:
             NotConvertible: if a serializer fails.
@@ -97,7 +97,7 @@ class ProducerPipeline:
     def on_acknowledgement(
         self, tp: TopicPartition, pending: PendingRecord, offset: int | None, error: str | None = None
     ) -> None:
-        """Call onAcknowledgement; `offset` is None for a record that failed or was sent with acks=0."""
+        """Call onAcknowledgement of each interceptor; `offset` is None if the record failed or was sent with acks=0."""
         for name in self._chain.names:
             call = self._chain.called(name, ON_ACKNOWLEDGEMENT, 0)
             self._tell(RecordIntercepted, pending, tp.partition, offset=offset, error=error, **call._asdict())
@@ -111,7 +111,7 @@ class ProducerPipeline:
 
 
 def pipeline_of(config: ProducerConfig, cpu: ClientCpuTimes, events: ClientEvents) -> ProducerPipeline | None:
-    """Return the pipeline of a producer, None if records are queued unprocessed."""
+    """Return a producer's pipeline, None if it has no interceptors, serializers or CPU times to simulate."""
     serializers = serializers_of(config)
     chain = InterceptorChain(config.interceptor_classes)
     if serializers is None and not chain.names and cpu == NO_TIME:

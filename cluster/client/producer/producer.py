@@ -1,8 +1,8 @@
-"""The producer, without I/O, with the behaviour of the Java client 3.9.
+"""The producer, without I/O; it behaves like the Java client 3.9.
 
-The application calls `send`; other events come from the network. Records wait in the accumulator, the sender drains
-them, responses arrive as frames. Nothing blocks: where Java's `send` would block its thread (no metadata yet, no
-memory), the record waits in a queue and fails after max.block.ms.
+The application calls `send`. Records wait in the accumulator until the sender drains them into requests. Nothing
+blocks: where Java's `send` would block its thread (no metadata yet, no memory), the record waits in a queue and fails
+after max.block.ms.
 
 Source: KafkaProducer.java, RecordAccumulator.java, Sender.java
 """
@@ -43,12 +43,18 @@ if TYPE_CHECKING:
 __all__ = ["ProducerCore", "ProducerRecord", "producer_config_from"]
 
 UNKNOWN_PARTITION = -1
-"""The partition in the trace of a send call if the producer does not know the topic's partitions yet."""
+"""The partition in the event of a send call if the producer does not know the topic's partitions yet."""
 
 
 @dataclass(slots=True)
 class WaitingSend:
-    """A call of `send` or `send_batch` that has to wait; in Java its thread would be blocked."""
+    """A call of `send` or `send_batch` that is not done yet; in Java it would block its thread.
+
+    Attributes:
+        partition: None until it is chosen.
+        own_batch: True if no other record may be in the batch.
+        whole: True for `send_batch`, whose records form one batch.
+    """
 
     records: list[PendingRecord]
     partition: int | None
@@ -76,7 +82,7 @@ class WaitingCall:
     """A transactional call that waits for earlier calls or is in progress.
 
     Attributes:
-        begun: True once the producer has begun it.
+        begun: True if the call is in progress.
         offsets, group: arguments of SEND_OFFSETS.
     """
 
@@ -104,8 +110,9 @@ class ProducerCore(ClientNode):
         """Create a producer.
 
         Args:
-            config: see producer_config_from.
-            clock: the machine's clock, for the timestamps of records.
+            config: configuration from `producer_config_from`.
+            topic: topic whose metadata is requested from the start.
+            clock: wall clock of the machine, for the timestamps of records.
         """
         rng, cpu = base.rng, base.cpu
         self._clock = clock or WallClock()
@@ -162,8 +169,8 @@ class ProducerCore(ClientNode):
         """Send one record.
 
         Args:
-            own_batch: True for a batch with only this record, as with batch.size=0; False to batch by batch.size and
-                linger.ms.
+            own_batch: True for a batch with only this record, as with batch.size=0; False for batches by batch.size
+                and linger.ms.
         """
         return self._submit([record], now_us, own_batch=own_batch, whole=False)
 
@@ -172,9 +179,9 @@ class ProducerCore(ClientNode):
         return self._submit(records, now_us, own_batch=True, whole=True)
 
     def transaction(self, call: TransactionCall, now_us: int) -> list[Action]:
-        """Begin a transaction, or end it after all earlier calls are done.
+        """Begin or end a transaction after all earlier calls are done.
 
-        If a commit is no longer possible, the transaction is aborted, as applications do it.
+        If a commit is no longer possible, the transaction is aborted, as applications do in this case.
         """
         assert self._transactions is not None, "transactional.id is not set"
         self._events.begin_step(from_outside=False)
@@ -206,14 +213,15 @@ class ProducerCore(ClientNode):
         return self._sender.failed_records
 
     def flush(self, now_us: int) -> list[Action]:
-        """Send waiting records without lingering: all batches are ready until the accumulator is empty."""
+        """Send all queued batches without waiting for linger.ms, until none is left."""
         self._events.begin_step(from_outside=False)
         self._accumulator.flushing = True
         return self._run(now_us)
 
     def close(self, now_us: int, timeout_ms: int = NEVER) -> list[Action]:
-        """Refuse new records, send queued ones, abort an open transaction and exit; after `timeout_ms` fail the others.
+        """Take no new records, send the queued ones, abort an open transaction and exit.
 
+        After `timeout_ms`, fail the records that are left and exit.
         Source: KafkaProducer.close, Sender.run
         """
         self._events.begin_step(from_outside=False)
@@ -225,15 +233,15 @@ class ProducerCore(ClientNode):
 
     @property
     def has_unfinished(self) -> bool:
-        """True if a record is neither acknowledged nor failed."""
+        """True if a call or a record has not ended: records end acknowledged or failed."""
         return bool(self._waiting) or self._accumulator.has_undrained or self._sender.has_in_flight
 
     # --------------------------------------------------------------------------------------------------- the loop
 
     def _run(self, now_us: int) -> list[Action]:
-        """Do the work of Java's application and sender threads until both have to wait.
+        """Do the work of Java's application and sender threads until both would wait; return the actions.
 
-        As in Java, metadata and a producer id are requested before the first record arrives.
+        As in Java, metadata and a producer id are requested before the first send call.
         """
         if not self._running:
             return self._outbox.take()
@@ -255,7 +263,7 @@ class ProducerCore(ClientNode):
 
     @property
     def _has_to_finish(self) -> bool:
-        """True if the producer cannot exit yet, unless its timeout has passed."""
+        """True if the producer cannot exit yet; after the timeout only unfinished records keep it."""
         if self.has_unfinished:
             return True
         is_open = self._transactions is not None and self._transactions.is_ongoing
@@ -312,7 +320,7 @@ class ProducerCore(ClientNode):
         return self._run(now_us)
 
     def _serve_waiting(self, now_us: int) -> bool:
-        """Serve waiting calls in order, as one application thread makes them; return True if any was served."""
+        """Finish waiting calls in their order, as with one application thread; return True if one is done."""
         served = False
         while self._waiting:
             first = self._waiting[0]
@@ -328,7 +336,7 @@ class ProducerCore(ClientNode):
         return sum(1 for one in self._waiting if isinstance(one, WaitingSend) and one.waits_for_memory)
 
     def _serve_call(self, waiting: WaitingCall) -> bool:
-        """Process a transactional call, and return True when it is done."""
+        """Advance a transactional call, and return True if it is done."""
         transactions = self._transactions
         assert transactions is not None
         if transactions.state is ProducerState.FATAL_ERROR:
@@ -352,7 +360,7 @@ class ProducerCore(ClientNode):
         return transactions.state in (ProducerState.READY, ProducerState.INITIALIZING)
 
     def _serve(self, waiting: WaitingSend, now_us: int) -> bool:
-        """Append the records, or fail them; return False while the call has to wait."""
+        """Queue the records of a call in batches, or fail them; return False while the call has to wait."""
         if self._pipeline is not None:
             if not self._run_pipeline(self._pipeline, waiting, now_us):
                 return False
@@ -380,8 +388,8 @@ class ProducerCore(ClientNode):
     def _run_pipeline(self, pipeline: ProducerPipeline, waiting: WaitingSend, now_us: int) -> bool:
         """Call the interceptors and, once metadata is known, the serializers for a call's records.
 
-        Return False while the call has to wait, which delays later calls too. A record that its serializer refuses is
-        dropped from the call.
+        Return False while the application's thread is busy with them; later calls wait too. A record that a serializer
+        refuses is dropped from the call.
         """
         if not waiting.is_intercepted:
             waiting.is_intercepted = True
@@ -397,14 +405,17 @@ class ProducerCore(ClientNode):
         return now_us >= waiting.busy_until_us
 
     def _has_metadata_for(self, waiting: WaitingSend) -> bool:
-        """Return True if the metadata of the topic or partition is known (KafkaProducer.waitOnMetadata)."""
+        """Return True if the metadata has the call's topic and, if it is set, its partition.
+
+        Source: KafkaProducer.waitOnMetadata
+        """
         topic = waiting.records[0].record.topic
         if waiting.partition is None:
             return bool(self._metadata.partitions(topic))
         return self._metadata.is_known(TopicPartition(topic, waiting.partition))
 
     def _serialize(self, pipeline: ProducerPipeline, waiting: WaitingSend, now_us: int) -> None:
-        """Serialize a call's records; in Java `send` throws on a failure, and an open transaction stays open."""
+        """Serialize a call's records, and fail those that a serializer refuses; an open transaction stays open."""
         kept: list[PendingRecord] = []
         for pending in waiting.records:
             try:
@@ -427,10 +438,12 @@ class ProducerCore(ClientNode):
         return appended
 
     def _is_too_large(self, waiting: WaitingSend, size_bytes: int, now_us: int) -> bool:
-        """Fail the records if they are too large, and return True if they are (KafkaProducer.ensureValidRecordSize).
+        """Fail all records of a call and return True if the largest one is too large.
 
         Args:
             size_bytes: upper bound of the size of the call's largest record.
+
+        Source: KafkaProducer.ensureValidRecordSize
         """
         limit_bytes = min(self._config.max_request_size, self._config.buffer_memory)
         if size_bytes <= limit_bytes:
@@ -460,9 +473,9 @@ class ProducerCore(ClientNode):
     # ------------------------------------------------------------------------------------------------- partitioning
 
     def _partition_of(self, record: ProducerRecord) -> int | None:
-        """Return the partition of a record, None while the topic is unknown.
+        """Return the partition of a record: the explicit one, else that of its key, else the sticky one.
 
-        This is the explicit partition, else that of the key, else the sticky one.
+        Return None while the topic is unknown and the record has no explicit partition.
         """
         if record.partition is not None:
             return record.partition

@@ -1,4 +1,4 @@
-"""The sender of a producer, which drains batches into requests and handles every response.
+"""The sender of a producer: it drains batches into Produce requests and handles the responses.
 
 Source: Sender.java
 """
@@ -38,11 +38,10 @@ NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647
 
 
 def may_be_written(error: ErrorCode, acks: int) -> bool:
-    """Return True if a refused batch may be in a log nevertheless, and be committed later.
+    """Return True if a batch that got this error may be in a log nevertheless, and be committed later.
 
-    With acks=all a broker may respond with an error after the append: if it stops leading while a produce request
-    waits, the request ends with NOT_LEADER_OR_FOLLOWER (DelayedProduce), although the next leader may already have the
-    records.
+    With acks=all a broker may answer with an error after the append. For example, if it stops leading while the request
+    waits for replication, it answers NOT_LEADER_OR_FOLLOWER, but the next leader may have the records (DelayedProduce).
     """
     if error in INDEFINITE or error in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR):
         return True
@@ -79,20 +78,20 @@ class Sender:
         self._asked_for_producer_id = False
         self._producer_id_retry_us = 0
         self.next_deadline_us = NEVER
-        """The time at which `run_once` has something to do without another event."""
+        """The time at which to call `run_once` if no other event comes first."""
 
     @property
     def has_in_flight(self) -> bool:
         return bool(self._in_flight)
 
     def run_once(self, now_us: int) -> bool:
-        """Expire, drain and send batches once; return True if another call may send more immediately."""
+        """Expire, drain and send batches once; return True if another call may do more immediately."""
         self.next_deadline_us = NEVER
         has_lost = self._idempotence is not None and self._idempotence.resolve()
         if has_lost and self._transactions is not None:
             self._transactions.sequences_lost()
             if self._transactions.state is ProducerState.FATAL_ERROR:
-                # All batches fail immediately, so that the application learns of the error (transitionToFatalError).
+                # All batches fail immediately, and the application gets the error (transitionToFatalError).
                 self._serve_transaction(self._transactions, now_us)
                 return True
         if self._transactions is not None:
@@ -135,7 +134,9 @@ class Sender:
         return again
 
     def _serve_transaction(self, transactions: TransactionManager, now_us: int) -> bool:
-        """Send the next request to a coordinator; return True while one is in flight and nothing else may be sent.
+        """Send the next transactional request if one is due, and return True if it was sent.
+
+        Batches that were not sent fail first if the transaction cannot be committed.
 
         Source: Sender.runOnce, maybeSendAndPollTransactionalRequest
         """
@@ -375,7 +376,7 @@ class Sender:
     def _fail(
         self, batch: ProducerBatch, error: ErrorCode, failure: Failure, now_us: int, *, adjust_sequences: bool
     ) -> None:
-        """Report the failure of a batch's records to the application, unless that was done already."""
+        """Report the failure of a batch's records to the application, unless the batch is done already."""
         if batch.done:
             return
         if self._idempotence is not None:
@@ -396,7 +397,12 @@ class Sender:
         now_us: int,
         cause: int = -1,
     ) -> None:
-        """Report the failure of a record to the application; `cause` is its batch's last event, -1 without a batch."""
+        """Report the failure of a record to the application.
+
+        Args:
+            definite: True if the record is certainly in no log.
+            cause: number of its batch's last event, -1 without a batch.
+        """
         self.failed_records += 1
         failed = trace.RecordFailed(
             client=self._events.client,
@@ -428,7 +434,7 @@ class Sender:
     # ------------------------------------------------------------------------------------------------------- expiry
 
     def _expire(self, now_us: int) -> bool:
-        """Fail every batch, waiting or in flight, older than delivery.timeout.ms; return True if there was one."""
+        """Fail all batches, queued or in flight, that are older than delivery.timeout.ms; return True if any was."""
         expired = self._accumulator.expired(now_us)
         for batches in self._in_flight.values():
             for batch in batches:

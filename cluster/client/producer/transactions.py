@@ -1,9 +1,8 @@
-"""Transactions of a producer: its requests to the coordinator, one at a time, and its state after each response.
+"""Transactions of a producer: its requests to the coordinators, one at a time, and its state after each response.
 
-Records sent within a transaction wait until the coordinator knows their partition. Offsets of a group need two
-requests, to two coordinators: the group is added to the transaction (with transaction.version 2 by the second request
-itself), then its coordinator stores them. An error is abortable (the transaction can only be aborted) or fatal (the
-producer can only be closed).
+Records of a transaction wait until the coordinator knows their partition. To commit a group's offsets, the producer
+first adds the group to the transaction (not with transaction.version 2), then sends the offsets to the group's
+coordinator. An error is abortable (the transaction can only be aborted) or fatal (the producer can only be closed).
 
 Source: TransactionManager.java
 """
@@ -52,7 +51,7 @@ FATAL = (
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.UNSUPPORTED_VERSION,
 )
-"""Fatal errors of a refused batch; any other is abortable."""
+"""Errors of a batch that are fatal; any other error of a batch is abortable."""
 
 
 COMMIT_ABORTABLE = (
@@ -61,7 +60,8 @@ COMMIT_ABORTABLE = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
 )
-"""Abortable errors of TxnOffsetCommit, after which another member may have the partitions.
+"""Abortable errors of TxnOffsetCommit. Another member may have the partitions.
+
 Source: TxnOffsetCommitHandler
 """
 ABORTED = Failure(FailureCause.ABORTED)
@@ -77,7 +77,8 @@ class TransactionManager:
 
     Attributes:
         state: state of the producer.
-        error, failure: the error, while the state is an error state.
+        error: error that led to an error state.
+        failure: cause of that error.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class TransactionManager:
         self._offsets: _Offsets | None = None
         self._group_is_added = False
         self._group_is_part = False
-        """True if the transaction's coordinator may have added the group."""
+        """True if the group may be part of the transaction at its coordinator."""
         self._count = 0
         self.has_committed = False
         """True if the last ended transaction was committed."""
@@ -122,7 +123,10 @@ class TransactionManager:
         self._tell(TransactionBegan, **self._producer)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
-        """Send the next offset to read of each partition with the transaction. Source: sendOffsetsToTransaction"""
+        """Commit a group's offsets (the next one to read of each partition) with the transaction.
+
+        Source: sendOffsetsToTransaction
+        """
         assert self.state is ProducerState.IN_TRANSACTION and self._offsets is None
         self._offsets, self._group_is_added = _Offsets(offsets, group), self.level.is_v2
         if self._group_coordinator.key != group.group_id:
@@ -130,11 +134,14 @@ class TransactionManager:
 
     @property
     def sends_offsets(self) -> bool:
-        """True while the group's coordinator has not stored the offsets."""
+        """True from `send_offsets` until the group's coordinator has stored the offsets or the transaction fails."""
         return self._offsets is not None and not self.has_failed
 
     def end(self, *, commit: bool) -> None:
-        """End the transaction after its records are acknowledged or failed. Source: beginCompletingTransaction"""
+        """Commit or abort the transaction as soon as its records are acknowledged or failed.
+
+        Source: beginCompletingTransaction
+        """
         self.state = ProducerState.COMMITTING if commit else ProducerState.ABORTING
         self._tell(TransactionEndAsked, **self._producer, committed=commit)
         # The first transaction with transaction.version 2 begins with a new epoch.
@@ -155,11 +162,11 @@ class TransactionManager:
 
     @property
     def gives_up_unsent(self) -> bool:
-        """True if unsent records need not be sent, because they would be aborted."""
+        """True if unsent records fail without being sent, because they would be aborted."""
         return self.has_failed or self.state is ProducerState.ABORTING
 
     def sends_to(self, name: TopicPartition) -> None:
-        """Add a partition to the transaction, because the accumulator has a record for it."""
+        """Add a partition to the transaction, because a record for it was queued."""
         if name not in self._partitions and name not in self._new_partitions:
             (self._partitions if self.level.is_v2 else self._new_partitions)[name] = None
 
@@ -175,14 +182,14 @@ class TransactionManager:
 
     @property
     def next_deadline_us(self) -> int:
-        """The time at which `run_once` has something to do without another event."""
+        """The time at which to call `run_once` if no other event comes first."""
         return self._requests.next_deadline_us
 
     def run_once(self, now_us: int, *, has_incomplete: bool) -> bool:
         """Send the next request if one is due, and return True if it was sent.
 
         Args:
-            has_incomplete: True if records are neither acknowledged nor failed yet.
+            has_incomplete: True if some records are neither acknowledged nor failed; a transaction ends after them.
         """
         self._requests.next_deadline_us = NEVER
         ask = self._next(has_incomplete)
@@ -192,7 +199,7 @@ class TransactionManager:
         return self._requests.run_once(self._group_coordinator if of_group else self._coordinator, ask, now_us)
 
     def _next(self, has_incomplete: bool) -> Callable[[int, int], None] | None:
-        """Return the next request to send. Source: nextRequest"""
+        """Return the next request to send, None if there is none. Source: nextRequest"""
         if self.state is ProducerState.INITIALIZING:
             return self._ask_producer_id
         if self.has_failed:
@@ -206,7 +213,7 @@ class TransactionManager:
         return None
 
     def batch_failed(self, error: ErrorCode, failure: Failure) -> None:
-        """Handle a failed batch. Source: handleFailedBatch, maybeTransitionToErrorState"""
+        """Enter an error state because a batch failed. Source: handleFailedBatch, maybeTransitionToErrorState"""
         if error in FATAL:
             self._fail_fatally(error, failure)
         elif self.state is not ProducerState.ABORTING:
@@ -214,7 +221,7 @@ class TransactionManager:
             self._fail_abortably(error, failure)
 
     def sequences_lost(self) -> None:
-        """Handle a failed batch that may have been written. Source: maybeResolveSequences"""
+        """Handle lost sequences: a failed batch may have been written. Source: maybeResolveSequences"""
         if self.state is ProducerState.ABORTING and self.level.survives_gaps:
             self._needs_epoch = self._needs_epoch or self.level.asks_for_epochs
         else:
@@ -223,7 +230,7 @@ class TransactionManager:
     # ------------------------------------------------------------------------------------------------------ requests
 
     def _not_found(self, coordinator: Coordinator, error: ErrorCode) -> None:
-        """Handle an error of FindCoordinator, which is repeated if the error is retriable.
+        """Fail after an error of FindCoordinator, unless it is retriable: then the request is repeated.
 
         Source: FindCoordinatorHandler.handleResponse
         """
@@ -437,29 +444,33 @@ def _errors_in(answer: Any) -> list[ErrorCode]:
 
 # ---------------------------------------------------------------------------------------------------- transaction level
 #
-# A producer makes transactions as in KIP-98, or as in the second part of KIP-890 (transaction.version 2).
+# The transaction.version of the cluster decides how a producer makes transactions: as in KIP-98, or (version 2) as in
+# the second part of KIP-890.
 #
-# With transaction.version 2, producing adds a partition, each end of a transaction returns the next epoch, and three
-# requests have newer versions. Brokers report the level (api_versions.py); a producer checks it at its start and at
-# each end of a transaction.
+# With version 2, Produce adds a partition to the transaction, EndTxn returns the next epoch, and three requests have
+# newer versions. Brokers report the level (api_versions.py); a producer checks it at its start and at each end of a
+# transaction.
 #
 # source: TransactionManager.java (maybeUpdateTransactionV2Enabled, handleCoordinatorReady)
 
 
 LAST_BEFORE_V2: Final = {PRODUCE: 11, END_TXN: 4, TXN_OFFSET_COMMIT: 4}
-"""The LAST_STABLE_VERSION_BEFORE_TRANSACTION_V2 of each request."""
+"""The last version of each request before transaction.version 2 (LAST_STABLE_VERSION_BEFORE_TRANSACTION_V2)."""
 FIRST_WITH_GROUP_METADATA: Final = 3
-"""The first version of TxnOffsetCommit with the member (KIP-447). Source: TxnOffsetCommitRequest.Builder.build"""
+"""The first version of TxnOffsetCommit with the group member (KIP-447).
+
+Source: TxnOffsetCommitRequest.Builder.build
+"""
 FIRST_THAT_GIVES_EPOCHS: Final = 3
 """The first version of InitProducerId in which a producer can ask for the next epoch (KIP-360)."""
 
 
 class TransactionLevel:
-    """The transaction level of a producer.
+    """The transaction.version that a producer uses.
 
     Attributes:
-        is_v2: True if the current and the next transaction use transaction.version 2.
-        ends_as_v2: True if the transaction that is ending uses transaction.version 2.
+        is_v2: True if the current transaction, or else the next one, uses transaction.version 2.
+        ends_as_v2: True if the transaction that ends, or was the last to end, uses transaction.version 2.
     """
 
     def __init__(self, versions: ApiVersions) -> None:
@@ -469,13 +480,15 @@ class TransactionLevel:
         self._coordinator_gives_epochs = False
 
     def learn(self) -> None:
-        """Apply the level if a broker has reported a newer level."""
+        """Apply the cluster's level if a broker has reported a newer one."""
         if self._features_epoch < self._versions.features_epoch:
             self._features_epoch = self._versions.features_epoch
             self.is_v2 = self._versions.features.get(TRANSACTION_VERSION, 0) >= TRANSACTIONS_V2
 
     def end(self) -> bool:
-        """Apply the latest level to the transaction after the ending one; return True if that changes it to version 2.
+        """Apply the latest level to the transaction after the one that ends.
+
+        Return True if only the next one uses version 2.
 
         Source: beginCompletingTransaction
         """
@@ -484,18 +497,21 @@ class TransactionLevel:
         return self.is_v2 and not self.ends_as_v2
 
     def coordinator_is(self, node_id: int) -> None:
-        """Store whether the coordinator, which is connected, supports requests for the next epoch."""
+        """Note whether the connected coordinator lets producers ask for the next epoch (KIP-360)."""
         highest = self._versions.of(node_id).highest(INIT_PRODUCER_ID)
         self._coordinator_gives_epochs = highest >= FIRST_THAT_GIVES_EPOCHS
 
     @property
     def survives_gaps(self) -> bool:
-        """True if the producer can get another epoch after an error and continue. Source: canHandleAbortableError"""
+        """True if the producer can get a new epoch after an error and continue. Source: canHandleAbortableError"""
         return self._coordinator_gives_epochs or self.is_v2
 
     @property
     def asks_for_epochs(self) -> bool:
-        """True if the producer gets a new epoch only on request. Source: needToTriggerEpochBumpFromClient"""
+        """True if the producer must ask for a new epoch by InitProducerId; EndTxn returns one with version 2.
+
+        Source: needToTriggerEpochBumpFromClient
+        """
         return self._coordinator_gives_epochs and not self.is_v2
 
     def produces(self) -> Allowed:

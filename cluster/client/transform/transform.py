@@ -1,10 +1,10 @@
-"""Consume-transform-produce: one output per input; the group's offsets are committed with, after or before the outputs.
+"""A consume-transform-produce application, which makes one output record from each input record.
 
-The application loop is that of Kafka's example ExactlyOnceMessageProcessor: poll; begin a transaction; send the
-outputs; send the offsets; commit; poll again. An aborted transaction is repeated from the committed offsets. A consumer
-and a producer do the work, each with its own connections, in one process.
+It commits the group's offsets with, after or before the outputs. Its loop is that of Kafka's example
+ExactlyOnceMessageProcessor: poll; begin a transaction; send the outputs; send the offsets; commit; poll again. An
+aborted transaction is repeated from the committed offsets. The consumer and the producer have their own connections.
 
-Simplified: the consumer reads ahead of the processed records, unless deserializers take time.
+Simplified: the consumer fetches while records are processed, unless deserializers take time.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ class Rounds:
     """The settings of a transform, which processes records in rounds.
 
     Attributes:
-        offsets: whether offsets are committed by the transaction, by the consumer after or before the outputs, or
+        offsets: how offsets are committed: by the transaction, by the consumer after or before the outputs, or
             automatically (enable.auto.commit).
-        names_member: True if the transaction's offsets name generation and member (KIP-447), not just the group.
-        batch: largest number of records of one round.
-        flushes: True if it polls again only after its outputs are acknowledged.
+        names_member: True to commit offsets in a transaction with generation and member id (KIP-447), not only with the
+            group id.
+        batch: largest number of records in one round.
+        flushes: True to poll again only after the outputs are acknowledged.
         process_us: processing time of an input before its output is sent.
     """
 
@@ -64,7 +65,12 @@ class Rounds:
 
 
 class TransformCore(OpensConnections):
-    """A cluster.node.NodeCore of two clients: the consumer's connections have even numbers, the producer's odd."""
+    """A cluster.node.NodeCore with a consumer and a producer, whose connections have even and odd numbers.
+
+    Args:
+        make_consumer: returns the consumer, and takes the callback for its records.
+        transform: returns the output for an input.
+    """
 
     def __init__(
         self,
@@ -83,7 +89,7 @@ class TransformCore(OpensConnections):
         self._processed_us = NEVER
         """The time at which all inputs of the round are processed."""
         self._on_their_way: list[Input] = []
-        """Inputs whose outputs were sent without waiting, since the producer last had no unfinished record."""
+        """Inputs whose outputs may be unfinished, because `flushes` is off."""
         self._phase = Phase.POLLS
         self._round: list[Input] = []
         self._failed_before = 0
@@ -157,7 +163,7 @@ class TransformCore(OpensConnections):
         self._take(actions, PRODUCER)
 
     def _take(self, actions: Sequence[Action], which: int) -> None:
-        """Collect a client's actions, except for its exit; the process exits after both clients have."""
+        """Collect a client's actions, but only note its exit; the process exits after both clients have."""
         for action in actions:
             if isinstance(action, EndProcess):
                 self._closed[which] = None
@@ -166,7 +172,7 @@ class TransformCore(OpensConnections):
 
     @property
     def under_way(self) -> frozenset[tuple[TopicPartition, int]]:
-        """The partition and offset of each unfinished input, even if its offset is committed."""
+        """The partition and offset of each input whose processing has not ended, whether it is committed or not."""
         inputs = [] if self._phase is Phase.POLLS else self._round
         if self._producer.has_unfinished:
             inputs = [*inputs, *self._on_their_way]
@@ -245,7 +251,7 @@ class TransformCore(OpensConnections):
             self._polls(True, now_us)
 
     def _end_production(self, now_us: int) -> bool:
-        """Handle the end of commitTransaction, or of `flush` without transactions; return False until it is reached."""
+        """Continue after commitTransaction or, without transactions, `flush`; return False until that has ended."""
         if self._producer.has_unfinished:
             return False
         failed = self._producer.failed_records > self._failed_before
@@ -280,7 +286,7 @@ class TransformCore(OpensConnections):
         return True
 
     def _do_over(self, now_us: int) -> None:
-        """Repeat the round from the committed offsets."""
+        """Drop the round, and poll again from the committed offsets."""
         self._inputs.clear()
         self._phase = Phase.POLLS
         self._of_consumer(self._consumer.rewind(now_us))

@@ -1,7 +1,7 @@
 """Server-side assignors of KIP-848's consumer groups, without I/O: they assign partitions to members.
 
-range: each member gets adjacent partitions of each topic, with the same numbers in topics of the same size.
-uniform: partitions are divided as evenly as possible; members keep their partitions unless others would have fewer.
+range: each member gets adjacent partitions of each topic, and the same partition numbers in topics of the same size.
+uniform: partitions are divided as evenly as possible; otherwise members keep their partitions.
 
 Source: PartitionAssignor.java, GroupSpec.java, RangeAssignor.java, UniformAssignor.java,
 UniformHomogeneousAssignmentBuilder.java, UniformHeterogeneousAssignmentBuilder.java (KIP-848)
@@ -30,7 +30,7 @@ def ordered(partitions: Mapping[TopicIdPartition, object] | set[TopicIdPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignableMember:
-    """A member to assign; `topics` are the existing topics that it reads, `target` is its last target assignment."""
+    """A member as an assignor sees it: the ids of the existing topics that it reads, and its last target assignment."""
 
     instance_id: str | None
     topics: tuple[UUID, ...]
@@ -44,8 +44,8 @@ class GroupSpecification:
     Simplified: there are no racks, which the assignors of Kafka 4 ignore too.
 
     Attributes:
-        members: each member by its id, in the order in which members joined.
-        partition_counts: number of partitions of each topic that members read.
+        members: members by id, in the order in which they joined.
+        partition_counts: number of partitions, by id, of each topic that members read.
     """
 
     members: Mapping[str, AssignableMember]
@@ -70,7 +70,10 @@ Assign = Callable[[GroupSpecification], Targets]
 
 
 def assign_ranges(group: GroupSpecification) -> Targets:
-    """Assign ranges; static members come first, by instance id, so that they keep their ranges when they return."""
+    """Assign each member a range of each topic that it reads.
+
+    Static members come first, ordered by instance id, and so keep their ranges when they return.
+    """
     found: dict[str, list[TopicIdPartition]] = {name: [] for name in group.members}
     in_order = sorted(group.members, key=lambda name: _place(name, group.members[name].instance_id))
     readers: dict[UUID, list[str]] = {}
@@ -101,7 +104,10 @@ def assign_uniformly(group: GroupSpecification) -> Targets:
 
 
 def _equal_subscriptions(group: GroupSpecification) -> Targets:
-    """Assign a quota to each member: partitions above a member's quota move to members below their quota."""
+    """Assign partitions to members that all read the same topics.
+
+    Every member has a quota; partitions above one member's quota move to members below their quotas.
+    """
     topics = next(iter(group.members.values())).topics
     kept = {name: [one for one in member.target if one.topic_id in topics] for name, member in group.members.items()}
     taken = {one for partitions in kept.values() for one in partitions}
@@ -122,10 +128,12 @@ def _equal_subscriptions(group: GroupSpecification) -> Targets:
 
 
 def _different_subscriptions(group: GroupSpecification) -> Targets:
-    """Assign partitions with few possible readers first, each to the reader with the fewest partitions, then balance.
+    """Assign partitions to members that read different topics.
 
-    Simplified: the balance is that of Kafka's builder, but of several equally balanced assignments it may choose
-    another.
+    Unassigned partitions with few possible readers come first; each goes to the reader with the fewest partitions. Then
+    partitions move until the assignment is balanced.
+
+    Simplified: the result is as balanced as that of Kafka's builder, but may be another of several such assignments.
     """
     readers: dict[UUID, list[str]] = {}
     for name, member in group.members.items():
@@ -145,7 +153,12 @@ def _different_subscriptions(group: GroupSpecification) -> Targets:
 
 
 def _move_one(owned: dict[str, dict[TopicIdPartition, None]], readers: dict[UUID, list[str]]) -> bool:
-    """Move one partition to a member with at least two fewer; return False if none can be moved."""
+    """Move one partition to a member with at least two partitions fewer; return False if that is not possible.
+
+    Args:
+        owned: partitions of each member; changed in place.
+        readers: members that read each topic.
+    """
     for name in sorted(owned, key=lambda one: -len(owned[one])):
         for partition in owned[name]:
             poorest = min(readers[partition.topic_id], key=lambda one: len(owned[one]))

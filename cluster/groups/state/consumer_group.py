@@ -1,8 +1,9 @@
 """A consumer group of KIP-848: its epochs, its members and their target assignments.
 
-The group epoch grows with changes of members and topics; a target assignment is computed for one group epoch; each
-member moves to its target independently. Every change is written as records, and only `replay` applies records to a
-group, both after an append and when the group is loaded.
+1. The group epoch grows with changes of members and topics.
+2. A target assignment is computed for one group epoch, and each member moves to its target independently.
+3. Every change is a record. Only `replay` applies records to a group, both when they are written and when the group is
+   loaded.
 
 Source: ConsumerGroup.java, ModernGroup.java
 """
@@ -38,7 +39,7 @@ from cluster.protocol.consumer_protocol import CONSUMER
 
 NO_EPOCH = -1
 FIRST_EPOCH = 1
-"""Epoch of a new group and of its target. Up to 4.2 consumer and share groups begin at 0."""
+"""The epoch of a new group and of its target assignment. Up to 4.2 consumer and share groups begin at 0."""
 
 
 class ConsumerGroupState(Enum):
@@ -52,7 +53,7 @@ class ConsumerGroupState(Enum):
 
 
 class GroupContents(NamedTuple):
-    """The contents of a group that a failed write restores."""
+    """The contents of a group before a change, to restore if the write fails."""
 
     epoch: int
     metadata_hash: int
@@ -68,22 +69,25 @@ class ConsumerGroup:
     """One consumer group.
 
     Attributes:
-        members, targets: by member id, in the order in which members joined.
-        metadata_hash: hash of the topics that it reads, as of its epoch.
+        members: members by id, in the order in which they joined.
+        targets: target assignments by member id.
+        metadata_hash: hash of the topics that the group reads, computed for the group epoch.
         assigned_ms: time of the last target assignment if a minimum interval is set (KIP-1263), else NEVER_ASSIGNED.
         resolved: topics by pattern.
-        has_topics_record: True if its log has a topics record of Kafka 4.0, which has to be deleted.
-        sessions, rebalances: timers that remove members without heartbeats, or that do not revoke partitions.
-        joins, syncs: timers that remove classic members that do not join again, or do not send SyncGroup.
+        has_topics_record: True if the log has a topics record of Kafka 4.0 for the group, which has to be deleted.
+        sessions: timers by member id; each removes a member that sends no heartbeats.
+        rebalances: timers by member id; each removes a member that does not revoke its partitions.
+        joins: timers by member id; each removes a classic member that does not join again.
+        syncs: timers by member id; each removes a classic member that does not send SyncGroup.
         changes: number of writes so far.
-        taken_back: number of the last write that a failed write has rolled back.
+        taken_back: number of the last write that was rolled back after a failed write.
         resolving: timer of the next resolution of patterns.
         undo: functions to call if a write fails, by the number of the write.
     """
 
     TYPE = CONSUMER
     HAS_TASKS = False
-    """True for a streams group, whose members have tasks in place of partitions."""
+    """True for a streams group, whose members have tasks instead of partitions."""
     MEMBER: ClassVar[type[ConsumerMember]] = ConsumerMember
 
     def __init__(self, group_id: str, first_epoch: int = FIRST_EPOCH) -> None:
@@ -123,7 +127,7 @@ class ConsumerGroup:
 
     @property
     def subscribed(self) -> tuple[str, ...]:
-        """The topics that members name, existing or not, and those that match patterns, in ascending order.
+        """The topics of all members' subscriptions, by name or pattern, existing or not, in ascending order.
 
         Source: ModernGroup.subscribedTopicNames
         """
@@ -135,23 +139,26 @@ class ConsumerGroup:
         return tuple(sorted({member.topic_regex for member in self.members.values() if member.topic_regex}))
 
     def topics_of(self, member: ConsumerMember) -> tuple[str, ...]:
-        """Return the topics that a member names and those of its pattern, in ascending order."""
+        """Return the topics that a member subscribes to by name and by pattern, in ascending order."""
         resolved = self.resolved.get(member.topic_regex or "")
         return member.topics if resolved is None else tuple(sorted({*member.topics, *resolved.topics}))
 
     def reads(self, topic: str) -> bool:
-        """Return True if a member reads the topic. Source: isSubscribedToTopic"""
+        """Return True if a member subscribes to the topic. Source: isSubscribedToTopic"""
         return topic in self.subscribed
 
     def holder(self, partition: TopicIdPartition) -> str | None:
-        """Return the member that has the partition or has not revoked it yet. Source: currentPartitionEpoch"""
+        """Return the id of the member that has the partition or has yet to revoke it, None if there is none.
+
+        Source: currentPartitionEpoch
+        """
         for member in self.members.values():
             if partition in member.assigned or partition in member.pending_revocation:
                 return member.member_id
         return None
 
     def is_free(self, member: ConsumerMember, partition: TopicIdPartition) -> bool:
-        """Return True if no member has the partition, so that `member` may get it."""
+        """Return True if no member has the partition, and `member` may get it."""
         return self.holder(partition) is None
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
@@ -178,7 +185,10 @@ class ConsumerGroup:
         return any(self.holder(one) is not None for one in wanted)
 
     def preferred_assignor(self) -> str | None:
-        """Return the assignor that most members name, None if none does. Source: computePreferredServerAssignor"""
+        """Return the assignor that most members prefer, None if no member names one.
+
+        Source: computePreferredServerAssignor
+        """
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.assignor is not None:
@@ -218,7 +228,7 @@ class ConsumerGroup:
                     self.resolved[pattern] = resolved
 
     def encoded(self, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
-        """Return the key and value of a record of this group."""
+        """Encode a record of this group as key and value."""
         return encode(self.group_id, record)
 
     def _subscribe(self, member_id: str, said: ConsumerMember) -> None:
@@ -242,7 +252,10 @@ class ConsumerGroup:
             )
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """Yield the records of a group that was converted from a classic group. Source: createConsumerGroupRecords"""
+        """Yield all records of the group, to write after a conversion from a classic group.
+
+        Source: createConsumerGroupRecords
+        """
         for member in self.members.values():
             yield MemberRecord(member.member_id, member)
         yield GroupEpochRecord(self.epoch, self.metadata_hash)
@@ -253,7 +266,7 @@ class ConsumerGroup:
             yield current_record(member)
 
     def tombstones(self) -> Iterator[ConsumerRecord]:
-        """Yield the tombstones of the group. Source: createGroupTombstoneRecords"""
+        """Yield the tombstones that delete the group. Source: createGroupTombstoneRecords"""
         for member_id in self.members:
             yield CurrentAssignmentRecord(member_id, None)
         for member_id in self.members:

@@ -1,7 +1,7 @@
-"""One member of a KIP-848 consumer group, and its steps towards its target.
+"""One member of a KIP-848 consumer group, and its steps towards its target assignment.
 
-A member first revokes the partitions that another member will get. Only when it has reported the revocation does the
-other member get them. Members whose partitions do not move continue to read.
+A member first revokes the partitions that another member will get. The other member gets them when the revocation has
+been reported. Members whose partitions do not move continue to read.
 
 Source: ConsumerGroupMember.java, CurrentAssignmentBuilder.java
 """
@@ -17,9 +17,9 @@ from cluster.groups.state.assignors import Partitions, TopicIdPartition
 from cluster.groups.state.group import Protocols
 
 LEAVES = -1
-"""The member epoch of a member that leaves."""
+"""The member epoch in the heartbeat of a member that leaves."""
 LEAVES_FOR_A_WHILE = -2
-"""The member epoch of a static member that leaves and may return within its session timeout."""
+"""The member epoch in the heartbeat of a static member that leaves and may return within its session timeout."""
 JOINS = 0
 
 
@@ -33,7 +33,10 @@ class MemberState(Enum):
 
 
 class ClassicMetadata(NamedTuple):
-    """The metadata of a classic member. Source: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata"""
+    """What a member with the classic protocol has sent in JoinGroup.
+
+    Source: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
+    """
 
     session_timeout_ms: int
     protocols: Protocols
@@ -44,10 +47,10 @@ class ConsumerMember:
     """A member of a consumer group.
 
     Attributes:
-        topics: names of the topics, in ascending order.
-        assigned: partitions that it may read.
-        pending_revocation: partitions that it still has to revoke.
-        since: the member epoch at which each partition was assigned; empty without KIP-1251.
+        topics: names of the subscribed topics, in ascending order.
+        assigned: partitions that the member may read.
+        pending_revocation: partitions that the member has yet to revoke.
+        since: member epoch at which each partition was assigned; empty without KIP-1251.
         classic: None for a member that uses KIP-848's protocol.
     """
 
@@ -81,7 +84,7 @@ class ConsumerMember:
         return None
 
     def with_epochs_of(self, before: Self) -> Self:
-        """Return the member with assignment epochs: those in `before`, or its own epoch for new partitions."""
+        """Return the member with assignment epochs: those of `before`, and its current epoch for new partitions."""
         known = ((one, before.assignment_epoch(one)) for one in (*self.pending_revocation, *self.assigned))
         kept = {one: epoch for one, epoch in known if epoch is not None}
         new = [one for one in self.assigned if one not in before.assigned]
@@ -100,13 +103,16 @@ def reconciled(
     *,
     revoking_raises_epoch: bool,
 ) -> M:
-    """Return the member one step closer to its target, or unchanged if it has to act first.
+    """Return the member one step closer to its target, or unchanged if it has to revoke partitions first.
+
+    In a streams group, tasks take the place of partitions.
 
     Args:
-        is_free: returns True if no member has a partition.
-        owned: partitions that the member reports to read; None if it does not report any.
-        revoking_raises_epoch: True before 4.2, and in streams groups, where a member's epoch grows when it has revoked
-            its partitions.
+        target_epoch: group epoch for which the target was computed.
+        is_free: returns True if a partition can be assigned to this member.
+        owned: partitions that the member reports, None if it reports none.
+        revoking_raises_epoch: True if a member's epoch grows when it has revoked its partitions (before 4.2, and in
+            streams groups).
 
     Source: CurrentAssignmentBuilder.build
     """
@@ -139,9 +145,10 @@ def _next(
     is_free: Callable[[Any], bool],
     owned: tuple[Any, ...] | None,
 ) -> M:
-    """Return the member after one step. source: computeNextAssignment
+    """Return the member after one step; `epoch` is its epoch if it has to revoke partitions first.
 
     As in 4.1.2, a partition that the member was about to revoke counts as free for it.
+    Source: computeNextAssignment
     """
     assigned = tuple(one for one in member.assigned if one in target)
     to_revoke = tuple(one for one in member.assigned if one not in target)
@@ -157,7 +164,7 @@ def _moved(member: M, epoch: int, state: MemberState, assigned: tuple[Any, ...],
     return replace(
         member,
         epoch=epoch,
-        # If the epoch stays, the previous epoch is no longer accepted. source: Builder.updateMemberEpoch
+        # If the epoch has not changed, the previous epoch is no longer accepted. source: Builder.updateMemberEpoch
         previous_epoch=member.epoch,
         state=state,
         assigned=assigned,

@@ -1,8 +1,14 @@
-"""The records of consumer groups in the offsets topic, in Kafka's formats, with keys 3 to 8 and 16.
+"""The records of consumer groups in the offsets topic, in Kafka's formats, with key versions 3 to 8 and 16.
 
-3 group epoch, with a hash of the topics (KIP-1101); 5 member; 6 epoch of the target assignment; 7 a member's target; 8
-a member's current assignment; 16 the topics of a pattern. A null value is a tombstone. The formats are those of Kafka
-4.1: until 4.0 there was no hash and key 4 had the topics, and until 3.9 there was no key 16.
+3: the group epoch, with a hash of the topics (KIP-1101).
+4: the topics, up to Kafka 4.0.
+5: a member.
+6: the epoch of the target assignment.
+7: a member's target assignment.
+8: a member's current assignment.
+16: the topics of a pattern, since 4.0.
+
+A null value is a tombstone. The formats are those of Kafka 4.1; until 4.0 key 3 had no hash.
 
 Source: ConsumerGroup*Key.json, ConsumerGroup*Value.json, GroupCoordinatorRecordHelpers.java
 """
@@ -43,7 +49,7 @@ VALUE_VERSION = 0
 EPOCH_KEY, TOPICS_KEY, MEMBER_KEY, TARGET_EPOCH_KEY, TARGET_KEY, CURRENT_KEY, PATTERN_KEY = 3, 4, 5, 6, 7, 8, 16
 CONSUMER_KEYS = (EPOCH_KEY, TOPICS_KEY, MEMBER_KEY, TARGET_EPOCH_KEY, TARGET_KEY, CURRENT_KEY, PATTERN_KEY)
 NAMES_ONE = (MEMBER_KEY, TARGET_KEY, CURRENT_KEY, PATTERN_KEY, 10, 13, 14, 19, 21, 22)
-"""The keys with a member id or a pattern; 10 to 14 are those of share groups, 19 to 22 of streams groups."""
+"""Key versions with a member id or a pattern; 10 to 14 belong to share groups, 19 to 22 to streams groups."""
 NO_TAGS = b"\0"
 CLASSIC_METADATA_TAG = METADATA_HASH_TAG = ASSIGNMENT_EPOCHS_TAG = ASSIGNMENT_TIME_TAG = 0
 NEVER_ASSIGNED = 0
@@ -61,14 +67,14 @@ class GroupEpochRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupTopicsRecord:
-    """The topics record of a broker of Kafka 4.0 or older, whose contents are ignored."""
+    """The topics record that Kafka 4.0 and older write; its contents are ignored. None for a tombstone."""
 
     topics: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class MemberRecord:
-    """A member's subscription, None for a tombstone; only the fields that the member itself states are written."""
+    """A member's subscription, None for a tombstone. Epochs and assignments of the member are not written."""
 
     member_id: str
     subscription: ConsumerMember | None
@@ -76,7 +82,7 @@ class MemberRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetEpochRecord:
-    """The epoch of the target assignments, None for a tombstone, and the time of their computation (KIP-1263)."""
+    """The group epoch of the target assignments, None for a tombstone, and the time of their computation (KIP-1263)."""
 
     epoch: int | None
     assigned_ms: int = NEVER_ASSIGNED
@@ -84,7 +90,7 @@ class TargetEpochRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetRecord:
-    """A member's target: partitions, or the tasks of a streams group; None for a tombstone."""
+    """A member's target assignment: partitions, or tasks in a streams group; None for a tombstone."""
 
     member_id: str
     partitions: tuple[Any, ...] | None
@@ -106,7 +112,7 @@ class CurrentAssignmentRecord:
 
 
 class ResolvedPattern(NamedTuple):
-    """The topics of a pattern in ascending order; `version` is the offset of the metadata in which they were found."""
+    """The topics that match a pattern, in ascending order; `version` is the offset of the metadata searched."""
 
     topics: tuple[str, ...]
     version: Offset
@@ -121,9 +127,12 @@ class PatternRecord:
 
 @dataclass(frozen=True, slots=True)
 class ShareTopics:
-    """The partitions whose share state is being initialized, those whose state exists, and the names of their topics.
+    """The initialization of share state in a share group; without names it is a tombstone.
 
-    Only share groups have this record; without names it is a tombstone.
+    Attributes:
+        initializing: partitions whose share state is being initialized.
+        initialized: partitions whose share state exists.
+        names: topic names by id.
     """
 
     initializing: Partitions = ()
@@ -133,7 +142,7 @@ class ShareTopics:
 
 @dataclass(frozen=True, slots=True)
 class TopologyRecord:
-    """The topology of a streams group, None for a tombstone; other groups lack this record."""
+    """The topology of a streams group, None for a tombstone; other groups have no such record."""
 
     topology: Entity | None
 
@@ -162,7 +171,7 @@ def current_record(member: ConsumerMember) -> CurrentAssignmentRecord:
 
 
 def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
-    """Return the key and value of a record."""
+    """Encode a record of a consumer group as key and value."""
     match record:
         case GroupEpochRecord(epoch, metadata_hash):
             return encode_key(EPOCH_KEY, group_id), None if epoch is None else encode_value(
@@ -207,7 +216,7 @@ def array(values: Sequence[Any], write: Callable[[Any], bytes]) -> bytes:
 
 
 def number(tag: int, value: int, *, absent: int) -> bytes:
-    """Return a section of tagged fields: with one number, or empty if the number is the default."""
+    """Encode a section of tagged fields with one 64-bit number, or an empty section if it is `absent`, the default."""
     return NO_TAGS if value == absent else tagged({tag: INT64.pack(value)})
 
 
@@ -231,7 +240,7 @@ def _member(member: ConsumerMember) -> bytes:
 
 
 def _classic_metadata(classic: ClassicMetadata | None) -> bytes:
-    """Return a member's section of tagged fields, which like Kafka's also states that there is no classic metadata."""
+    """Encode a member's tagged fields. As in Kafka, the field is written even if there is no classic metadata."""
     if classic is None:
         return tagged({CLASSIC_METADATA_TAG: INT8.pack(0)})
 
@@ -271,7 +280,10 @@ def _current(current: CurrentAssignment) -> bytes:
 
 @decodes("the key of a group's record")
 def read_consumer_key(key: bytes) -> tuple[int, str, str]:
-    """Decode a key of a consumer or share group to (version, group id, and a member id, pattern or "").
+    """Decode the key of a consumer, share or streams group's record.
+
+    Returns:
+        (key version, group id, and the member id, the pattern or "").
 
     Raises:
         PeerViolation: if the key is malformed.
@@ -283,7 +295,7 @@ def read_consumer_key(key: bytes) -> tuple[int, str, str]:
 
 @decodes("a consumer group's record")
 def read_consumer_record(version: int, whose: str, value: bytes | None) -> ConsumerRecord:
-    """Decode a record; `version` and `whose` come from its key.
+    """Decode a record, whose key has `version` and the member id or pattern `whose`.
 
     Raises:
         PeerViolation: if the record is malformed.
@@ -309,17 +321,17 @@ def read_consumer_record(version: int, whose: str, value: bytes | None) -> Consu
 
 
 def check_version(value: bytes | None) -> None:
-    """Check that a value has the only supported version.
+    """Check that a value, if it is not a tombstone, has the only supported version.
 
     Raises:
-        PeerViolation: if it has another version.
+        PeerViolation: if the value has another version.
     """
     if value is not None and INT16.unpack_from(value, 0)[0] != VALUE_VERSION:
         raise PeerViolation(f"version {INT16.unpack_from(value, 0)[0]} of a group record is not supported")
 
 
 def read_epoch(value: bytes, tag: int) -> tuple[int, int]:
-    """Return an epoch and the number in the tagged field `tag`, 0 if there is none."""
+    """Decode an epoch and the number in the tagged field `tag`, 0 if the field is missing."""
     (epoch,) = INT32.unpack_from(value, 2)
     tags, _ = read_tagged(value, 6)
     return epoch, INT64.unpack_from(tags[tag], 0)[0] if tag in tags else 0
@@ -381,7 +393,10 @@ def _read_classic_metadata(data: bytes | None) -> ClassicMetadata | None:
 def read_partitions(
     value: bytes, position: int, since: dict[TopicIdPartition, int] | None = None
 ) -> tuple[Partitions, int]:
-    """Return partitions and the position after them; put their assignment epochs, if there are any, into `since`."""
+    """Decode partitions from `position` on, and put their assignment epochs, if there are any, into `since`.
+
+    Return the partitions and the position after them.
+    """
     topics, position = read_count(value, position, True, 18, nullable=True)
     found: list[TopicIdPartition] = []
     for _ in range(topics):

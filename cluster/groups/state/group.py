@@ -36,14 +36,15 @@ _COMES_FROM: dict[State, frozenset[State]] = {
 class Group:
     """A classic group.
 
-    Members are in the order in which they joined. Where Kafka takes any member from a hash table, the first is taken
-    here.
+    Members are in the order in which they joined. Where Kafka takes any member from a hash table, this class takes the
+    first member.
 
     Attributes:
         static_members: member id by group.instance.id (KIP-345).
-        pending_members: assigned ids that did not join yet (KIP-394), each with its timer.
-        pending_sync: members that know the generation and have not requested their assignment.
-        join, sync: deadlines of the two phases of a rebalance.
+        pending_members: timers by member id, for ids that were assigned and have not joined yet (KIP-394).
+        pending_sync: ids of members that know the generation and have not requested their assignment.
+        join: deadline of the first phase of a rebalance.
+        sync: deadline of the second phase of a rebalance.
     """
 
     TYPE = CLASSIC
@@ -53,7 +54,7 @@ class Group:
         self.group_id = group_id
         self.state = state
         self.since_ms = now_ms
-        """The wall-clock time at which the state was entered, None if the log does not have it."""
+        """The wall-clock time at which the group entered its state, None if the log does not have it."""
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.generation = 0
@@ -86,7 +87,7 @@ class Group:
         return self.protocol_type == CONSUMER
 
     def begin_generation(self, now_ms: int) -> None:
-        """Begin the next generation after the join phase. Source: initNextGeneration"""
+        """Begin the next generation with the members that have joined. Source: initNextGeneration"""
         # The generation wraps around as a Java int.
         self.generation = (self.generation + 1 + 2**31) % 2**32 - 2**31
         self.protocol = self.select_protocol() if self.members else None
@@ -118,7 +119,7 @@ class Group:
         self.forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, or an assigned id that has not joined yet."""
+        """Remove a member, or an assigned member id that has not joined yet."""
         member = self.members.pop(member_id, None)
         if member is not None:
             member.stop_session()
@@ -135,7 +136,7 @@ class Group:
             timer.cancel()
 
     def replace(self, member: Member, new_id: str) -> None:
-        """Change the id of a static member that has returned, which keeps its position. Source: replaceStaticMember"""
+        """Change the id of a static member that has returned; keep the order of members. Source: replaceStaticMember"""
         assert member.instance_id is not None
         old_id = member.member_id
         member.member_id = new_id
@@ -149,7 +150,7 @@ class Group:
 
     @property
     def awaiting_join(self) -> int:
-        """The number of members that wait for the next generation."""
+        """The number of members whose JoinGroup waits for the next generation."""
         return sum(member.awaiting_join is not None for member in self.members.values())
 
     @property
@@ -161,7 +162,7 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Replace a leader that has not rejoined by a member that has; return False if no member has rejoined."""
+        """Make sure that the leader is a member that has rejoined; return False if no member has."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -190,7 +191,7 @@ class Group:
         return [name for name in names[0] if all(name in known for known in names[1:])] if names else []
 
     def select_protocol(self) -> str:
-        """Return the protocol that most members prefer among their common protocols; ties go to the first vote."""
+        """Return the common protocol that most members prefer; a tie goes to the protocol that got a vote first."""
         candidates = self._common_protocols(self.members.values())
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -199,7 +200,7 @@ class Group:
         return max(votes, key=lambda choice: votes[choice])
 
     def _subscribed(self) -> frozenset[str] | None:
-        """Return the topics that members read, None if unknown. Source: computeSubscribedTopics"""
+        """Return the topics that members subscribe to, None if they are unknown. Source: computeSubscribedTopics"""
         if not self.is_consumer_group:
             return None
         topics: list[str] = []
@@ -212,7 +213,7 @@ class Group:
         return frozenset(topics)
 
     def restore_subscribed(self) -> None:
-        """Compute the topics that members read, after the group was loaded."""
+        """Compute the topics that members subscribe to, after the group was loaded or converted."""
         self.subscribed = self._subscribed()
 
     def reads(self, topic: str) -> bool:
@@ -225,7 +226,7 @@ class Group:
 
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, opaque metadata) of the assignment protocols that a member supports, preferred first."""
+"""The assignment protocols that a member supports, preferred first, each as (name, metadata)."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -233,9 +234,10 @@ class Member:
     """One member of a group.
 
     Attributes:
-        awaiting_join, awaiting_sync: waiting request, answered when the group reaches the next phase.
-        is_new: True until its first JoinGroup is answered; it sends no heartbeats before.
-        session: timer that removes it; None while it waits for the group.
+        awaiting_join: waiting JoinGroup, answered with the next generation.
+        awaiting_sync: waiting SyncGroup, answered with the assignment.
+        is_new: True until the member's first JoinGroup is answered; until then it sends no heartbeats.
+        session: timer of the session timeout, None while it does not run.
     """
 
     member_id: str
@@ -264,7 +266,7 @@ class Member:
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Return the candidate that the member prefers."""
+        """Return the first of the member's protocols that is a candidate."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def stop_session(self) -> None:

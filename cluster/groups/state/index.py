@@ -1,4 +1,4 @@
-"""An index of the groups that a coordinator has, and of the partitions for which it can answer.
+"""The groups that a coordinator has, and the offsets partitions that it leads.
 
 Source: GroupMetadataManager (groupMetadataCache, ownedPartitions, loadingPartitions),
 GroupCoordinator.validateGroupStatus
@@ -18,12 +18,12 @@ from replica.errors import ErrorCode
 class GroupIndex(LedPartitions):
     """The groups of the partitions that this broker leads, in the order in which they were added.
 
-    An id is in at most one of the maps.
+    A group id is in at most one of the three maps.
 
     Attributes:
         groups: classic groups by id.
-        consumer_groups: KIP-848's and KIP-1071's groups by id, which have committed offsets.
-        share_groups: KIP-932's groups by id.
+        consumer_groups: consumer groups (KIP-848) and streams groups (KIP-1071) by id.
+        share_groups: share groups (KIP-932) by id.
     """
 
     def __init__(self, partition_of: Callable[[str], int]) -> None:
@@ -37,10 +37,10 @@ class GroupIndex(LedPartitions):
         return bool(self.groups or self.consumer_groups or self.share_groups)
 
     def status(self, group_id: str, *, unnamed: bool = False) -> ErrorCode:
-        """Return NONE if this broker coordinates the group, otherwise the error.
+        """Return NONE if this broker coordinates the group, otherwise the error for a request.
 
         Args:
-            unnamed: True if the id may be empty, as when old clients commit offsets (isValidGroupId).
+            unnamed: True if the group id may be empty, as in requests about offsets (isValidGroupId).
         """
         if not group_id and not unnamed:
             return ErrorCode.INVALID_GROUP_ID

@@ -1,4 +1,7 @@
-"""The groups in the log of one partition of the offsets topic. Source: GroupMetadataManager.doLoadGroupsAndOffsets"""
+"""Loading of groups from the log of one partition of the offsets topic.
+
+Source: GroupMetadataManager.doLoadGroupsAndOffsets
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ Transactional = dict[int, dict[TopicPartition, TransactionalOffset]]
 
 
 class Replay:
-    """The groups that result from records in the order of the log; for each key the last readable record counts.
+    """Builds groups and their offsets from records in the order of the log; unreadable records are skipped.
 
     Attributes:
-        unreadable: number of skipped records, damaged or of an unknown version.
+        unreadable: number of records that were skipped because they are damaged or of an unknown version.
     """
 
     def __init__(self) -> None:
@@ -44,7 +47,7 @@ class Replay:
     def record(
         self, batch_offset: Offset, key: bytes | None, value: bytes | None, producer_id: int = NO_PRODUCER_ID
     ) -> None:
-        """Replay a record.
+        """Apply a record.
 
         Args:
             batch_offset: offset of the record's batch.
@@ -56,7 +59,7 @@ class Replay:
             self.unreadable += 1
 
     def marker(self, producer_id: int, *, committed: bool) -> None:
-        """Replay the marker that ends a producer's transaction."""
+        """Apply the marker that ends a producer's transaction."""
         for group_id, of_group in self._transactional.items():
             ended = GroupOffsets(self._offsets.get(group_id), of_group)
             ended.transaction_ended(producer_id, committed=committed)
@@ -93,7 +96,7 @@ class Replay:
                     self.unreadable += 1
 
     def consumer_groups(self) -> tuple[ConsumerGroup, ...]:
-        """Return the consumer and streams groups; they have their offsets only after a call of `groups`."""
+        """Return the consumer and streams groups; call `groups` first, which adds their offsets."""
         return tuple(self._consumer_groups.values())
 
     def groups(self, now_ms: int) -> tuple[Group, ...]:
@@ -120,7 +123,7 @@ def _replay(
     key: bytes,
     value: bytes | None,
 ) -> None:
-    """Replay a record of a consumer, share or streams group. Source: GroupMetadataManager.replay"""
+    """Apply a record to its consumer, share or streams group. Source: GroupMetadataManager.replay"""
     version, group_id, whose = read_consumer_key(key)
     record = read(version, whose, value)
     if record == GroupEpochRecord(None):

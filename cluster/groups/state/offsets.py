@@ -1,4 +1,4 @@
-"""The offsets that one group has committed, and the offsets being written.
+"""The offsets that one group has committed, and those whose commit is not complete.
 
 Source: GroupMetadata.scala (offsets, pendingOffsetCommits, pendingTransactionalOffsetCommits, removeExpiredOffsets),
 OffsetAndMetadata.java
@@ -20,8 +20,8 @@ class OffsetAndMetadata(NamedTuple):
 
     Attributes:
         committed_ms: wall-clock time of the commit.
-        expires_ms: wall-clock time, only from OffsetCommit versions 2 to 4, else -1.
-        topic_id: id of the topic, which OffsetCommit has from version 10 and TxnOffsetCommit from 6 on.
+        expires_ms: wall-clock time at which the commit expires, -1 if not set; only OffsetCommit 2 to 4 can set it.
+        topic_id: id of the topic, None before OffsetCommit version 10 and TxnOffsetCommit version 6.
     """
 
     offset: Offset
@@ -33,14 +33,14 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """A commit in the log; `at` is the offset of its batch, by which the later of two commits is found."""
+    """A commit in the log; `at` is the offset of its batch, which orders commits."""
 
     value: OffsetAndMetadata
     at: Offset
 
 
 class TransactionalOffset(NamedTuple):
-    """A commit in a transaction; `at` is the offset of its batch, None until all in-sync replicas have it."""
+    """A commit in an open transaction; `at` is the offset of its batch, None until all in-sync replicas have it."""
 
     value: OffsetAndMetadata
     at: Offset | None
@@ -50,9 +50,9 @@ class GroupOffsets:
     """The offsets of one group.
 
     Attributes:
-        committed: offset of each partition, in the order of first commits.
-        pending: offsets that are appended and not yet on all in-sync replicas.
-        transactional: offsets by producer id, which take effect when the producer's transaction is committed.
+        committed: committed offset by partition, in the order of first commits.
+        pending: offsets whose records are appended and not yet on all in-sync replicas.
+        transactional: offsets in open transactions, by producer id; they take effect when the transaction is committed.
     """
 
     __slots__ = ("committed", "pending", "transactional")
@@ -84,7 +84,7 @@ class GroupOffsets:
         return found
 
     def is_unstable(self, name: TopicPartition) -> bool:
-        """Return True if a commit for the partition is pending or waits for the end of a transaction."""
+        """Return True if a commit for the partition is pending or in an open transaction."""
         return name in self.pending or any(name in offsets for offsets in self.transactional.values())
 
     # ------------------------------------------------------------------------------------------------ in transactions
@@ -96,7 +96,7 @@ class GroupOffsets:
     def appended_in_transaction(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], at: Offset
     ) -> None:
-        """Record that all in-sync replicas have the offsets, which now wait for the marker.
+        """Note that all in-sync replicas have offsets of a transaction, which now wait for its marker.
 
         Source: onTxnOffsetCommitAppend
         """
@@ -106,7 +106,7 @@ class GroupOffsets:
                 known[name] = TransactionalOffset(value, at)
 
     def failed_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Drop offsets that could not be written. Source: failPendingTxnOffsetCommit"""
+        """Drop offsets of a transaction that could not be written. Source: failPendingTxnOffsetCommit"""
         known = self.transactional.get(producer_id, {})
         for name in offsets:
             known.pop(name, None)
@@ -134,9 +134,9 @@ class GroupOffsets:
         self.pending.update(offsets)
 
     def appended(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], at: Offset) -> None:
-        """Record that all in-sync replicas have the commit.
+        """Apply a commit that all in-sync replicas have; `at` is the offset of its batch.
 
-        Offsets removed since the append stay removed (onOffsetCommitAppend).
+        Offsets that were removed since the append stay removed. Source: onOffsetCommitAppend
         """
         for name, value in offsets.items():
             if name in self.pending:
@@ -152,11 +152,11 @@ class GroupOffsets:
                 del self.pending[name]
 
     def remove(self, names: Iterable[TopicPartition], *, pending: bool = False) -> list[TopicPartition]:
-        """Remove offsets, including those in open transactions, and return the partitions that had one.
+        """Remove offsets, including pending ones and those in open transactions; return the partitions that had any.
 
         Args:
-            pending: True to return partitions with pending commits too, which are in the log and would return with a
-                reload.
+            pending: True to also return partitions that only had a pending commit: it is in the log and would be loaded
+                again without a tombstone.
 
         Source: OffsetMetadataManager.replay
         """
@@ -173,9 +173,9 @@ class GroupOffsets:
         return removed
 
     def take_back(self, removed: Iterable[TopicPartition], before: GroupOffsets) -> None:
-        """Restore removed offsets from `before`, the offsets before the removal, unless there is a later commit.
+        """Restore removed offsets from `before`, a copy from before the removal; later commits are kept.
 
-        Simplified: a commit that was pending then is not restored, though the log may have it.
+        Simplified: a commit that was pending at the removal is not restored, though the log may have it.
         """
         for name in removed:
             if name in before.committed:
@@ -191,7 +191,7 @@ class GroupOffsets:
 
         Args:
             since_ms: returns the time at which the retention of a commit began.
-            spared: topics whose offsets do not expire, because members read them.
+            spared: topics whose offsets do not expire, because members subscribe to them.
         """
 
         def is_expired(name: TopicPartition, value: OffsetAndMetadata) -> bool:

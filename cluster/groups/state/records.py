@@ -1,7 +1,7 @@
-"""The records of the offsets topic, in Kafka's own key and value formats, so that other tools can read the log.
+"""The records of committed offsets and classic groups in the offsets topic, in Kafka's formats.
 
-Key version 0 or 1 is a committed offset, key version 2 a group. A null value is a tombstone. The version of a value
-depends on the release.
+A key of version 0 or 1 is that of a committed offset, a key of version 2 that of a classic group. A null value is a
+tombstone. The version of a value depends on the release.
 
 Source: GroupMetadataManager.scala (offsetCommitValue, groupMetadataValue),
 GroupCoordinatorRecordHelpers.offsetCommitValueVersion, OffsetCommitKey.json, OffsetCommitValue.json,
@@ -35,7 +35,7 @@ from replica.rules import KafkaRelease, as_of
 
 OFFSET_KEY_VERSIONS, GROUP_KEY_VERSION = (0, 1), 2
 OFFSET_WITH_EXPIRY, OFFSET_WITH_LEADER_EPOCH, FLEXIBLE_OFFSET = 1, 3, 4
-"""Versions of a committed offset."""
+"""Versions of a committed offset's value."""
 _TOPIC_ID_TAG = 0
 GROUP_WITH_REBALANCE_TIMEOUT, GROUP_WITH_TIMESTAMP, GROUP_WITH_INSTANCE_ID = 1, 2, 3
 NO_TIMESTAMP = -1
@@ -44,14 +44,14 @@ _LEAST_MEMBER_BYTES = 18
 
 
 class ValueVersions(NamedTuple):
-    """The versions of the values that a broker writes."""
+    """The versions in which a broker writes the values of committed offsets and groups."""
 
     offset: int
     group: int
 
     @property
     def each_offset_expires(self) -> bool:
-        """True before KIP-211 (2.1), when each commit expired separately, whether or not its group had members."""
+        """True before KIP-211 (2.1): each commit expires separately, even if its group has members."""
         return self.offset <= OFFSET_WITH_EXPIRY
 
 
@@ -62,7 +62,7 @@ _VALUES_SINCE: Final = {
     KafkaRelease(2, 7): ValueVersions(3, 3),
     KafkaRelease(4, 1): NEWEST_VALUES,
 }
-"""Versions by first release, with inter.broker.protocol.version of the same release.
+"""Versions of values by the first release that writes them, if inter.broker.protocol.version is that of the release.
 
 The changes came with 0.10.1-IV0, 2.1-IV0, 2.1-IV1 and 2.3-IV0, and that of 4.1 with every metadata.version.
 """
@@ -82,7 +82,7 @@ class GroupKey(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """A key of a later release; records with this key are skipped."""
+    """A key of another version: that of a group in another format, or of a later release."""
 
     version: int
 
@@ -97,7 +97,7 @@ def offset_key(group_id: str, name: TopicPartition) -> bytes:
 
 
 def offset_value(value: OffsetAndMetadata, version: int) -> bytes:
-    """Encode a committed offset in this version, or in version 1 if it has an expiry, which later versions lack."""
+    """Encode a committed offset in this version; in version 1 if it has an expiry time, which later versions lack."""
     if value.expires_ms != NO_EXPIRY:
         version = OFFSET_WITH_EXPIRY
     flexible = version >= FLEXIBLE_OFFSET
@@ -117,7 +117,7 @@ def group_key(group_id: str) -> bytes:
 
 
 def group_value(group: Group, assignments: Mapping[str, bytes], version: int) -> bytes:
-    """Encode a group; `assignments` has the assignment of every member, by member id."""
+    """Encode a classic group; `assignments` has every member's assignment, by member id."""
     parts = [
         INT16.pack(version),
         _text(group.protocol_type or ""),
@@ -154,7 +154,7 @@ def _blob(data: bytes) -> bytes:
 
 @decodes("the key of a group's record")
 def read_key(key: bytes) -> Key:
-    """Decode a key.
+    """Decode the key of a record in the offsets topic.
 
     Raises:
         PeerViolation: if the key is malformed.
@@ -195,7 +195,7 @@ def read_offset_value(value: bytes) -> OffsetAndMetadata:
 
 @decodes("a group")
 def read_group_value(group_id: str, value: bytes) -> Group:
-    """Decode a group, which is stable or empty as when the record was written.
+    """Decode a classic group, which is stable, or empty if it has no members.
 
     Raises:
         PeerViolation: if the value is malformed.

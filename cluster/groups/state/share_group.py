@@ -1,10 +1,10 @@
-"""A share group (KIP-932): its members, their partitions, and the share partitions whose state exists.
+"""A share group (KIP-932): its members, their partitions, and the partitions whose share state exists.
 
-Members share partitions, so a partition need not be revoked before another member gets it. Only initialized partitions
-are assigned.
+Members share partitions, so a partition need not be revoked before another member gets it. Only partitions with
+initialized share state are assigned.
 
-Its records in the offsets topic have the keys 10 to 15: 10 member; 11 group epoch; 12 epoch of the target assignment;
-13 a member's target; 14 a member's current assignment; 15 the partitions whose state is initialized or about to be.
+Records in the offsets topic have the key versions 10 to 15: 10 a member; 11 the group epoch; 12 the epoch of the target
+assignment; 13 a member's target; 14 a member's current assignment; 15 the partitions with share state (`ShareTopics`).
 
 Source: ShareGroup.java, ShareGroup*Key.json, ShareGroup*Value.json, SimpleAssignor.java
 """
@@ -92,7 +92,10 @@ class ShareGroup(ConsumerGroup):
 
     @property
     def needs_assignment(self) -> bool:
-        """True if initialized partitions of subscribed topics are no member's target (initializedAssignmentPending)."""
+        """True if some initialized partition of a subscribed topic is in no member's target assignment.
+
+        Source: initializedAssignmentPending
+        """
         subscribed, names = self.subscribed, self.shares.names or {}
         assigned = {one for target in self.targets.values() for one in target}
         wanted = [one for one in self.shares.initialized if names.get(one.topic_id) in subscribed]
@@ -103,7 +106,7 @@ class ShareGroup(ConsumerGroup):
 
 
 def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
-    """Return the key and value of a record of a share group."""
+    """Encode a record of a share group as key and value."""
     match record:
         case MemberRecord(member_id, None):
             return encode_key(MEMBER_KEY, group_id, member_id), None
@@ -151,7 +154,7 @@ def _named(partitions: Partitions, names: Mapping[UUID, str]) -> bytes:
 
 @decodes("a share group's record")
 def read_share_record(version: int, whose: str, value: bytes | None) -> ConsumerRecord:
-    """Decode a record; `version` and `whose` come from its key.
+    """Decode a record, whose key has `version` and the member id `whose`.
 
     Raises:
         PeerViolation: if the record is malformed.
@@ -214,12 +217,13 @@ def _read_named(value: bytes, position: int, names: dict[UUID, str]) -> tuple[Pa
 
 
 def assign_simply(topics_of: Mapping[str, Sequence[UUID]], targets: Targets, initialized: Partitions) -> Targets:
-    """Assign partitions to members, each to several members if there are more members than partitions.
+    """Assign initialized partitions to members; with more members than partitions, members share partitions.
 
-    Members keep partitions up to their fair share.
+    Members keep partitions of their last targets up to their fair share.
 
     Args:
-        topics_of: existing topics that each member reads, by member id in the order in which members joined.
+        topics_of: ids of existing topics that each member reads, by member id, in the order in which members joined.
+        targets: last target assignments by member id.
 
     Source: SimpleHomogeneousAssignmentBuilder, SimpleHeterogeneousAssignmentBuilder
     """

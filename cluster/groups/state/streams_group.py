@@ -1,7 +1,7 @@
-"""A streams group (KIP-1071): the members of a Kafka Streams application, its topology, and the tasks of its members.
+"""A streams group (KIP-1071): the members of a Kafka Streams application, their tasks, and the topology.
 
-Its records in the offsets topic have the keys 17 and 19 to 23: 17 group epoch; 19 member; 20 epoch of the target
-assignment; 21 a member's target; 22 a member's current assignment; 23 the topology.
+Records in the offsets topic have the key versions 17 and 19 to 23: 17 the group epoch; 19 a member; 20 the epoch of the
+target assignment; 21 a member's target; 22 a member's current assignment; 23 the topology.
 
 Source: StreamsGroup.java, StreamsGroupMember.java, StreamsGroup*Key.json, StreamsGroup*Value.json,
 StreamsCoordinatorRecordHelpers.java
@@ -66,7 +66,7 @@ STREAMS_KEYS = (EPOCH_KEY, MEMBER_KEY, TARGET_EPOCH_KEY, TARGET_KEY, CURRENT_KEY
 VALIDATED_EPOCH_TAG, CONFIGS_TAG = range(2)
 NOT_VALIDATED = -1
 STATES = (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS)
-"""The states of members in records, where they count from 1. Source: streams/MemberState.java"""
+"""The states of members, in the order of their codes in records, which start at 1. Source: streams/MemberState.java"""
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -82,8 +82,8 @@ class StreamsMember(ConsumerMember):
     """A member of a streams group: one thread of an application.
 
     Attributes:
-        process_id: the instance of the application; its members share local state.
-        since: the member epoch at which each active task was assigned.
+        process_id: id of the application's process, whose members share local state.
+        since: member epoch at which each active task was assigned.
     """
 
     topology_epoch: int = -1
@@ -97,7 +97,7 @@ class StreamsMember(ConsumerMember):
 
 @dataclass(frozen=True, slots=True)
 class StreamsEpochRecord(GroupEpochRecord):
-    """The group epoch, the topology epoch whose topics were all found, and the settings of the last assignment."""
+    """The group epoch, with further fields of a streams group; for these see `StreamsGroup`."""
 
     validated_epoch: int = NOT_VALIDATED
     configs: Pairs = ()
@@ -107,9 +107,10 @@ class StreamsGroup(ConsumerGroup):
     """One streams group.
 
     Attributes:
+        topology: topology of the application, None until the first member has sent it.
         validated_epoch: epoch of the topology if all its topics exist, otherwise NOT_VALIDATED.
-        configs: settings of the last assignment.
-        shutdown_by: the member that requested a shutdown of the whole application; it is not stored in the log.
+        configs: group settings that the assignor uses, stored with the group epoch.
+        shutdown_by: id of the member that requested a shutdown of the whole application; it is not stored in the log.
         delay: timer of the first assignment.
     """
 
@@ -135,14 +136,15 @@ class StreamsGroup(ConsumerGroup):
 
     @property
     def subscribed(self) -> tuple[str, ...]:
-        """The topics that members read, in ascending order. Source: isSubscribedToTopic"""
+        """The topics that the topology reads, in ascending order; none without members. Source: isSubscribedToTopic"""
         parts = self.topology.subtopologies if self.topology is not None and self.members else ()
         return tuple(sorted({name for one in parts for name in sources_of(one)}))
 
     def is_free(self, member: ConsumerMember, task: StreamsTask) -> bool:  # type: ignore[override]
-        """Return True if no member has an active task, and no member of the same process has the task at all.
+        """Return True if `member` can get a task: no member of its process has the task in any kind.
 
-        Simplified: a task that the member was about to revoke counts as free for it, as in consumer groups.
+        An active task must also not be active at any other member. Simplified: a task that the member was about to
+        revoke counts as free for it, as in consumer groups.
         Source: CurrentAssignmentBuilder.computeNextAssignment
         """
         process_id = self.members[member.member_id].process_id
@@ -154,7 +156,7 @@ class StreamsGroup(ConsumerGroup):
         return True
 
     def assignment_epoch(self, member: ConsumerMember, name: TopicPartition) -> int | None:
-        """Return the epoch at which a member got the active task that reads a partition, None if it does not have it.
+        """Return the member epoch at which a member got the active task that reads a partition, None without the task.
 
         Source: createAssignmentEpochValidator
         """
@@ -164,7 +166,7 @@ class StreamsGroup(ConsumerGroup):
         return next((member.assignment_epoch(task) for task in tasks), None)
 
     def read_by(self, tasks: Tasks, partitions_of: PartitionsOf) -> tuple[TopicPartition, ...]:
-        """Return the partitions that active tasks read."""
+        """Return the partitions that the active ones of these tasks read, in ascending order."""
         parts = {one.subtopology_id: one for one in self.topology.subtopologies} if self.topology is not None else {}
         found = (
             TopicPartition(topic, task.partition)
@@ -210,7 +212,7 @@ class StreamsGroup(ConsumerGroup):
 
 
 def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
-    """Return the key and value of a record of a streams group."""
+    """Encode a record of a streams group as key and value."""
     match record:
         case StreamsEpochRecord(epoch=int() as epoch):
             tags = {CONFIGS_TAG: array(record.configs, _pair)}
@@ -282,7 +284,7 @@ def _current(current: CurrentAssignment) -> bytes:
 
 @decodes("a streams group's record")
 def read_streams_record(version: int, whose: str, value: bytes | None) -> ConsumerRecord:
-    """Decode a record; `version` and `whose` come from its key.
+    """Decode a record, whose key has `version` and the member id `whose`.
 
     Raises:
         PeerViolation: if the record is malformed.
@@ -352,7 +354,10 @@ def _read_member(member_id: str, value: bytes) -> StreamsMember:
 
 
 def _read_tasks(value: bytes, position: int, since: dict[StreamsTask, int]) -> tuple[Tasks, int]:
-    """Return tasks of all kinds and the position after them; put the epochs of active tasks into `since`."""
+    """Decode tasks of all kinds from `position` on, and put the assignment epochs of active tasks into `since`.
+
+    Return the tasks and the position after them.
+    """
     found: list[StreamsTask] = []
     for kind in (ACTIVE, STANDBY, WARMUP):
         count, position = read_count(value, position, True, 3)

@@ -1,15 +1,15 @@
 """The tasks of a Kafka Streams application, and their sticky assignor, without I/O.
 
 A task processes one partition number of the topics that a subtopology reads. An active task produces the results; a
-standby task keeps a copy of the state on another process. Members of one process share its local state, so a process
+standby task keeps a copy of the state in another process. Members of one process share its local state, so a process
 has each task at most once.
 
-Active tasks stay with their member, then go to a member that had the standby task, then to the process with the least
-load, each within the members' fair share. Standby tasks follow by the same preferences.
+An active task stays with its member; otherwise it goes to a member that had the standby task, or to the process with
+the least load. No member gets more than its fair share. Standby tasks are assigned next, by the same preferences.
 
-Simplified: processes and members of the same load are taken in the order in which they joined; in Kafka their order is
-that of a hash map. As in Kafka 4.4, there are no warm-up tasks. Unlike there, the offsets that members report do not
-count.
+Simplified: of processes or members with the same load, the one that joined first is chosen; in Kafka the order is that
+of a hash map. As in Kafka 4.4, there are no warm-up tasks. Unlike there, the task offsets that members report are
+ignored.
 Source: StickyTaskAssignor.java, ProcessState.java
 """
 
@@ -22,7 +22,7 @@ from typing import NamedTuple
 ACTIVE, STANDBY, WARMUP = range(3)
 """The kinds of tasks, in the order of the fields in requests and records."""
 Id = tuple[str, int]
-"""Subtopology and partition number: a task of any kind."""
+"""(subtopology, partition number), the id of a task of any kind."""
 
 
 class StreamsTask(NamedTuple):
@@ -46,7 +46,7 @@ def by_subtopology(tasks: Tasks, kind: int) -> list[tuple[str, list[int]]]:
 
 
 class _Quota:
-    """The fair share of tasks per member; members with their full share leave the calculation."""
+    """The fair share of tasks per member (`each`). Members that have their share are not counted any more."""
 
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks = tasks
@@ -88,7 +88,7 @@ class _Assignment:
         return len(self.found[member]) < (self._active if kind == ACTIVE else self._every).each
 
     def is_on(self, member: str, task: Id) -> bool:
-        """Return True if the process of a member has the task, of any kind."""
+        """Return True if a member's process has the task, in any kind."""
         return task in self._on[self._process_of[member]]
 
     def _load(self, process: str) -> float:
@@ -96,8 +96,9 @@ class _Assignment:
         return sum(len(self.found[member]) for member in members) / len(members)
 
     def former(self, members: Sequence[str], task: Id | None) -> str | None:
-        """Return the least loaded of the members that had a standby task, None if the first one's process has `task`.
+        """Return the least loaded of `members`, which had a standby task before.
 
+        Return None if there are none, or if the first one's process already has `task`.
         Source: findPrevMemberWithLeastLoad
         """
         if not members:
@@ -110,7 +111,7 @@ class _Assignment:
         return None if task and self.is_on(members[0], task) else chosen
 
     def least_loaded(self, task: Id) -> str | None:
-        """Return the least loaded member of the least loaded process without the task."""
+        """Return the least loaded member of the least loaded process without the task, None if every process has it."""
         free = [process for process in self._members_of if task not in self._on[process]]
         if not free:
             return None
@@ -124,13 +125,13 @@ def assign_sticky(
     stateful: frozenset[str],
     standbys: int,
 ) -> dict[str, Tasks]:
-    """Assign active and standby tasks to members.
+    """Assign active and standby tasks to members; return them by member id.
 
     Args:
-        processes: the process of each member, in the order in which members joined.
-        targets: the last target assignment of each member.
-        counts: number of tasks of each subtopology.
-        stateful: the subtopologies with state, which can have standby tasks.
+        processes: process id by member id, in the order in which members joined.
+        targets: last target assignment by member id.
+        counts: number of tasks by subtopology.
+        stateful: subtopologies with state, which can have standby tasks.
         standbys: number of standby tasks for each stateful task (num.standby.replicas).
     """
     ids = [(name, number) for name, count in counts.items() for number in range(count)]

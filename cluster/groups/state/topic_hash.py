@@ -1,6 +1,6 @@
-"""The hash of a group's topics, which changes if the topics change in a way that members have to learn.
+"""The hash of a group's topics, which changes when a topic's id, partitions or racks change.
 
-Kafka 4.1 stores it with the group's epoch (KIP-1101); until 4.0 it stored the topics themselves.
+Kafka stores the hash with the group epoch since 4.1 (KIP-1101); until 4.0 it stored the topics themselves.
 Source: Utils.computeTopicHash, computeGroupHash
 """
 
@@ -14,7 +14,7 @@ from uuid import UUID
 from cluster.protocol.primitives import INT32, INT64
 
 MAGIC = b"\0"
-"""The version of the hash."""
+"""The version of the hash's input format."""
 NO_TOPICS = 0
 HASHES_MAX = 1024
 Racks = tuple[tuple[str, ...], ...]
@@ -23,7 +23,7 @@ Racks = tuple[tuple[str, ...], ...]
 
 @lru_cache(maxsize=HASHES_MAX)
 def topic_hash(name: str, topic_id: UUID, racks: Racks) -> int:
-    """Return the unsigned hash of a topic, with numbers in little endian and texts in UTF-16."""
+    """Return the unsigned hash of a topic. In its input, numbers are little-endian and texts are UTF-16."""
     id_bytes = topic_id.bytes[7::-1] + topic_id.bytes[:7:-1]
     parts = [MAGIC, id_bytes, _text(name), _number(len(racks))]
     for partition, of_partition in enumerate(racks):
@@ -40,10 +40,10 @@ def _hash_of(hashes: tuple[int, ...]) -> int:
 
 
 def group_hash(topics: Iterable[int]) -> int:
-    """Return the signed hash of a group, as Kafka stores it.
+    """Return the signed hash of a group's topics, as Kafka stores it; 0 without topics.
 
     Args:
-        topics: hashes of existing topics, in the order of their names.
+        topics: hashes of the existing topics, in the order of topic names.
     """
     hashes = tuple(topics)
     return _hash_of(hashes) if hashes else NO_TOPICS
@@ -63,9 +63,9 @@ def _number(number: int) -> bytes:
 
 # ----------------------------------------------------------------------------------------------------------------- XXH3
 #
-# XXH3, 64 bits, seed 0, with which Kafka 4.1 detects that the topics of a group have changed (KIP-1101).
+# XXH3 with 64 bits and seed 0, by which Kafka 4.1 detects changes of a group's topics (KIP-1101).
 #
-# Written in Python, because a group's topics are a few hundred bytes that rarely change, and nothing else needs it.
+# Python is fast enough: the input is a few hundred bytes that rarely change.
 # source: xxhash.h (XXH3_64bits), hash4j's Hashing.xxh3_64
 
 

@@ -1,8 +1,8 @@
-"""The topology of a Kafka Streams application: its tasks, the partitions of its internal topics, and what is missing.
+"""The topology of a Kafka Streams application: its tasks, the partitions of its internal topics, and missing topics.
 
-A topology has subtopologies. Each reads source topics and repartition topics, and may have state, whose changes go to
-changelog topics. The coordinator derives the partitions of the internal topics (repartition and changelog topics) from
-those of the source topics.
+A topology has subtopologies. Each reads source topics and repartition topics, and may have state, whose changes are
+written to changelog topics. The coordinator derives the partition counts of the internal topics (repartition and
+changelog topics) from those of the source topics.
 
 Source: InternalTopicManager.java, RepartitionTopics.java, CopartitionedTopicsEnforcer.java, ChangelogTopics.java,
 StreamsTopology.java
@@ -31,13 +31,13 @@ from replica.errors import ErrorCode, KafkaError
 """Codes of the statuses in heartbeat responses. Source: StreamsGroupHeartbeatResponse.Status"""
 Status = tuple[int, str]
 PartitionsOf = Callable[[str], int | None]
-"""Returns the number of partitions of a topic, None if it does not exist."""
+"""A function that returns the number of partitions of a topic, None if the topic does not exist."""
 TOPICS_NAMED_MAX = 3
 
 
 @cache
 def topology_class() -> type:
-    """Return the class of a topology in heartbeats, which has the format of the topology's record as well."""
+    """Return the class of a topology in heartbeats; records of topologies have the same format."""
     found = shapes(request_class(STREAMS_GROUP_HEARTBEAT, 0))["topology"].entity
     assert found is not None, "a structure"
     return found
@@ -52,13 +52,13 @@ class MissingTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A topology with the topics that exist.
+    """The tasks and internal topics of a topology, derived from the topics that exist.
 
     Attributes:
-        counts: number of tasks by subtopology, in ascending order; empty if source topics are missing or wrong.
+        counts: number of tasks by subtopology, in ascending order; empty if topics are missing or wrongly partitioned.
         partitions: number of partitions of each internal topic.
-        missing: the internal topics to create.
-        status: the reason why there are no tasks yet; None if the topology is ready.
+        missing: internal topics to create.
+        status: why the topology is not ready, None if it is ready.
     """
 
     counts: Mapping[str, int]
@@ -90,7 +90,7 @@ def required_topics(topology: Entity) -> list[str]:
 
 
 def configure(topology: Entity, existing: PartitionsOf) -> Configured:
-    """Derive tasks and internal topics from the existing topics.
+    """Derive a topology's tasks and internal topics from the existing topics.
 
     Raises:
         KafkaError: STREAMS_INVALID_TOPOLOGY, if the partitions of a repartition topic cannot be derived, or
@@ -154,7 +154,11 @@ def _configured(parts: Sequence[Entity], existing: PartitionsOf) -> Configured:
 
 
 def _repartitioned(parts: Sequence[Entity], existing: PartitionsOf) -> dict[str, int]:
-    """Return the partitions of repartition topics: as many as the largest topic has that is read to write them."""
+    """Return the partition counts of repartition topics.
+
+    A repartition topic without a fixed count gets the largest count of the topics read by the subtopology that writes
+    to it.
+    """
     decided = {
         str(topic.name): int(topic.partitions)
         for one in parts
@@ -183,7 +187,12 @@ def _invalid(why: str) -> KafkaError:
 
 
 def _copartitioned(parts: Sequence[Entity], together: Iterable[str], count_of: Callable[[str], int]) -> dict[str, int]:
-    """Return the partitions of the repartition topics among topics that must have the same number of partitions."""
+    """Return the partition counts of the repartition topics in a copartition group.
+
+    Args:
+        together: names of the topics in the group, which must have the same number of partitions.
+        count_of: returns the number of partitions of a topic.
+    """
     topics = [topic for one in parts for topic in one.repartition_source_topics]
     fixed = {str(topic.name): int(topic.partitions) for topic in topics if topic.partitions}
     flexible = {str(topic.name) for topic in topics if not topic.partitions}
