@@ -1,6 +1,6 @@
-"""Brokers, controllers, producers and consumers as nodes.
+"""Brokers, controllers, producers and consumers, each as a node of the cluster.
 
-This package has the parts of every node (core, outbox, timers, channel) and Kafka's configuration.
+Here are the parts of every node (core, outbox, timers, channel), and Kafka's configuration.
 
 Subpackages: protocol/, network/, messages/, server/, broker/, groups/, client/, controller_node/, live/.
 May import: no sibling package.

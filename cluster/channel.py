@@ -1,7 +1,7 @@
-"""One outgoing connection of a broker, with one request in flight and its response.
+"""One outgoing connection of a broker, with at most one request in flight.
 
-Brokers keep one channel to the controller for heartbeats, one for AlterPartition, one for the metadata log and one per
-fetcher thread, each with its own connection, as Kafka does (NodeToControllerChannelManager, BrokerBlockingSender).
+Brokers keep one channel to the controller for heartbeats, one for AlterPartition, one for the metadata log, and one for
+each fetcher thread. Each has its own connection, as in Kafka (NodeToControllerChannelManager, BrokerBlockingSender).
 
 Simplified: no channel sends ApiVersions first. In Kafka only those of followers and transaction markers send none.
 """
@@ -16,12 +16,12 @@ from cluster.clocks import Timer
 from cluster.node import ConnectionId, Outbox
 
 OnAnswer = Callable[[bytearray | None, int], None]
-"""Called with the response frame, None if the request failed, and the current time."""
+"""Called with the response frame (None if the request failed) and the current time in microseconds."""
 
 CONNECTION_SETUP_TIMEOUT_US = 10_000_000
 """Default of socket.connection.setup.timeout.ms."""
 RECONNECT_BACKOFF_US = 50_000
-"""The reconnect backoff of channels to the controller (NodeToControllerChannelManager)."""
+"""The time before a new connection attempt of channels to the controller (NodeToControllerChannelManager)."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _Request:
 
 
 class ControllerRequests(Protocol):
-    """A broker's requests to the controller, one at a time."""
+    """A broker's requests to the controller. They are sent one at a time."""
 
     @property
     def busy(self) -> bool: ...
@@ -49,7 +49,7 @@ class Channel:
     """A connection to one node, opened when a request needs it and closed when a request times out.
 
     Args:
-        retry_us: age up to which a request is repeated over a new connection; 0 to fail immediately.
+        retry_us: age up to which a request is repeated over a new connection; 0 to let it fail immediately.
     """
 
     def __init__(self, outbox: Outbox, host: str, port: int, *, retry_us: int = 0) -> None:
@@ -70,7 +70,11 @@ class Channel:
     def request(
         self, api: int, encode: Callable[[int], bytes], on_answer: OnAnswer, timeout_us: int, now_us: int
     ) -> None:
-        """Send one request, which `encode` returns for a correlation id. `on_answer` is called exactly once."""
+        """Send one request. `on_answer` is called exactly once, unless `close` is called before.
+
+        Args:
+            encode: returns the request frame for a correlation id.
+        """
         assert self._request is None, "one request in flight per channel"
         self._request = _Request(api, encode, on_answer, timeout_us, now_us)
         if self._is_open:
@@ -110,7 +114,7 @@ class Channel:
         self._forget()
 
     def drop(self, now_us: int) -> None:
-        """Close the connection; the request in flight is repeated over a new connection, or fails."""
+        """Close the connection. The request in flight is repeated over a new connection, or fails."""
         if self._connection is not None:
             self._outbox.close(self._connection)
         self._forget()

@@ -14,12 +14,12 @@ _libc = ctypes.CDLL(None)
 
 
 def die_with_parent() -> None:
-    """Make the kernel kill this process when the thread that started it is gone."""
+    """Let the kernel kill this process when the thread that started it has ended."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def dies_with_parent() -> Callable[[], None]:
-    """Return a `preexec_fn` that makes the kernel kill the child when the thread that started it is gone."""
+    """Return a `preexec_fn` that lets the kernel kill the child when the thread that started it has ended."""
     parent = os.getpid()
 
     def ask_for_signal() -> None:
@@ -32,7 +32,7 @@ def dies_with_parent() -> Callable[[], None]:
 
 @contextmanager
 def held_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block, so that everything started in it is known and can be stopped."""
+    """Delay Ctrl-C until the end of the `with` block, so that everything started in it is known and can be stopped."""
     came: list[FrameType | None] = []
     try:
         before = signal.signal(signal.SIGINT, lambda number, frame: came.append(frame))

@@ -1,4 +1,4 @@
-"""The clocks of a node: its deadlines, ordered by (due time, order of scheduling), and its wall clock."""
+"""The clocks of a node: its deadlines, in the order of (due time, order of scheduling), and its wall clock."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ T = TypeVar("T")
 
 
 CANCELLED_MAX = 64
-"""Number of cancelled deadlines above which they are removed, if they also outnumber the live deadlines."""
+"""The number of cancelled deadlines above which they are removed, if they also outnumber the live ones."""
 
 
 DUE_US, CALLBACK, TIMERS = 0, 2, 3
-"""Positions in a Timer; the order of scheduling is between them."""
+"""Positions of entries in a Timer. The order of scheduling is between the first two."""
 
 
 class Timer(list[Any]):
     """One deadline, as an entry of the heap: due time, order of scheduling, callback, and its Timers.
 
-    The callback is None after it was called or cancelled. `cancel` is idempotent, and drops the callback.
+    The callback is None after it was called or cancelled. `cancel` may be called repeatedly, and drops the callback.
     """
 
     __slots__ = ()
@@ -69,7 +69,10 @@ class Timers(Generic[T]):
         return heap[0][DUE_US] if heap else None
 
     def run_due(self, now_us: int) -> list[T]:
-        """Run everything due at `now_us`, including what these callbacks schedule for now or earlier."""
+        """Call everything due at `now_us`, including what these callbacks schedule for now or earlier.
+
+        Return their actions.
+        """
         actions: list[T] = []
         while (due_us := self.next_deadline_us) is not None and due_us <= now_us:
             timer = heapq.heappop(self._heap)
@@ -90,11 +93,11 @@ class Timers(Generic[T]):
 
 
 class WallClock:
-    """The wall clock of a machine, which survives the processes on it.
+    """The wall clock of a machine. It keeps its state when processes of the machine end.
 
     Attributes:
         offset_us: difference to the clock of the run, which never jumps.
-        least_us, most_us: lowest and highest sum of all jumps so far.
+        least_us, most_us: lowest and highest value so far of the sum of all jumps.
     """
 
     __slots__ = ("_moved_us", "least_us", "most_us", "offset_us")
@@ -109,5 +112,5 @@ class WallClock:
         self.least_us, self.most_us = min(self.least_us, self._moved_us), max(self.most_us, self._moved_us)
 
     def at(self, now_us: int) -> int:
-        """Return the clock's time in microseconds at an instant of the run."""
+        """Return the clock's time in microseconds at a time of the run."""
         return now_us + self.offset_us

@@ -1,4 +1,7 @@
-"""Configuration of brokers, controllers, producers and consumers, with Kafka's keys and defaults. Stdlib only."""
+"""The configuration of brokers, controllers, producers and consumers, with Kafka's keys and defaults.
+
+It needs only the standard library.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,9 @@ from replica.ids import ACKS_ALL
 from replica.rules import KafkaRelease
 
 BASE_RELEASE: Final = KafkaRelease(3, 9)
-"""The release whose defaults this file has; defaults.py has those that other releases changed."""
+"""The release whose defaults are in this file. Those that changed in other releases are in defaults.py."""
 CommitOrder = Literal["in-transaction", "after", "before", "auto"]
-"""When a consume-transform-produce client commits the offsets of its inputs."""
+"""When a consume-transform-produce client commits the offsets of its input records."""
 NO_LIMIT = INT32_MAX
 """Integer.MAX_VALUE, Kafka's "no limit" for connections."""
 INT16_MAX = 2**15 - 1
@@ -66,13 +69,16 @@ PIPELINE_KEYS = (
     "interceptor.classes",
     "failing.records",
 )
-"""Keys whose values are names of Highwater's own classes, which a JVM does not have."""
+"""Keys whose values are Highwater's own classes. A JVM does not have these classes."""
 FAILING_RECORDS = r"([a-z]+[0-9]+(\s*,\s*[a-z]+[0-9]+)*)?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(Config):
-    """Keys of brokers and controllers (one file in Kafka too). Sources: KafkaConfig, ReplicationConfigs, LogConfig."""
+    """The keys of brokers and controllers, which share a file in Kafka, too.
+
+    Source: KafkaConfig, ReplicationConfigs, LogConfig
+    """
 
     WHAT: ClassVar[str] = "broker"
 
@@ -278,7 +284,10 @@ class BrokerConfig(Config):
 
     @property
     def derived_topic_defaults(self) -> dict[str, int]:
-        """Topic defaults that depend on several keys. Source: KafkaConfig.logRollTimeMillis and similar methods"""
+        """Defaults for topics that each depend on several broker keys.
+
+        Source: KafkaConfig.logRollTimeMillis and similar methods
+        """
         return {
             "retention_ms": self.retention_ms,
             "segment_ms": self.log_roll_ms or self.log_roll_hours * HOUR_MS,
@@ -332,7 +341,7 @@ class BrokerConfig(Config):
 
 
 def broker_config(values: Mapping[str, object], release: KafkaRelease) -> BrokerConfig:
-    """Return a broker's configuration from the keys that are set.
+    """Return a broker's configuration, with Kafka's defaults for the keys missing in `values`.
 
     Differs from Kafka: broker.session.timeout.ms is also the default of zookeeper.session.timeout.ms, so that one file
     works in both eras.
@@ -348,7 +357,7 @@ def broker_config(values: Mapping[str, object], release: KafkaRelease) -> Broker
 
 @cache
 def kafkas_own(release: KafkaRelease) -> BrokerConfig:
-    """Return Kafka's default broker configuration in a release."""
+    """Return a broker's configuration with all of Kafka's defaults in a release."""
     return broker_config({}, release)
 
 
@@ -357,7 +366,7 @@ def _or_else(value: int, other: int) -> int:
 
 
 def topic_defaults(config: BrokerConfig) -> TopicConfig:
-    """Return the cluster-wide defaults of topic keys, from the broker keys that hold them."""
+    """Return the cluster's defaults of topic keys, which are the values of corresponding broker keys."""
     broker_fields = {key: field.name for key, field in BrokerConfig.keys().items()}
     topic_fields = {key: field.name for key, field in TopicConfig.keys().items()}
     values = {
@@ -432,12 +441,12 @@ class ProducerConfig(Config):
 
     @property
     def takes_records_as_they_are(self) -> bool:
-        """True if there are no interceptors, and no serializers other than StringSerializer."""
+        """True if records are sent unchanged: there are no interceptors, and the serializers are StringSerializer."""
         return not self.interceptor_classes and self.key_serializer == self.value_serializer == SERIALIZERS[0]
 
     @property
     def required_acks(self) -> int:
-        """The value of acks in requests: 0, 1 or -1."""
+        """The value of acks in Produce requests: 0, 1 or -1."""
         return ACKS_ALL if self.acks in ("all", "-1") else int(self.acks)
 
 
@@ -479,7 +488,7 @@ class ConsumerConfig(Config):
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
-"""The value of group.protocol that selects KIP-848."""
+"""The value of group.protocol for the protocol of KIP-848."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,7 +512,7 @@ class GroupConsumerConfig(ConsumerConfig):
     auto_commit_interval_ms: int = key(5000, low=0, high=INT32_MAX)
 
     def __post_init__(self) -> None:
-        """Check that the heartbeat interval is below the session timeout, in the classic protocol.
+        """Check that, in the classic protocol, the heartbeat interval is below the session timeout.
 
         Source: Heartbeat.java; in the consumer protocol (KIP-848) both are broker keys (GroupCoordinatorConfig)
         """
@@ -541,7 +550,7 @@ NOT_OF_SHARE_GROUPS: Final = (
     "value.deserializer",
     "failing.records",
 )
-"""Keys of consumers that a share consumer lacks: those that Kafka refuses, and those of deserializers.
+"""The keys of consumers that a share consumer lacks: those that Kafka refuses, and those of deserializers.
 
 Source: ShareConsumerConfig.SHARE_GROUP_UNSUPPORTED_CONFIGS
 """
@@ -564,7 +573,7 @@ class ShareConsumerConfig(GroupConsumerConfig):
 
 
 class TransformConfig(Config):
-    """The keys of an application with a group consumer and a producer; each client uses the keys that it knows."""
+    """The configuration of an application with a group consumer and a producer. Each of them uses its own keys."""
 
     WHAT: ClassVar[str] = "transform"
 

@@ -1,9 +1,9 @@
-"""The defaults of configuration keys that changed between releases of Kafka.
+"""The defaults of the configuration keys whose default changed between releases of Kafka.
 
-A key that is not here has the same default in all releases that have it.
+A key that is missing here has the same default in all releases that have it.
 
-Simplified: a key acts even in a release that lacks it. Its default there is that of the first release with the key, or
-turns it off.
+Simplified: a key has an effect even in a release that lacks it. Its default there is that of the first release with the
+key, or turns its feature off.
 
 Source: the ConfigDefs in the jars of the last patch of each release; 0.8.2.2: KafkaConfig.scala
 """
@@ -46,10 +46,10 @@ _CONSUMER: Final[Mapping[str, Mapping[KafkaRelease, object]]] = {
     "session.timeout.ms": {_FIRST: 30_000, KafkaRelease(0, 10): 10_000, KafkaRelease(3, 0): 45_000},
 }
 CHANGES: Final = {"broker": _BROKER, "producer": _PRODUCER, "consumer": _CONSUMER}
-"""Defaults by kind of configuration, key, and the release that introduced them, oldest first."""
+"""Defaults by kind of configuration, key, and the release that introduced each default, oldest first."""
 
 
 def defaults_of(schema: type[Config], release: KafkaRelease) -> dict[str, object]:
-    """Return the keys whose default depends on the release, with their defaults in `release`."""
+    """Return the defaults in `release` of the keys whose default depends on the release."""
     changes, known = CHANGES.get(schema.WHAT, {}), schema.keys()
     return {name: as_of(values, release, None) for name, values in changes.items() if name in known}

@@ -1,4 +1,4 @@
-"""Keys that can be set while brokers run (KIP-226), and keys that cannot.
+"""The configuration keys that can be set while brokers run (KIP-226), and those that cannot.
 
 Source: DynamicBrokerConfig.AllDynamicConfigs, .PerBrokerConfigs, DynamicConfig.Broker (4.1, as their constants are)
 """
@@ -45,7 +45,7 @@ class PassiveDynamicConfig(Config):
 
 
 class AnyDynamicConfig(Config):
-    """Every known key that a running broker accepts."""
+    """All keys that a running broker accepts and that are known here."""
 
     WHAT: ClassVar[str] = "dynamic broker"
 
@@ -62,7 +62,7 @@ THREADS: Final = frozenset(
         "num.replica.fetchers",
     }
 )  # fmt: skip
-"""Sizes of thread pools, which change by at most a factor of two per request."""
+"""Keys for the sizes of thread pools. One request may change them by at most a factor of two."""
 
 OF_LISTENERS_ONLY: Final = frozenset(
     {
@@ -92,4 +92,4 @@ RATES: Final = DynamicBrokerConfig.keys()
 DYNAMIC: Final = WITH_EFFECT | frozenset(PASSIVE) | OF_ONE_BROKER
 """All dynamic keys (DynamicBrokerConfig.AllDynamicConfigs)."""
 READ_ONLY: Final = (BROKER_KEYS.names | BrokerConfig.keys().keys() | {BROKER_RACK}) - DYNAMIC
-"""DynamicConfig.Broker.nonDynamicProps, and such keys that only Highwater or other releases have."""
+"""Keys that cannot be set while brokers run: DynamicConfig.Broker.nonDynamicProps, and others that Kafka 4.1 lacks."""

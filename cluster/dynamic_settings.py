@@ -1,4 +1,4 @@
-"""The dynamic settings of a node (KIP-226), which are in the metadata log and override the node's file.
+"""The dynamic settings of a node (KIP-226). They are in the metadata log and override those in the node's file.
 
 Source: DynamicBrokerConfig.scala, DynamicLogConfig, DynamicThreadPool, LogCleaner.validateReconfiguration (4.1)
 """
@@ -33,7 +33,7 @@ from replica.errors import ErrorCode, KafkaError
 
 
 def defaults_of(config: BrokerConfig) -> dict[str, str]:
-    """Return the default settings of groups, by key.
+    """Return the default settings of a group, by key.
 
     Args:
         config: configuration of the broker.
@@ -47,7 +47,7 @@ def defaults_of(config: BrokerConfig) -> dict[str, str]:
 def checked_changes(
     changes: Mapping[str, object], known: Mapping[str, str], config: BrokerConfig
 ) -> dict[str, str | None]:
-    """Return valid changes of a group's settings, as they are stored; None deletes a key, even an unknown one.
+    """Check changes of a group's settings, and return them as they are stored. None deletes a key, even an unknown one.
 
     Args:
         known: current settings of the group.
@@ -74,7 +74,7 @@ def checked_changes(
 
 
 class _Limit(NamedTuple):
-    """The limits of a group's key. `of_broker` names the broker keys that set them, with {} for min or max."""
+    """The limits of a group's key. `of_broker` is the name of the broker keys that set them, with {} for min or max."""
 
     key: str
     of_broker: str
@@ -83,7 +83,10 @@ class _Limit(NamedTuple):
 
 
 def _limits(config: BrokerConfig) -> tuple[_Limit, ...]:
-    """Return the limits in Kafka's order of checks; those of share and streams groups are Kafka's defaults."""
+    """Return the limits in the order in which Kafka checks them.
+
+    Those of share and streams groups are Kafka's defaults.
+    """
     interval, timeout = "group.{}.{{}}.heartbeat.interval.ms", "group.{}.{{}}.session.timeout.ms"
     share, streams = "share", "streams"
     lock = "group.share.{}.record.lock.duration.ms"
@@ -130,13 +133,16 @@ _UNSET_IF_ZERO = "log.retention.ms"
 
 
 class DynamicSettings:
-    """Applies and checks the dynamic settings of a node (a `NodeSettings`). `static` is the node's file."""
+    """Checks and applies the dynamic settings of a node.
+
+    Implements `NodeSettings`. `static` are the settings in its file.
+    """
 
     def __init__(self, static: BrokerConfig) -> None:
         self.static = static
 
     def effective(self, dynamic: Mapping[str, str]) -> BrokerConfig:
-        """Return the static configuration with dynamic settings applied, which must be checked."""
+        """Return the node's configuration: the static one, overridden by valid dynamic settings."""
         keys = BrokerConfig.keys()
         known = {keys[name].name: BrokerConfig.check(name, value) for name, value in dynamic.items() if _acts(name)}
         return replace(self.static, **known) if known else self.static
@@ -149,7 +155,11 @@ class DynamicSettings:
     ) -> dict[str, str | None]:
         """Check changed settings, and return them as they are stored; None deletes a setting.
 
-        An unknown key is accepted, since a plugin may know it.
+        An unknown key is accepted, because a plugin may know it.
+
+        Args:
+            dynamic: current dynamic settings.
+            of_all: True if the settings are defaults of all brokers.
 
         Raises:
             KafkaError: INVALID_REQUEST if a key is not dynamic or a value is invalid.
@@ -232,7 +242,7 @@ def _schema(name: str) -> type[Config]:
 
 
 def _checked(name: str, value: object) -> str:
-    """Return a checked value as it is stored.
+    """Check a value, and return it as it is stored.
 
     Raises:
         KafkaError: INVALID_REQUEST if the value is invalid.
@@ -254,7 +264,7 @@ def _is_of_one_broker(name: str) -> bool:
 
 
 def _refuse(why: str, names: Iterable[str]) -> None:
-    """Refuse a change if there are any `names`, which the message lists after `why`.
+    """Refuse a change if `names` has any items. The message is `why`, followed by the names.
 
     Raises:
         KafkaError: INVALID_REQUEST.

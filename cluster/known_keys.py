@@ -1,11 +1,11 @@
-"""Every key of Kafka's brokers, topics and clients that does not act here: neutral, or not yet supported.
+"""The keys of Kafka's brokers, topics and clients that have no effect here: neutral, or not yet supported.
 
 A key has one of three standings, in scenario files and in live clusters alike:
 
-1. It acts, as in Kafka: the keys of BrokerConfig, TopicConfig, ProducerConfig and ConsumerConfig, but those below.
+1. It acts, as in Kafka: the keys of BrokerConfig, TopicConfig, ProducerConfig and ConsumerConfig, except those below.
 2. It is neutral: no record, replica or client of a cluster here could tell its value (sockets, paths, security, ...).
-3. It is not yet supported: with a value that changes nothing, such as Kafka's default, it is neutral; with any other,
-   a real cluster would act differently.
+3. It is not yet supported. With a value that changes nothing, such as Kafka's default, it counts as neutral; with any
+   other value, a real cluster would act differently.
 
 Source: the ConfigDefs of AbstractKafkaConfig (4.0.0 to 4.4.0), KafkaConfig (2.8.2, 3.9.0), LogConfig,
 ProducerConfig and ConsumerConfig
@@ -20,7 +20,7 @@ from typing import Final, Literal
 from replica.frozen import dataclass
 
 BROKER_RACK: Final = "broker.rack"
-"""A key that acts; in a scenario it is the broker's `rack`."""
+"""A key that acts. A scenario sets it by the broker's `rack`."""
 Standing = Literal["acts", "neutral", "not yet"]
 
 _NETWORK_THREADS_PATHS_IDS: Final = """
@@ -74,7 +74,7 @@ ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.principal.mapp
 ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
 ssl.truststore.password ssl.truststore.type super.users
 """
-"""Scenarios have no security; `highwater serve` has options for it."""
+"""Keys of security, which scenarios do not have. For live clusters, `highwater serve` has options instead."""
 _ZOOKEEPER: Final = """
 zookeeper.clientCnxnSocket zookeeper.connect zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests
 zookeeper.metadata.migration.min.batch.size zookeeper.set.acl zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable
@@ -103,7 +103,7 @@ remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path re
 remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
 remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
 """
-"""Keys that act only where remote.log.storage.system.enable is true."""
+"""Keys that have an effect in Kafka only if remote.log.storage.system.enable is true."""
 _LOGS: Final = """
 compression.gzip.level compression.lz4.level compression.zstd.level log.local.retention.bytes log.local.retention.ms
 log.preallocate
@@ -119,7 +119,7 @@ _NEUTRAL_FAMILIES: Final = (
     "rsm.config.",
     "strimzi.",
 )
-"""Prefixes of the keys of listeners, plugins and distributions."""
+"""Prefixes of keys that belong to listeners, plugins and distributions of Kafka."""
 
 _NOT_YET: Final = """
 alter.config.policy.class.name
@@ -165,7 +165,7 @@ unstable.api.versions.enable false
 unstable.feature.versions.enable false
 zookeeper.metadata.migration.enable false
 """
-"""Keys, each with the values that change nothing; Kafka's default comes first."""
+"""Keys that are not yet supported, each with the values that change nothing; Kafka's default comes first."""
 _SHARE_AND_STREAMS_GROUPS: Final = """
 errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix
 group.share.assignment.interval.ms group.share.assignor.offload.enable group.share.assignors
@@ -229,12 +229,12 @@ INSTEAD: Final = {
     "quota.consumer.default": "quotas are `cluster.quotas`",
     "quota.producer.default": "quotas are `cluster.quotas`",
 }
-"""What a scenario has instead of a key."""
+"""For some keys: the feature of a scenario that replaces them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownKeys:
-    """Keys of Kafka's brokers, of its topics, or of its clients, that do not act here."""
+    """The keys of Kafka's brokers, topics or clients that have no effect here."""
 
     neutral: frozenset[str]
     neutral_families: tuple[str, ...] = ()
@@ -246,7 +246,7 @@ class KnownKeys:
         return self.neutral | self.not_yet.keys()
 
     def standing_of(self, name: str, value: str) -> Standing:
-        """Return the standing of a key with that value. A key that Kafka does not have counts as one that acts."""
+        """Return the standing of a key with this value. A key that Kafka does not have counts as one that acts."""
         if name in self.not_yet:
             harmless = value.replace(" ", "").lower() in {"", *self.not_yet[name]}
             return "neutral" if harmless else "not yet"

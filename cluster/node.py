@@ -1,8 +1,8 @@
 """The interface of every node of the cluster: a core that turns events into actions, and a shell around it.
 
-Brokers, controllers, producers and consumers are all cores of this shape, so one shell drives them all, in virtual time
-and in wall time alike. A core never sees a socket, a clock or trio: time comes in as integer microseconds, frames come
-in without their size prefix, and everything it wants done goes out as a list of actions, performed in order.
+Brokers, controllers, producers and consumers are all cores with this interface, so one shell runs them all, in virtual
+time and in wall time. A core never sees a socket, a clock or trio: it receives times as integer microseconds and frames
+without their size prefix, and returns everything it wants done as a list of actions, which are performed in order.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from replica.frozen import dataclass
 from replica.log.files.open_files import FileSlice
 
 ConnectionId = int
-"""The core numbers outgoing connections from 1 up; the shell numbers accepted connections from -1 down."""
+"""The number of a connection.
+
+The core counts outgoing connections from 1 up; the shell counts accepted ones from -1 down.
+"""
 
 Segment = bytes | bytearray | memoryview | FileSlice
 
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Open a connection; `connected` or `disconnected` follows. In virtual time `host` is a node's name."""
+    """Open a connection; a call of `connected` or `disconnected` follows. In virtual time `host` is a node's name."""
 
     connection: ConnectionId
     host: str
@@ -32,7 +35,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How a frame was sent: the times of its first and last byte in microseconds, and what sendfile sent."""
+    """How a frame was sent: the times of its first and last byte in microseconds, and the use of sendfile."""
 
     began_us: int
     ended_us: int
@@ -67,7 +70,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class ResumeReading:
-    """Read the next request of an accepted connection, after one without a response (acks=0) or a mute response."""
+    """Read the next request of an accepted connection, after one without a response or a Send with `stays_mute`."""
 
     connection: ConnectionId
 
@@ -82,19 +85,19 @@ class LimitRequests:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close the connection; no `disconnected` follows for it."""
+    """Close the connection. No call of `disconnected` follows."""
 
     connection: ConnectionId
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Accept connections from now on, at every port of the node; before, they are refused."""
+    """Accept connections from now on, at every port of the node. Before that, they are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndProcess:
-    """End the process itself.
+    """End the process that performs this action.
 
     Attributes:
         halted: reason of a halt; empty for an orderly end.
@@ -107,7 +110,7 @@ class EndProcess:
 
 @dataclass(frozen=True, slots=True)
 class WorkApart:
-    """Run a long `job`, which uses no node's state, separately; then call `done`."""
+    """Run a long `job` outside the order of steps, then call `done`. The job must not use the state of any node."""
 
     job: Callable[[], None]
     done: Callable[[int], None]
@@ -139,15 +142,15 @@ class NodeCore(Protocol):
 
     @property
     def next_deadline_us(self) -> int | None:
-        """When `tick` has to be called next; None for never."""
+        """The time at which `tick` must be called next, in microseconds; None for never."""
 
     @property
     def accepts(self) -> bool:
-        """False while the node has max.connections; further connections stay in the kernel's queue."""
+        """False while the node has max.connections. Further connections then stay in the kernel's queue."""
 
     @property
     def max_request_bytes(self) -> int:
-        """The largest frame on a connection opened by a peer (socket.request.max.bytes)."""
+        """The maximum size of a frame on an accepted connection (socket.request.max.bytes)."""
 
     def start(self, now_us: int) -> list[Action]: ...
 
@@ -156,11 +159,11 @@ class NodeCore(Protocol):
 
         Args:
             peer: name of the node at the other end; address and port if it is not a node of this cluster.
-            listener: listener that accepted it; "" for the first, which all nodes use.
+            listener: name of the listener that accepted it; "" for the first one, which all nodes use.
         """
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        """Handle the name of the peer of an accepted connection, from its first frame, which follows."""
+        """Handle the name of an accepted connection's peer. It comes from the first frame, which is passed on next."""
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]: ...
 
@@ -172,7 +175,7 @@ class NodeCore(Protocol):
 
 
 class Caller(Protocol):
-    """The part of a node that opened a connection and gets its events."""
+    """The part of a node that opened a connection and handles its events."""
 
     def connected(self, now_us: int) -> None: ...
 
@@ -182,7 +185,7 @@ class Caller(Protocol):
 
 
 class Outbox:
-    """The actions of one step, in order; the core hands them to its shell with `take`.
+    """The actions of one step, in order. The core takes them with `take` and returns them to its shell.
 
     Attributes:
         callers: the part of the node that opened each connection; clients keep track of theirs themselves.
@@ -228,11 +231,11 @@ class Outbox:
         self._actions.append(Close(connection))
 
     def work_apart(self, job: Callable[[], None], done: Callable[[int], None]) -> None:
-        """Run a job separately; `done` is called with the time when it has finished."""
+        """Run a job outside the order of steps, then call `done` with the time at which it has finished."""
         self._actions.append(WorkApart(job, done))
 
     def raise_soon(self, bug: Exception) -> None:
-        """Raise an exception in a separate step, so that the current step can still answer other requests."""
+        """Raise an exception in a step of its own, so that the current step can still answer other requests."""
 
         def fail(now_us: int) -> None:
             raise bug
@@ -251,7 +254,7 @@ class Outbox:
         return len(self._actions)
 
     def withdraw_answers(self, since: int) -> list[Action]:
-        """Remove and return the actions after `since` for connections that peers opened."""
+        """Remove the actions after position `since` for accepted connections, and return them."""
         new = self._actions[since:]
         self._actions[since:] = [action for action in new if not is_answer(action)]
         return [action for action in new if is_answer(action)]

@@ -1,7 +1,7 @@
-"""Requests of a cluster's operator to its nodes, whether they run in this process or in another.
+"""The requests of a cluster's operator to its nodes, which may run in this process or in others.
 
-Answers come by callback: a node in this process may answer immediately; any other node answers later or, if that node
-is stopped or dies, never.
+Answers come by callback. A node in this process may answer immediately. Any other node answers later or, if it is
+stopped or dies, never.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from replica.ids import Offset, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecords:
-    """Delete records at the leader. `offset` is the first to keep, KEEP_UNCOMMITTED for the high watermark."""
+    """Delete records at the leader.
+
+    `offset` is the first one to keep; KEEP_UNCOMMITTED stands for the high watermark.
+    """
 
     partition: TopicPartition
     offset: Offset
@@ -26,7 +29,7 @@ class DeleteRecords:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Delete a group at its coordinator (DeleteGroups), or only its offsets of `partitions` (OffsetDelete)."""
+    """Delete a group at its coordinator (DeleteGroups), or only its offsets for `partitions` (OffsetDelete)."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] = ()
@@ -67,51 +70,51 @@ class FenceProducer:
 
 
 BrokerInput = DeleteRecords | DeleteGroup | ResetOffsets | AbortTransaction | FenceProducer | ElectLeader
-"""Inputs for leaders and coordinators, and in the ZooKeeper era for the broker that is the controller."""
+"""Inputs for leaders and coordinators. In the ZooKeeper era, the broker that is the controller gets some, too."""
 
 
 class OperatedNode(Protocol):
     """A node that an operator can use.
 
     Attributes:
-        answers_operator: False if a request of an operator would get no answer, as far as this process knows.
+        answers_operator: False if, as far as this process knows, an operator's request would get no answer.
     """
 
     @property
     def answers_operator(self) -> bool: ...
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
-        """Shut down in order (SIGTERM); the process then exits itself."""
+        """Begin an orderly shutdown (SIGTERM). The process then exits by itself."""
 
     def crash(self) -> None:
-        """Close all files without writing, because the process was killed."""
+        """Close all files without writing, as for a killed process."""
 
 
 class OperatedBroker(OperatedNode, Protocol):
     def flush(self, wanted: TopicPartition | None, answer: Callable[[None], None], now_us: int) -> list[Action]:
-        """Flush all logs, or one."""
+        """Flush one partition's log, or all logs if None."""
 
     def operate(self, make_input: Callable[[int], BrokerInput], answer: OnReply, now_us: int) -> list[Action]: ...
 
 
 class OperatedRegistry(OperatedNode, Protocol):
-    """A node where operators create topics and change settings: the ZooKeeper-era registry or an active controller."""
+    """A node through which operators create topics and change settings: the ZooKeeper-era registry or a controller."""
 
     def operate(
         self, make_input: Callable[[int], ControllerInput | ChangeVoters], answer: OnReply, now_us: int
     ) -> list[Action]:
-        """Decide an input, which `make_input` creates from the current time."""
+        """Decide an input. `make_input` creates it from the current time."""
 
 
 class OperatedController(OperatedRegistry, Protocol):
     """A controller of a quorum."""
 
     def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:
-        """Answer with a topic's own settings; an empty mapping if the controller is no longer active."""
+        """Call `answer` with a topic's own settings; with an empty mapping if the controller is no longer active."""
 
 
 class NodeElsewhere(OperatedBroker, OperatedController, Protocol):
-    """A node in another process, which creates its own core and knows what kind of node it is."""
+    """A node in another process. It creates its own core and knows what kind of node it is."""
 
     def launch(self) -> None: ...
 
@@ -122,7 +125,7 @@ class NodeElsewhere(OperatedBroker, OperatedController, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOrder:
-    """The parameters of a client that runs in another process.
+    """What a client in another process needs to know.
 
     Attributes:
         topics: topics that a consumer reads, or the one topic of a producer.
@@ -138,6 +141,6 @@ class ClientOrder:
 
 @runtime_checkable
 class ClientElsewhere(Protocol):
-    """A producer or consumer in another process, with the methods that an application calls on a core."""
+    """A producer or consumer in another process. It has the methods of a core that an application calls."""
 
     def launch(self) -> None: ...

@@ -1,7 +1,7 @@
-"""Injected faults of requests, which delay, fail or drop the next requests of an API at some brokers.
+"""Injected faults that delay, fail or drop the next requests of an API at some brokers.
 
-All brokers of a process share one table, which outlives restarts of the brokers and counts the requests that each fault
-has affected. With a process for each node, each process has its own table, and each broker counts separately.
+All brokers of a process share one table. It outlives restarts of the brokers, and counts the requests that each fault
+has affected. If each node has its own process, each process has its own table, so each broker counts separately.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class RequestFault:
         brokers: names of the affected brokers.
         spared: names of the nodes whose requests are not affected.
         partitions: partitions that get the errors; empty for all.
-        errors: the error of the first request, of the second and so on; empty for none.
+        errors: the errors of the first request, the second and so on; empty for none.
         rounds: how often all `errors` are used, None for no limit.
         is_applied: True if the broker carries the request out before it answers with the error.
         close: None to leave the connection open.
-        number: distinguishes the faults that one step has begun.
+        number: distinguishes faults that one step of the scenario has begun.
     """
 
     fault: str
@@ -48,7 +48,7 @@ class RequestFault:
 
     @property
     def requests(self) -> int | None:
-        """The number of requests that the fault affects, None for all."""
+        """The number of requests that the fault affects; None for all."""
         return None if self.rounds is None else self.rounds * max(1, len(self.errors))
 
     def hits(self, partition: TopicPartition) -> bool:
@@ -56,7 +56,7 @@ class RequestFault:
 
 
 class MetRequest(NamedTuple):
-    """The fault that affects a request, and the request's error; NONE if it gets no error."""
+    """The fault that affects a request, and the error that the request gets, NONE if it gets none."""
 
     rule: RequestFault
     error: ErrorCode
@@ -70,10 +70,10 @@ class RequestFaults:
         self._met: dict[RequestFault, int] = {}
 
     def meet(self, broker: str, peer: str, api: int, partitions: Iterable[TopicPartition] | None) -> MetRequest | None:
-        """Return the fault that affects a request, after counting the request; None if there is none.
+        """Return the fault that affects a request, and count the request; return None if there is none.
 
         Args:
-            partitions: partitions that the request names; None if the API names none.
+            partitions: partitions in the request; None if this API has none.
         """
         for rule in self.rules:
             if rule.api != api or broker not in rule.brokers or peer in rule.spared:

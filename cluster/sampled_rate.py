@@ -1,4 +1,4 @@
-"""Rates over the last seconds, as Kafka's quotas measure them. Source: SampledStat, SimpleRate, Rate"""
+"""Rates over the last seconds, measured as Kafka's quotas do. Source: SampledStat, SimpleRate, Rate"""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class _Sample:
 
 
 class SimpleRate:
-    """An average per second over the last `samples` windows.
+    """A rate per second over the last `samples` windows.
 
     The time is counted from the start of the oldest sample, and is at least one window. One extra sample is kept,
-    because a sample may overlap the window's beginning. Source: SampledStat, Rate
+    because a sample may overlap the beginning of this time. Source: SampledStat, Rate
     """
 
     __slots__ = ("_count", "_current", "_sample_us", "_samples")
@@ -58,7 +58,7 @@ class SimpleRate:
         return total * 1_000_000 / self.window_us(now_us)
 
     def window_us(self, now_us: int) -> int:
-        """Return the time by which the sum is divided: since the start of the oldest sample, at least one window."""
+        """Return the time by which the sum is divided: from the start of the oldest sample, at least one window."""
         return max(self._elapsed_us(now_us), self._sample_us)
 
     def _elapsed_us(self, now_us: int) -> int:
@@ -72,7 +72,7 @@ class SimpleRate:
 
 
 class Rate(SimpleRate):
-    """A rate that is averaged over at least all windows but one, so that a short burst is not a high rate."""
+    """A rate over at least all windows except one, so that a short burst is not a high rate."""
 
     __slots__ = ()
 

@@ -22,7 +22,7 @@ PROTOCOL_OF: Final = {code: name for name, code in PROTOCOLS.items()}
 
 
 def new_nonce() -> str:
-    """Return a new nonce for one SCRAM exchange, which must be unique and unpredictable."""
+    """Return a nonce for one SCRAM exchange. It is unique and unpredictable."""
     return secrets.token_hex(SALT_BYTES)
 
 
@@ -37,7 +37,7 @@ class ServerListener(NamedTuple):
 
     Attributes:
         ports: port on each broker, by the broker's name.
-        advertised: addresses for clients; None for the bound ones.
+        advertised: addresses for clients; None to advertise those at which it listens.
     """
 
     name: str
@@ -71,7 +71,7 @@ class ListenerSecurity:
         tls: None for unencrypted connections.
         super_users: users that may do everything, as `User:name`; None if there is no authorizer.
         listeners: additional listeners of brokers, which may be less secure.
-        advertised: addresses of the first listener for clients; None for the bound ones.
+        advertised: addresses of the first listener for clients; None to advertise those at which it listens.
     """
 
     passwords: Mapping[str, str]
@@ -86,7 +86,7 @@ class ListenerSecurity:
     def of(
         cls, passwords: Mapping[str, str], tls: TlsFiles | None = None, super_users: tuple[str, ...] | None = None
     ) -> ListenerSecurity:
-        """Create the security, with SCRAM credentials for the users in `passwords`."""
+        """Return the security for these users and options. Each user gets SCRAM credentials, too."""
         scram = [
             credential
             for user, password in passwords.items()
@@ -101,20 +101,22 @@ class ListenerSecurity:
 
     @property
     def clients_first(self) -> str:
-        """The name of the listener by which outside clients reach the first port.
+        """The name of the listener through which outside clients reach the first port.
 
-        The name is "" unless other addresses are advertised. Brokers continue to use "" and the bound addresses.
-        # Differs from Kafka: there it would be two listeners, on two ports (inter.broker.listener.name).
+        The name is "" unless other addresses are advertised. Brokers continue to use "" and the addresses at which they
+        listen.
+
+        Differs from Kafka: there it would be two listeners, on two ports (inter.broker.listener.name).
         """
         return self.protocol if self.advertised else ""
 
     def bound(self, broker: str, host: str, port: int) -> tuple[Endpoint, ...]:
-        """Return a broker's endpoints for clients, besides the listener at `host` and `port`, which brokers use."""
+        """Return a broker's endpoints for clients, except the listener at `host` and `port`, which brokers use."""
         first = [Endpoint(self.clients_first, host, port, self.protocol)] if self.advertised else []
         return *first, *(Endpoint(one.name, host, one.ports[broker], one.protocol) for one in self.listeners)
 
     def endpoints(self, broker: str, host: str, port: int) -> tuple[Endpoint, ...]:
-        """Return the advertised endpoints. Source: advertised.listeners"""
+        """Return the endpoints that a broker advertises to clients. Source: advertised.listeners"""
         told = {self.clients_first: self.advertised, **{one.name: one.advertised for one in self.listeners}}
         return tuple(
             Endpoint(one.name, *(told[one.name] or {broker: (one.host, one.port)})[broker], one.protocol)
@@ -122,13 +124,13 @@ class ListenerSecurity:
         )
 
     def lets_in(self, listener: str) -> bool:
-        """Return True if clients of a listener need not authenticate. The first listener is ""."""
+        """Return True if clients of a listener need not authenticate. The first listener has the name ""."""
         other = next((one for one in self.listeners if one.name == listener), None)
         return not self.is_on if other is None else not other.has_sasl
 
     @property
     def protocol(self) -> str:
-        """The security.protocol of clients."""
+        """The security.protocol of clients on the first listener."""
         return {
             (False, False): "PLAINTEXT",
             (False, True): "SSL",

@@ -1,15 +1,15 @@
-"""Long requests, done in slices between which the node does other work.
+"""Divides long requests into slices, between which the node does other work.
 
 A request may have a hundred thousand elements, or as many in its response. The code that handles it is not aware of
 slices: it runs in a greenlet, which may pause between two elements (`paced`, which the arrays of every decoded request
 use):
 
-1. A request begins immediately. Most requests are done within their first slice.
-2. After SLICE_US it pauses at the next element. It continues GAP_US later, after the sockets were polled.
+1. A request begins immediately. Most requests are finished within their first slice.
+2. After SLICE_US a request pauses at its next element. It continues GAP_US later, after the sockets were polled.
 3. Of several paused requests, the one with the fewest slices continues first.
 
-Only requests of clients from outside are sliced, and only where time passes during a step, which is the live mode: in
-virtual time a request is done in the instant in which it begins.
+Only requests of clients from outside are sliced, and only in live mode, where time passes during a step. In virtual
+time a request is finished in the instant in which it begins.
 
 Limits:
 
@@ -39,11 +39,11 @@ UNLIMITED_US: Final = 1 << 62
 MAX_ITEMS: Final = 100_000
 MAX_FETCHED: Final = 20_000
 MAX_PRODUCED: Final = 4_000
-"""The most partitions of a Fetch and of a Produce, of which every batch causes at least one event."""
+"""The maximum number of partitions in a Produce request; each batch causes at least one event."""
 MANY_PARTITIONS: Final = 500
-"""The number of partitions from which a Produce or a Fetch is answered in slices."""
+"""A Produce or a Fetch with at least this number of partitions is answered in slices."""
 MAX_DECIDED: Final = 10_000
-"""The most records that an operation may write (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+"""The maximum number of records that an operation may write (QuorumController.MAX_RECORDS_PER_USER_OP)."""
 MAX_BYTES: Final = 16 << 20
 
 Header = TypeVar("Header")
@@ -53,7 +53,7 @@ Work = Callable[[int], None]
 
 
 class Sliced(greenlet):
-    """One request in progress.
+    """One request that is handled in slices.
 
     Attributes:
         ends_us: end of the current slice, by `clock`.
@@ -62,7 +62,7 @@ class Sliced(greenlet):
     """
 
     are_any = False
-    """True once this process has sliced a request, so that work may have to pause."""
+    """True once this process has sliced a request. Before that, no work has to pause."""
 
     def __init__(self, work: Callable[[], None], clock: Callable[[], int]) -> None:
         super().__init__(work)
@@ -93,7 +93,7 @@ def _paced(items: Iterable[T], current: Sliced) -> Iterator[T]:
 
 
 class Items(tuple[Any, ...]):
-    """An array of a request. Iterating over it lets other requests proceed between two items when a slice is over."""
+    """An array of a request. An iteration over it may pause between two items, so that other requests proceed."""
 
     __slots__ = ()
 
@@ -102,17 +102,17 @@ class Items(tuple[Any, ...]):
 
 
 def array_type() -> type[tuple[Any, ...]]:
-    """Return the type for arrays of a response: iterating over it pauses where requests are sliced."""
+    """Return the type for arrays of a response. If requests are sliced, an iteration over it may pause."""
     return Items if Sliced.are_any else tuple
 
 
 def reads_request(
     most: int, most_bytes: int = MAX_BYTES
 ) -> Callable[[Callable[[Header, Frame], T]], Callable[[Header, Frame], T]]:
-    """Decorate a request decoder so that array items are counted, and read in slices.
+    """Return a decorator for request decoders, which counts array items and lets their decoding pause.
 
     Raises:
-        PeerViolation: if the request names more than `most` items, or is longer than `most_bytes`.
+        PeerViolation: if the request has more than `most` items, or more than `most_bytes` bytes.
     """
 
     def decorate(decode: Callable[[Header, Frame], T]) -> Callable[[Header, Frame], T]:
@@ -139,7 +139,11 @@ def reads_request(
 
 
 def counted(count: int) -> Iterable[int]:
-    """Return `range(count)` for the items of an array that is being read, and count them."""
+    """Count the items of an array to be decoded. Return `range(count)`, whose iteration may pause.
+
+    Raises:
+        PeerViolation: if the request has more items than its API allows.
+    """
     if not Sliced.are_any:
         return range(count)
     current = getcurrent()
@@ -152,7 +156,7 @@ def counted(count: int) -> Iterable[int]:
 
 
 def array(items: list[Any]) -> tuple[Any, ...]:
-    """Return the items read from an array, as a tuple whose iteration may pause."""
+    """Return the decoded items of an array as a tuple whose iteration may pause."""
     if not Sliced.are_any:
         return tuple(items)
     current = getcurrent()
@@ -160,7 +164,7 @@ def array(items: list[Any]) -> tuple[Any, ...]:
 
 
 def undivided(work: Callable[[], None]) -> None:
-    """Do work that changes shared state without a pause, even within a slice."""
+    """Do work without a pause, because it changes shared state, even within a slice."""
     if Sliced.are_any and isinstance(getcurrent(), Sliced):
         greenlet(work).switch()
     else:
@@ -172,9 +176,9 @@ class Slices:
 
     Args:
         now: returns the time of the current step in microseconds.
-        clock: returns the same time, which advances within a step; None to slice nothing.
-        at: schedules a function, which is called with the time.
-        take_up: runs a slice, which is called with the time, as soon as a request handler is free.
+        clock: returns the same time, but advances within a step; None to slice nothing.
+        at: calls a function at a given time, with that time.
+        take_up: calls a function that runs a slice, with the time, as soon as a request handler is free.
     """
 
     def __init__(
@@ -195,7 +199,7 @@ class Slices:
         self._is_armed = False
 
     def begin(self, work: Callable[[], None]) -> bool:
-        """Do the first slice of work in this step, and schedule the rest. Return True if the work is done."""
+        """Do the first slice of work now, and schedule the rest. Return True if the work is finished."""
         if self._clock is None:
             work()
             return True
@@ -204,14 +208,17 @@ class Slices:
         return bool(request.dead)
 
     def go_on(self, work: Callable[[], None]) -> None:
-        """Continue a request in slices, unless it is already in one."""
+        """Continue a request's work: within the current slice if there is one, else in slices of its own."""
         if Sliced.are_any and isinstance(getcurrent(), Sliced):
             work()
         else:
             self.begin(work)
 
     def answer(self, partitions: int, work: Callable[[], None]) -> None:
-        """Answer a Produce or a Fetch in slices, or in one piece if it has few partitions and no slice is running."""
+        """Answer a Produce or a Fetch in slices.
+
+        It is answered without a pause if it has few partitions and is in no slice.
+        """
         if partitions < MANY_PARTITIONS and not (Sliced.are_any and isinstance(getcurrent(), Sliced)):
             work()
         else:

@@ -22,15 +22,15 @@ from replica.errors import ErrorCode, KafkaError
 from replica.wording import shown
 
 PATTERN_MAX = 249
-"""The most characters of a pattern, as for a topic's name."""
+"""The maximum number of characters of a pattern, as for a topic's name."""
 PATTERNS_MAX = 1024
-"""The most compiled patterns that are cached."""
+"""The maximum number of compiled patterns in the cache."""
 _ITEM = re.compile(r"(\.|\\\.|[A-Za-z0-9_-]|\[[A-Za-z0-9_.-]+\])([*+?]|)", re.ASCII)
 WHAT_IT_MAY_HAVE = r"letters, digits, `_`, `-`, `.`, `\.`, classes as in [a-z], each with `*`, `+` or `?`; `|`"
 
 
 class _Item(NamedTuple):
-    """A pattern of one character, and whether `?`, `*` and `+` make it optional or repeatable."""
+    """A pattern for one character. `?`, `*` and `+` make it optional or repeatable."""
 
     one: re.Pattern[str]
     may_lack: bool
@@ -75,7 +75,10 @@ def _one(text: str) -> re.Pattern[str]:
 
 
 def _matches(way: list[_Item], name: str) -> bool:
-    """Return True if the alternative matches, tracking all reachable items together so that the time is linear."""
+    """Return True if the alternative matches the whole name.
+
+    All reachable items are tracked together, so that the time is linear.
+    """
     at = _reached(way, {0})
     for letter in name:
         after: set[int] = set()
@@ -87,7 +90,7 @@ def _matches(way: list[_Item], name: str) -> bool:
 
 
 def _reached(way: list[_Item], at: set[int]) -> set[int]:
-    """Return the positions together with those reachable by skipping optional items."""
+    """Return these positions and those that can be reached from them by skipping optional items."""
     found = set(at)
     for position, item in enumerate(way):
         if position in found and item.may_lack:
@@ -96,10 +99,10 @@ def _reached(way: list[_Item], at: set[int]) -> set[int]:
 
 
 def described_by(pattern: str, what: str) -> Callable[[str], bool]:
-    """Return a function that is True if its whole argument matches the pattern.
+    """Return a function that returns True if its whole argument matches the pattern.
 
     Raises:
-        KafkaError: if the pattern is invalid; `what` names it in the message.
+        KafkaError: if the pattern is invalid; its message calls the pattern `what`.
     """
     try:
         return _compiled(pattern)
@@ -126,7 +129,7 @@ def matching(pattern: str, topics: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=PATTERNS_MAX)
 def _compiled(pattern: str) -> Callable[[str], bool]:
-    """Return a function that is True if its whole argument matches the pattern.
+    """Return a function that returns True if its whole argument matches the pattern.
 
     Raises:
         ImportError: if google-re2 is needed and missing.

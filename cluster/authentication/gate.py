@@ -1,4 +1,4 @@
-"""The authentication that precedes requests of outside clients, repeated when a session expires.
+"""Authenticates outside clients by SASL before their requests, and again when a session expires.
 
 Source: SocketServer.Processor.processCompletedReceives, KafkaChannel.maybeBeginServerReauthentication,
 Selector.DelayedAuthenticationFailureClose
@@ -20,7 +20,7 @@ from replica.causes import CloseCause
 from replica.errors import ErrorCode
 
 MIN_REAUTH_INTERVAL_US = 1_000_000
-"""Minimum time between two re-authentications (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""
+"""Minimum time between two authentications of a connection (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""
 
 
 class SaslGate:
@@ -53,7 +53,7 @@ class SaslGate:
         self._max_receive_bytes = config.sasl_server_max_receive_size
         self._max_request_bytes = config.socket_request_max_bytes
         self._sasl: dict[ConnectionId, SaslAuthenticator] = {}
-        """Authentications by connection of an outside client."""
+        """The authentication in progress or completed on each connection of an outside client."""
         self._began_again_us: dict[ConnectionId, int] = {}
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str) -> None:
@@ -67,7 +67,7 @@ class SaslGate:
         self._began_again_us.pop(connection, None)
 
     def takes(self, connection: ConnectionId, frame: bytearray, now_us: int) -> bool:
-        """Handle a frame and return True, unless it is a request that the broker may handle."""
+        """Handle a frame and return True. Return False if it is a request that the broker may handle."""
         sasl = self._sasl.get(connection)
         if sasl is None:
             return False
@@ -80,7 +80,10 @@ class SaslGate:
         return True
 
     def _begins_again(self, connection: ConnectionId, earlier: Earlier, frame: bytearray, now_us: int) -> bool:
-        """Start to renew a session on a SaslHandshake, at most once a second (KIP-368), and return True if started."""
+        """Begin to renew a session if the frame is a SaslHandshake, at most once a second (KIP-368).
+
+        Return True if begun.
+        """
         last_us = self._began_again_us.get(connection)
         is_too_soon = last_us is not None and now_us - last_us < MIN_REAUTH_INTERVAL_US
         if int.from_bytes(frame[:2], "big", signed=True) != SASL_HANDSHAKE or is_too_soon:

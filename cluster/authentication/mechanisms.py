@@ -1,4 +1,4 @@
-"""The broker's side of its SASL mechanisms PLAIN (RFC 4616) and SCRAM (RFC 5802), and their errors.
+"""The broker's side of the SASL mechanisms PLAIN (RFC 4616) and SCRAM (RFC 5802), and their errors.
 
 Source: PlainSaslServer, PlainServerCallbackHandler, ScramSaslServer
 """
@@ -18,15 +18,15 @@ from controller.scram import MECHANISMS, MIN_ITERATIONS, ScramMechanism
 
 
 class SaslError(Exception):
-    """A refusal whose text may reveal that a user exists, so the client does not get it (SaslException)."""
+    """A refusal whose text is not sent to the client, because it may reveal that a user exists (SaslException)."""
 
 
 class SaslRefusal(SaslError):
-    """A refusal whose text is for the client (SaslAuthenticationException)."""
+    """A refusal whose text is sent to the client (SaslAuthenticationException)."""
 
 
 class SaslServer(Protocol):
-    """The broker's side of one exchange of one mechanism."""
+    """The broker's side of one authentication with one mechanism."""
 
     @property
     def user(self) -> str | None:
@@ -78,7 +78,7 @@ Credential = Callable[[str, int], UserScramCredentialRecord | None]
 
 
 def mechanisms(security: ListenerSecurity, credential: Credential) -> Mapping[str, Callable[[], SaslServer]]:
-    """Return a factory for the broker's side of an exchange, by name of each enabled mechanism.
+    """Return, for each enabled mechanism, a function that creates the broker's side of an authentication.
 
     Users of PLAIN are fixed at the broker's start; SCRAM credentials can be changed while it runs.
     """
@@ -120,7 +120,7 @@ class ScramServer:
 
     Args:
         credential: returns a user's credential for this mechanism.
-        server_nonce: created for this exchange.
+        server_nonce: nonce of the server; each authentication needs a new one.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The SASL authentication of one connection, as a state machine that turns frames into outcomes.
 
-A client may ask for ApiVersions, then names its mechanism (SaslHandshake), then exchanges tokens: in SaslAuthenticate
-requests (KIP-152), or bare after a handshake of version 0.
+A client may request ApiVersions. It then names its mechanism (SaslHandshake), and exchanges tokens with the broker: in
+SaslAuthenticate requests (KIP-152) or, after a handshake of version 0, in frames without a header.
 
 Source: SaslServerAuthenticator (KIP-43, KIP-84, KIP-368)
 """
@@ -36,7 +36,7 @@ class SaslState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """A response, as a whole frame with its size. The exchange continues or is complete."""
+    """A response, as a whole frame with its size. The exchange continues, or is complete."""
 
     frame: bytes
     api: int
@@ -46,7 +46,7 @@ class Replied:
 class Failed:
     """A failed authentication.
 
-    The client gets the response, if there is one, after a delay; then the connection closes.
+    The client gets the response, if there is one, after a delay. Then the connection is closed.
     """
 
     reason: str
@@ -57,7 +57,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """An invalid exchange, whose connection closes immediately."""
+    """An invalid exchange. The connection is closed immediately."""
 
     reason: str
 
@@ -67,7 +67,7 @@ Outcome = Replied | Failed | GivenUp
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The previous authentication of the connection."""
+    """The previous authentication on the same connection."""
 
     mechanism: str
     user: str
@@ -97,10 +97,10 @@ class SaslAuthenticator:
         self._mechanism = ""
         self._server: SaslServer | None = None
         self._in_requests = False
-        """True if tokens travel in SaslAuthenticate requests."""
+        """True if tokens arrive in SaslAuthenticate requests."""
         self.state = SaslState.INITIAL_REQUEST if earlier is None else SaslState.HANDSHAKE_REQUEST
         self.expires_us: int | None = None
-        """When the session of an authenticated client expires; None for never."""
+        """When the session of an authenticated client expires, in microseconds; None for never."""
 
     @property
     def authenticated(self) -> Earlier | None:
@@ -212,7 +212,7 @@ class SaslAuthenticator:
         return Replied(len(answer).to_bytes(_SIZE_BYTES, "big") + answer, versions.SASL_AUTHENTICATE)
 
     def _evaluate(self, token: bytes) -> bytes:
-        """Return the mechanism's response to a token.
+        """Return the mechanism's response to a client's token.
 
         Raises:
             SaslError: if the client is refused.
@@ -227,7 +227,7 @@ class SaslAuthenticator:
         return answer
 
     def _maybe_complete(self, now_us: int) -> int:
-        """Complete the authentication once the user is known, and return the lifetime of the session in milliseconds.
+        """Complete the authentication if the user is known. Return the lifetime of the session in milliseconds.
 
         NO_LIFETIME means that the lifetime is unlimited, or that the authentication is not complete.
         """
@@ -254,7 +254,7 @@ class SaslAuthenticator:
 
 
 def _illegal_state(header: RequestHeader, reason: str) -> bytes | None:
-    """Return a response with ILLEGAL_SASL_STATE, None if the API has no top-level error.
+    """Return a response with ILLEGAL_SASL_STATE; None if the API has no top-level error.
 
     Simplified: such APIs (Produce, Metadata) get no response.
     """

@@ -1,4 +1,4 @@
-"""The authorization of admin clients. Source: ControllerApis.scala, KafkaApis.scala, ConfigHelper.scala"""
+"""Authorizes the requests of admin clients. Source: ControllerApis.scala, KafkaApis.scala, ConfigHelper.scala"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIELDS_OF_SETTINGS: Final = ("num_partitions", "replication_factor", "configs")
 
 
 def create_topics(asked: Inquiry) -> Verdict:
-    """Authorize CreateTopics. If the client may not see the settings, the response omits them."""
+    """Authorize CreateTopics. If the client may not see a topic's settings, the response omits them."""
     makes_all = asked.on_cluster(Operation.CREATE)
 
     def denied(topic: Entity) -> Values | None:
@@ -48,7 +48,10 @@ def create_topics(asked: Inquiry) -> Verdict:
 
 
 def delete_topics(asked: Inquiry) -> Verdict:
-    """Authorize DeleteTopics by name or id; the response names an id's topic only to clients that may describe it."""
+    """Authorize DeleteTopics, by name or id.
+
+    If the client may not describe a topic, the response does not reveal its name.
+    """
     deletes_all = asked.on_cluster(Operation.DELETE)
     by_name = hasattr(asked.request, "topic_names")
 
@@ -66,7 +69,7 @@ def delete_topics(asked: Inquiry) -> Verdict:
 
 
 def _named(asked: Inquiry, topic: Entity) -> tuple[str | None, UUID | None]:
-    """Return a topic's name and id. The name is None if unknown or ambiguous, which the handler reports."""
+    """Return a topic's name and id. The name is None if it is unknown or ambiguous, which the handler reports."""
     if topic.topic_id is None:
         return None if topic.name is None else str(topic.name), None
     return (None if topic.name is not None else asked.image.topic_names.get(topic.topic_id)), topic.topic_id
@@ -86,7 +89,12 @@ def create_partitions(asked: Inquiry) -> Verdict:
 
 
 def configs(operation: Operation, answers: str) -> Guard:
-    """Authorize DescribeConfigs, AlterConfigs or IncrementalAlterConfigs."""
+    """Return the guard for DescribeConfigs, AlterConfigs or IncrementalAlterConfigs.
+
+    Args:
+        operation: operation that the client needs on each resource.
+        answers: name of the list in the response.
+    """
 
     def guard(asked: Inquiry) -> Verdict:
         def denied(resource: Entity) -> Values | None:

@@ -1,4 +1,4 @@
-"""The authorizer, which applies the ACLs in the metadata (controller/access.py). Source: StandardAuthorizer, AuthHelper
+"""Applies the ACLs in the metadata (controller/access.py) to clients. Source: StandardAuthorizer, AuthHelper
 
 Nodes of the cluster, and a scenario's own clients, are allowed everything.
 
@@ -18,7 +18,7 @@ from controller.access import CLUSTER_NAME, SUPPORTED, Operation, ResourceType
 from controller.image import MetadataImage
 
 HARDCODED: Final = "hardcode"
-"""A placeholder name: clients allowed on it, such as super users, are allowed on some resource.
+"""A resource name for a check on any resource: a client that is allowed the operation on this name passes.
 
 Source: Authorizer.authorizeByResourceType
 """
@@ -36,7 +36,7 @@ class Authorizer:
 
     Args:
         super_users: principals that may do everything, as `User:name`.
-        otherwise: result for a resource without ACLs.
+        otherwise: True if everything is allowed on a resource without ACLs.
     """
 
     __slots__ = ("_image", "_otherwise", "_super_users")
@@ -57,7 +57,7 @@ class Authorizer:
         return acls.allow(client.principal, client.host, operation, kind, name, otherwise=self._otherwise)
 
     def allows_some(self, client: Client, operation: Operation, kind: ResourceType) -> bool:
-        """Return True if the client is allowed the operation on any resource of this type."""
+        """Return True if the client is allowed the operation on at least one resource of this type."""
         if self.allows(client, operation, kind, HARDCODED):
             return True
         return self._image().acls.allow_some(client.principal, client.host, operation, kind)
@@ -70,12 +70,12 @@ class Authorizer:
 class Access:
     """The permissions of the connections to one broker.
 
+    Differs from Kafka: without an authorizer, Kafka trusts any client that claims to be a broker. Here the trace would
+    attribute the client's actions to that broker.
+
     Attributes:
         authorizer: None if clients may do everything except what only nodes do (CLUSTER_ACTION).
         client: returns the outside client of a connection, None for a node.
-
-    # Differs from Kafka: without an authorizer Kafka trusts any client that claims to be a broker. Here the trace would
-    attribute the client's actions to that broker.
     """
 
     __slots__ = ("_client", "authorizer", "is_on")
@@ -109,7 +109,7 @@ def access_to(
     image: Callable[[], MetadataImage],
     connections: AcceptedConnections,
 ) -> Access:
-    """Return the access rules of a broker. If `security.super_users` is None, all clients may do everything."""
+    """Return the permissions of a broker's connections. If `security.super_users` is None, there is no authorizer."""
 
     def client(connection: ConnectionId) -> Client | None:
         if connections.is_of_node(connection) or connection not in connections:

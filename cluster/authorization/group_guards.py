@@ -1,4 +1,4 @@
-"""The authorization of group members and of requests about groups. Source: KafkaApis.scala"""
+"""Authorizes the requests of group members and requests about groups. Source: KafkaApis.scala"""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ delete_share_group_offsets: Final = needs(Operation.DELETE, ResourceType.GROUP, 
 offset_commit: Final = needs(Operation.READ, ResourceType.GROUP, "group_id", by_topic(Operation.READ))
 offset_delete: Final = needs(Operation.DELETE, ResourceType.GROUP, "group_id", by_topic(Operation.READ))
 _KINDS: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
-"""Resource types by key type of FindCoordinator."""
+"""Resource types by the key type in a FindCoordinator request."""
 _FIRST_OF_MANY: Final = 4
 _FIRST_WITH_MANY_GROUPS: Final = 8
 _FIRST_WITH_ERROR: Final = 2
 _NO_NODE: Final = {"node_id": -1, "host": "", "port": -1}
 _NO_ASSIGNMENT: Final[Values] = {"topic_partitions": ()}
-"""The target assignment of a share group's member, which ShareGroupDescribe responses lack."""
+"""An empty target assignment. It stands in for that of a share group's member, which ShareGroupDescribe lacks."""
 
 
 def consumer_group_heartbeat(asked: Inquiry) -> Verdict:
@@ -50,7 +50,7 @@ def consumer_group_heartbeat(asked: Inquiry) -> Verdict:
 
 
 def streams_group_heartbeat(asked: Inquiry) -> Verdict:
-    """Authorize StreamsGroupHeartbeat, which also creates the internal topics that the topology names.
+    """Authorize StreamsGroupHeartbeat, which also creates the internal topics in the topology.
 
     Simplified: no permission is needed to create internal topics.
     """
@@ -88,7 +88,7 @@ def find_coordinator(asked: Inquiry) -> Verdict:
 
 
 def _described(field: str) -> Guard:
-    """Return a guard that checks each group in `field`, and adds its authorized operations if requested."""
+    """Return a guard that authorizes each group in `field`, and adds its authorized operations if requested."""
 
     def guard(asked: Inquiry) -> Verdict:
         verdict = entries(asked, field, "groups", lambda name: _denied_group(asked, Operation.DESCRIBE, str(name)))
@@ -113,7 +113,7 @@ _consumer_groups: Final = _described("group_ids")
 
 
 def _described_with(topics_of: Callable[[Values], Iterable[str]]) -> Guard:
-    """Return a guard of descriptions in which a group with a topic that the client may not describe is refused.
+    """Return a guard for group descriptions that refuses a group with a topic that the client may not describe.
 
     Such a group gets TOPIC_AUTHORIZATION_FAILED.
     """
@@ -178,7 +178,7 @@ def delete_groups(asked: Inquiry) -> Verdict:
 
 
 def list_groups(asked: Inquiry) -> Verdict:
-    """Authorize ListGroups. A client that may not describe the cluster sees the groups that it may describe."""
+    """Authorize ListGroups. A client that may not describe the cluster gets only the groups that it may describe."""
     if asked.on_cluster(Operation.DESCRIBE):
         return Passed(asked.request)
 

@@ -1,6 +1,6 @@
-"""Guards, which authorize a request before it is handled: all of it, some of its entries, or nothing.
+"""Guards, which authorize a request before it is handled: the whole request, some of its entries, or none.
 
-The response names what was refused. Source: AuthHelper.scala, KafkaApis.scala
+The response states what was refused. Source: AuthHelper.scala, KafkaApis.scala
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """A client's request to authorize. `config` is the configuration of the node that checks it."""
+    """A client's request to be authorized. `config` is the configuration of the node that authorizes it."""
 
     header: RequestHeader
     request: Entity
@@ -53,9 +53,9 @@ class Inquiry:
         return self.may(operation, ResourceType.TOPIC, name)
 
     def on_topic_of(self, operation: Operation, one: Entity, field: str = "name") -> bool:
-        """Return True if an operation is allowed on a topic, which the request identifies by name or id.
+        """Return True if the operation is allowed on a topic that the request identifies by name or id.
 
-        Any operation is allowed on an unknown id, because the handler then reports that the topic is unknown.
+        On an unknown id any operation is allowed, because the handler then reports that the topic is unknown.
         """
         name = str(getattr(one, field)) if hasattr(one, field) else self.image.topic_names.get(one.topic_id)
         return name is None or self.on_topic(operation, name)
@@ -74,29 +74,29 @@ class Inquiry:
         return error_values(self.header, self.request, error)
 
     def passed(self, allowed: bool, error: ErrorCode) -> Verdict:
-        """Return the verdict on a request that passes whole or not at all."""
+        """Return the verdict on a request that is either passed as a whole or refused."""
         return Passed(self.request) if allowed else self.refusal(error)
 
 
 class Passed(NamedTuple):
-    """A request to handle, without its refused entries. `amend` changes the response; None for no change."""
+    """A request without its refused entries, to be handled. `amend` changes the response; None for no change."""
 
     request: Entity
     amend: Amend | None = None
 
     def amended(self, change: Amend) -> Passed:
-        """Return the request with a change of the response that is made before the change that it has."""
+        """Return the request with one more change of its response, which is made before the existing one."""
         earlier = self.amend
         return Passed(self.request, change if earlier is None else lambda values: earlier(change(values)))
 
 
 Verdict = Passed | Values
-"""A passed request, or the fields of a response that refuses it."""
+"""A request to be handled, or the fields of a response that refuses it."""
 Guard = Callable[[Inquiry], Verdict]
 
 
 def entries(asked: Inquiry, field: str, answers: str, denied: Callable[[Entity], Values | None]) -> Verdict:
-    """Authorize each entry of a list, whose response is a list, too.
+    """Authorize each entry of a list in the request; the response has an entry for each, too.
 
     Args:
         field: name of the list in the request.
@@ -138,7 +138,7 @@ def by_topic(
     number: str = "partition_index",
     empty: Mapping[str, object] | None = None,
 ) -> Guard:
-    """Return a guard that requires an operation on each topic; each partition of a refused topic gets the error.
+    """Return a guard that requires an operation on each topic. Each partition of a refused topic gets the error.
 
     Args:
         topic, partitions, number: names of fields.
@@ -159,7 +159,7 @@ def by_topic(
 
 
 def on_cluster(operation: Operation) -> Guard:
-    """Return a guard that requires an operation on the cluster for the whole request."""
+    """Return a guard that requires an operation on the cluster, for the whole request."""
 
     def guard(asked: Inquiry) -> Verdict:
         return asked.passed(asked.on_cluster(operation), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -168,7 +168,7 @@ def on_cluster(operation: Operation) -> Guard:
 
 
 def needs(operation: Operation, kind: ResourceType, field: str, then: Guard | None = None) -> Guard:
-    """Return a guard that requires an operation on the resource that `field` names, then applies the guard `then`."""
+    """Return a guard that requires an operation on the resource in `field`, then applies the guard `then`."""
 
     def guard(asked: Inquiry) -> Verdict:
         if not asked.may(operation, kind, str(getattr(asked.request, field))):

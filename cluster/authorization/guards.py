@@ -1,6 +1,6 @@
-"""The guard of each API that clients may send, by key. Source: KafkaApis.scala, ControllerApis.scala
+"""The guard of each API that clients may use, by API key. Source: KafkaApis.scala, ControllerApis.scala
 
-Produce, Fetch, ShareFetch and ShareAcknowledge check their partitions themselves, with `Access`, since each partition
+Produce, Fetch, ShareFetch and ShareAcknowledge check their partitions themselves, with `Access`, because each partition
 has its own result.
 """
 
@@ -107,10 +107,10 @@ def verdict_of(
 
 
 class Guards:
-    """The guards of one broker. Forwarded requests are checked by the controller.
+    """The guards of one broker. The controller authorizes forwarded requests.
 
     Attributes:
-        keys: APIs whose requests are checked.
+        keys: APIs whose requests are authorized here.
     """
 
     def __init__(self, access: Access, responder: Responder, config: BrokerConfig) -> None:
@@ -121,7 +121,7 @@ class Guards:
         self.keys = frozenset(key for key in looked_at if key not in FORWARDED)
 
     def passed(self, call: Call) -> Call | None:
-        """Return the allowed part of a request; None if the request was refused and answered.
+        """Return the allowed part of a request. If nothing is allowed, respond and return None.
 
         Raises:
             PeerViolation: if the request is malformed.
@@ -144,7 +144,7 @@ class Guards:
 
 
 def _without_rules(header: RequestHeader, request: Entity) -> Verdict:
-    """Authorize a request without an authorizer: only markers that abort a hanging transaction pass (KIP-664).
+    """Decide on a request if there is no authorizer: only markers that abort a hanging transaction pass (KIP-664).
 
     `Access` says how this differs from Kafka.
     """

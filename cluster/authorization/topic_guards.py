@@ -1,4 +1,4 @@
-"""The visibility of topics in Metadata and DescribeTopicPartitions.
+"""Authorizes Metadata and DescribeTopicPartitions: which topics a client may see.
 
 Source: KafkaApis.handleTopicMetadataRequest, DescribeTopicPartitionsRequestHandler
 """
@@ -19,7 +19,7 @@ NOT_ASKED = -(2**31)
 def metadata(asked: Inquiry) -> Verdict:
     """Authorize Metadata.
 
-    Topics that the client may not describe are left out of a request for all topics, and refused if named.
+    Topics that the client may not describe are refused if the request names them, and omitted if it is for all topics.
     """
     request = asked.request
     wants_all = request.topics is None or (asked.header.api_version == 0 and not request.topics)
@@ -63,7 +63,7 @@ def describe_cluster(asked: Inquiry) -> Verdict:
 
 
 def _denied(asked: Inquiry, topic: Entity) -> Values | None:
-    """Return the refusal of a topic; None if the client may describe it and, if it is missing, create it."""
+    """Return the refusal of a topic; None if the client may describe it and, if it does not exist, create it."""
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is not None:
         known = asked.image.topic_names.get(topic_id)

@@ -1,4 +1,4 @@
-"""The authorization of producers. Source: KafkaApis.scala"""
+"""Authorizes the requests of producers. Source: KafkaApis.scala"""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def init_producer_id(asked: Inquiry) -> Verdict:
 def add_partitions_to_txn(asked: Inquiry) -> Verdict:
     """Authorize AddPartitionsToTxn.
 
-    From version 4 on only brokers may send the request. Before, one refused topic fails all others.
+    From version 4 on, only brokers may send this request. Before, one refused topic makes all others fail.
     """
     request = asked.request
     if asked.header.api_version >= _FIRST_OF_MANY:
@@ -82,7 +82,7 @@ def write_txn_markers(asked: Inquiry) -> Verdict:
 
 
 def describe_transactions(asked: Inquiry) -> Verdict:
-    """Authorize DescribeTransactions; hide topics that the client may not describe."""
+    """Authorize DescribeTransactions. Topics that the client may not describe are hidden."""
 
     def denied(name: object) -> Values | None:
         if _may(asked, Operation.DESCRIBE, name):

@@ -1,4 +1,4 @@
-"""The nodes that control a cluster: a KRaft controller, and the registry, which stands for ZooKeeper.
+"""The nodes that control a cluster: KRaft controllers, or the registry, which takes ZooKeeper's place.
 
 May import: cluster, cluster.authorization, cluster.messages, cluster.messages.admin, cluster.protocol,
  cluster.quotas, cluster.server.

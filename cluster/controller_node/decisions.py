@@ -1,4 +1,6 @@
-"""Decisions of the active controller: written to the metadata log, then reported and answered once committed.
+"""The decisions of the active controller, from the metadata log until their commit.
+
+Once a decision is committed, its events are emitted and its request is answered.
 
 Source: QuorumController.ControllerWriteEvent, DeferredEventQueue
 """
@@ -20,7 +22,7 @@ from replica.trace.events import Recorder
 
 @dataclass(slots=True)
 class Decision:
-    """The results of one input, complete once everything below `required_offset` is committed.
+    """The results of one input. They take effect when everything below `required_offset` is committed.
 
     Attributes:
         epoch: epoch of the controller that decided.
@@ -36,9 +38,9 @@ class Decision:
 
 
 class Chronicle:
-    """The decisions of a quorum whose events are not in the trace yet, shared by all its controllers.
+    """The decisions of a quorum whose events are not in the trace yet. All controllers of the quorum share it.
 
-    A controller may die after a majority has stored a decision and before the controller knows. The next leader then
+    A controller may die after a majority has stored a decision but before the controller knows. The next leader then
     commits the decision and emits its events.
     """
 
@@ -49,9 +51,9 @@ class Chronicle:
         self._written.append(decision)
 
     def tell(self, high_watermark: Offset, epoch_at: Callable[[Offset], int | None], recorder: Recorder) -> None:
-        """Emit the events of all decisions below `high_watermark`.
+        """Emit the events of all committed decisions, those below `high_watermark`.
 
-        Decisions that the committed log lacks, because a later leader overwrote them, are dropped.
+        Decisions that a later leader overwrote in the log are dropped.
 
         Args:
             epoch_at: returns the epoch of the committed log's record at an offset.
@@ -65,7 +67,7 @@ class Chronicle:
 
 
 class DecisionQueue:
-    """The decisions that await a commit, in order.
+    """One controller's decisions that await their commit, in order.
 
     A decision without records waits for earlier decisions, on which it may depend.
     """
@@ -94,7 +96,7 @@ class DecisionQueue:
         return committed
 
     def revert(self) -> None:
-        """Answer waiting requests with None; the next leader emits the events of decisions that get committed."""
+        """Answer all waiting requests with None. If their decisions are committed, the next leader emits the events."""
         reverted, self._waiting = self._waiting, deque()
         for decision, _ in reverted:
             decision.answer(None)
@@ -117,7 +119,7 @@ OnAnswered = Callable[[BrokerId, Request, AnyAnswer | None, int], None]
 
 
 class QuorumPeers:
-    """One channel per voter, with one request in flight on each."""
+    """The channels to the other voters, one for each, with one request in flight."""
 
     def __init__(
         self,

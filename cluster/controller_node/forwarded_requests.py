@@ -1,4 +1,4 @@
-"""Admin clients' requests that brokers forward to the controller in envelopes: authorization, quota and response.
+"""Handles admin clients' requests that brokers forward in envelopes: authorization, quota and response.
 
 Source: ControllerApis.handleEnvelopeRequest, EnvelopeUtils.handleEnvelopeRequest
 """
@@ -44,13 +44,13 @@ QUORUM_REQUESTS = (versions.DESCRIBE_QUORUM, *VOTER_CHANGES)
 
 
 class ForwardedRequests:
-    """The forwarded requests at one controller.
+    """Handles forwarded requests at one controller.
 
     Args:
-        slices: scheduler of the slices in which long requests are read and answered.
+        slices: scheduler of the slices in which long requests are decoded and answered.
         super_users: None if all users may do everything.
         active: returns the controller's state, None if this controller is not active.
-        decide: decides an input and answers once the decision is committed.
+        decide: decides an input, and answers once the decision is committed.
         ask_quorum: answers a request of QUORUM_REQUESTS with the fields of its response.
     """
 
@@ -145,7 +145,7 @@ class ForwardedRequests:
     def _passed(
         self, header: RequestHeader, request: Entity, client: Client, state: ControllerState | None
     ) -> Verdict | None:
-        """Return the result of the authorization; None if this controller is not active and knows no ACLs."""
+        """Authorize a request. Return None if this controller is not active, because it then knows no ACLs."""
         if self._super_users is None or client.principal.startswith(NODE):
             return Passed(request)
         if state is None:

@@ -1,7 +1,7 @@
-"""Fetches of the metadata log: the leader answers them, other controllers refuse and name the leader.
+"""Answers fetches of the metadata log. Controllers that are not the leader refuse them and name the leader.
 
-A voter gets all records, and its fetch counts for the quorum. A broker is an observer and gets committed records. A
-fetch at the end of the log waits for more records.
+A voter gets all records, and its fetches count for the quorum. A broker is an observer and gets only committed records.
+A fetch at the end of the log waits for more records.
 
 Source: KafkaRaftClient.handleFetchRequest
 """
@@ -39,11 +39,11 @@ from replica.ids import METADATA_TOPIC, NO_BROKER, UNKNOWN_OFFSET, BrokerId, Off
 # source: LeaderState.ReplicaState, KafkaRaftClient.handleDescribeQuorumRequest
 
 OBSERVER_SESSION_US = 300_000_000
-"""The time after which an observer that no longer fetches is forgotten."""
+"""How long an observer is remembered after its last fetch."""
 
 
 class QuorumDescription:
-    """Describes how far all replicas of the metadata log have fetched in the current leader epoch."""
+    """Describes how far each replica of the metadata log has fetched in the current leader epoch (DescribeQuorum)."""
 
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
@@ -126,7 +126,7 @@ def _ms(at_us: int, clock: WallClock) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Fetch:
-    """One fetch, with a `timer` while it waits."""
+    """One fetch. While it waits, it has a `timer`."""
 
     connection: ConnectionId
     header: RequestHeader
@@ -146,7 +146,7 @@ class MetadataFetches:
         self._waiting: list[_Fetch] = []
 
     def fetch(self, connection: ConnectionId, header: RequestHeader, frame: bytearray, now_us: int) -> None:
-        """Answer a fetch of the metadata log, or let it wait for new records.
+        """Answer a fetch of the metadata log, or keep it until there are new records.
 
         Raises:
             PeerViolation: if the request is malformed or not for the metadata log.
@@ -194,7 +194,7 @@ class MetadataFetches:
     # ------------------------------------------------------------------------------------------------------- answers
 
     def _answer_of(self, fetch: _Fetch, now_us: int) -> FetchPartitionResponse | None:
-        """Return the response, or None if the fetch has to wait."""
+        """Return the response; None if the fetch has to wait."""
         if fetch.request.replica_id in self._quorum.controllers:
             return self._answer_of_voter(fetch, now_us)
         # Simplified: a broker keeps no metadata log that could diverge, so its fetch names no epoch, and it gets only

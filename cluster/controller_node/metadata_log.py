@@ -1,6 +1,6 @@
-"""The metadata log of one controller on its disk, with its snapshots and the quorum-state file, all durable.
+"""The metadata log of one controller on its disk, with its snapshots and its quorum-state file.
 
-Source: KafkaMetadataLog.scala, FileQuorumStateStore.java
+All writes are durable. Source: KafkaMetadataLog.scala, FileQuorumStateStore.java
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 QUORUM_STATE = "quorum-state"
 MAX_RECORDS_PER_BATCH = 10_000
-"""QuorumController.MAX_RECORDS_PER_BATCH"""
+"""The maximum number of records in a batch (QuorumController.MAX_RECORDS_PER_BATCH)."""
 MAX_BATCH_BYTES = 32 << 20
-"""Four times KafkaRaftClient.MAX_BATCH_SIZE_BYTES, because records are JSON here, which takes more bytes."""
+"""The maximum size of a batch: four times KafkaRaftClient.MAX_BATCH_SIZE_BYTES, because records are JSON here."""
 
 
 class MetadataLog:
-    """The metadata log of a controller (a ReplicatedLog), fsynced on every append because votes rely on it."""
+    """The metadata log of a controller (a ReplicatedLog). Every append is fsynced, because votes rely on it."""
 
     def __init__(self, log_dir: Path, disk: Disk, controller_id: BrokerId, now_us: int) -> None:
-        """Open the log that an earlier process left, or create a log."""
+        """Open the log of an earlier process, or create it if there is none."""
         config = TopicConfig(max_message_bytes=MAX_BATCH_BYTES)
         self._logs = LogManager.open(log_dir, disk, controller_id, config, now_us)
         found = self._logs.logs.get(METADATA_PARTITION)
@@ -62,7 +62,7 @@ class MetadataLog:
         self._logs.close_clean(-1, {METADATA_PARTITION: self.log.log_end_offset})
 
     def abandon(self) -> None:
-        """Close all files without writing, because the process was killed."""
+        """Close all files without writing, as for a killed process."""
         self._logs.abandon()
 
     # ------------------------------------------------------------------------------------------------------- records
@@ -94,7 +94,7 @@ class MetadataLog:
         return self.end if offset < 0 else OffsetAndEpoch(found, offset)
 
     def epoch_at(self, offset: Offset) -> ControllerEpoch | None:
-        """Return the epoch in which the record at `offset` was written, None if unknown."""
+        """Return the epoch in which the record at `offset` was written; None if it is unknown."""
         return self.log.leader_epochs.epoch_for_offset(offset)
 
     def records(self, start: Offset) -> Iterator[MetadataRecord]:
@@ -102,7 +102,7 @@ class MetadataLog:
         return (decode_record(record.value) for _, record in self.log.records(start) if record.value is not None)
 
     def append(self, records: Sequence[MetadataRecord], epoch: ControllerEpoch, now_us: int) -> None:
-        """Append records as one atomic batch, or as several if they exceed MAX_RECORDS_PER_BATCH.
+        """Append records as one atomic batch, or as several batches if there are more than MAX_RECORDS_PER_BATCH.
 
         Only the removal of a failed broker from very many partitions has that many records.
 
@@ -147,7 +147,7 @@ class MetadataLog:
     # ----------------------------------------------------------------------------------------------------- snapshots
 
     def image_at(self, end_offset: Offset) -> tuple[MetadataImage, int]:
-        """Return the image of all records below `end_offset`, and the time (ms) of the last record."""
+        """Return the image of all records below `end_offset`, and the time of the last one in milliseconds."""
         snapshot = self.snapshots.load()
         image = MetadataImage() if snapshot is None else snapshot.image()
         last_timestamp_ms = 0
@@ -158,7 +158,7 @@ class MetadataLog:
         return image, last_timestamp_ms
 
     def write_snapshot(self, snapshot: Snapshot, timestamp_ms: int) -> int:
-        """Write a snapshot, delete older snapshots and records, and return the snapshot's size in bytes."""
+        """Write a snapshot, and delete older snapshots and records. Return the snapshot's size in bytes."""
         data = encode_snapshot(snapshot, timestamp_ms)
         self.snapshots.write(snapshot.end, data)
         self.snapshots.keep_last(SNAPSHOTS_KEPT)
@@ -227,7 +227,7 @@ def _voter_sets(records: Iterable[tuple[Offset, MetadataRecord]]) -> list[VoterS
 
 
 class SnapshotWriter:
-    """Writes metadata snapshots when enough records are committed.
+    """Writes a metadata snapshot whenever enough records have been committed.
 
     Args:
         max_bytes: metadata.log.max.record.bytes.between.snapshots.

@@ -1,8 +1,8 @@
-"""A controller as a node: one voter of the quorum, and, while it is active, the decision maker.
+"""A controller as a node: a voter of the quorum that makes the cluster's decisions while it is active.
 
 The active controller turns the requests of brokers into inputs of its state, writes the decisions to the metadata log,
-and responds when a majority of controllers has them; brokers fetch the log. A deposed controller forgets
-its state: the next one rebuilds it from the log.
+and responds when a majority of controllers has them. Brokers fetch the log. A deposed controller forgets its state; the
+next active controller rebuilds it from the log.
 
 Source: QuorumController.java, ControllerApis.scala
 """
@@ -96,22 +96,22 @@ if TYPE_CHECKING:
 
 
 DIRECTORIES_SINCE = KafkaRelease(3, 9)
-"""The release from which a controller names the directory of its log when it fetches (KIP-853)."""
+"""The first release whose controllers state the directory of their log when they fetch (KIP-853)."""
 SERVED = {
     key: VERSIONS[key] for key in (FETCH, API_VERSIONS, *VOTER_REQUESTS, ENVELOPE, FETCH_SNAPSHOT, *VOTER_CHANGES)
 }
-"""The APIs of a controller, which the leader of the quorum requests before it adds a voter."""
+"""The APIs of a controller. The quorum's leader requests this list before it adds a voter."""
 MAX_SHUTDOWN_US = 5_000_000
-"""How long a leader that shuts down waits for a successor (KafkaRaftManager.shutdown)."""
+"""How long a leader that shuts down waits for a successor, in microseconds (KafkaRaftManager.shutdown)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerBase:
-    """The objects from which a controller is built.
+    """The parts that all controllers of a cluster have in common.
 
     Attributes:
         initial_controllers: ids of the voters with which the disks of the quorum were formatted (kraft.version 1);
-            empty if all controllers are voters for good (controller.quorum.voters).
+            empty if all controllers are permanent voters (controller.quorum.voters).
     """
 
     controller_id: BrokerId
@@ -126,10 +126,10 @@ class ControllerBase:
 
 
 class ControllerCore:
-    """One process of a controller, which continues with the metadata log and the vote on its disk.
+    """One process of a controller. It continues with the metadata log and the vote on its disk.
 
     Args:
-        voters: address of every controller, including this one, whether it is a voter or not.
+        voters: address of every controller, including this one and those that are no voters.
         draw: returns a random integer in [0, n).
         chronicle: shared by the controllers of a quorum.
         security: authentication required of outside clients, and initial credentials of a new cluster.
@@ -218,10 +218,10 @@ class ControllerCore:
         return self._actions(now_us)
 
     def _first_voters(self, local: Voter) -> list[Voter]:
-        """Return the voters to use until the log names voters.
+        """Return the voters to use until the log has a set of voters.
 
-        With kraft.version 1 only the disks of the first voters are formatted with their list (kafka-storage format
-        --initial-controllers); any other controller, and one with a new disk, learns the voters from the log.
+        With kraft.version 1, only the first voters' disks are formatted with the list of voters (kafka-storage format
+        --initial-controllers). Other controllers, and any controller with a new disk, learn the voters from the log.
         """
         if not self._initial_controllers:
             return [Voter(controller) for controller in self._addresses]
@@ -229,7 +229,7 @@ class ControllerCore:
         return voters if local in voters else []
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
-        """Shut down (SIGTERM). A leader with peers first resigns and waits for a successor."""
+        """Begin to shut down (SIGTERM). A leader with peers first resigns and waits for a successor."""
         if self.quorum.is_leader and len(self.quorum.voters) > 1:
             self._leaving = True
             self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self._stop)
@@ -246,7 +246,7 @@ class ControllerCore:
             self._outbox.exit()
 
     def crash(self) -> None:
-        """Close all files without writing, because the process was killed."""
+        """Close all files without writing, as for a killed process."""
         if self.is_open:
             self.is_open = False
             self.log.abandon()
@@ -261,14 +261,14 @@ class ControllerCore:
         return self.state is not None
 
     def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:
-        """Answer with a topic's own settings; an empty mapping if this controller is not active."""
+        """Call `answer` with a topic's own settings; with an empty mapping if this controller is not active."""
         answer({} if self.state is None else dict(self.state.image.topics[topic].config))
         return []
 
     def operate(
         self, make_input: Callable[[int], ControllerInput | ChangeVoters], answer: OnReply, now_us: int
     ) -> list[Action]:
-        """Decide an operator's input, which `make_input` creates from the current time."""
+        """Decide an operator's input. `make_input` creates it from the current time."""
         asked = make_input(now_us)
         if isinstance(asked, ChangeVoters):
             self._change_voters(self._voter_change(asked), partial(_reply_with, answer), now_us)
@@ -296,7 +296,7 @@ class ControllerCore:
     def _asked_for_change(
         self, header: RequestHeader, request: Entity, answer: Callable[[PlainAnswer], None], now_us: int
     ) -> None:
-        """Carry out AddRaftVoter or RemoveRaftVoter of a client or an observer. Source: ControllerApis"""
+        """Handle AddRaftVoter or RemoveRaftVoter from a client or an observer. Source: ControllerApis"""
         change = decode_voter_change(header, request)
         if not self.quorum.is_leader:
             answer(PlainAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -459,7 +459,7 @@ class ControllerCore:
         return self.state.next_offset
 
     def _complete(self, now_us: int) -> None:
-        """Handle committed decisions: first their events, then the changes for brokers, then the responses."""
+        """Handle committed decisions: emit their events, wake the waiting fetches of brokers, then respond."""
         committed = self._decisions.take_committed(self.quorum.high_watermark, self.log.epoch_at)
         self._fetches.wake(now_us)
         for decision in committed:
@@ -480,7 +480,7 @@ class ControllerCore:
         return self._connections.answered(self._outbox.take(), now_us)
 
     def _perform(self, now_us: int) -> None:
-        """Perform the quorum's actions, and start or stop being the active controller."""
+        """Perform the quorum's actions. Begin or cease to be the active controller if they require it."""
         while self.is_open and (actions := self.quorum.take()):
             for action in actions:
                 match action:
@@ -518,7 +518,7 @@ class ControllerCore:
         self._fetches.wake(now_us)
 
     def _maybe_activate(self, now_us: int) -> None:
-        """Become active once a record of this epoch is committed, and with it all earlier decisions."""
+        """Become active once a record of this epoch is committed. All earlier decisions are then committed, too."""
         if self.state is not None or not self.quorum.has_committed_its_epoch:
             return
         self.state, self._active_epoch = self._new_state(), self.quorum.epoch
@@ -566,4 +566,4 @@ def _reply_with(answer: OnReply, ended: PlainAnswer) -> None:
 
 
 def _ignore(reply: Reply | None) -> None:
-    """Do nothing, because a decision that a timer caused has no request to answer."""
+    """Do nothing: a decision that a timer caused has no request to answer."""

@@ -1,4 +1,4 @@
-"""The registry, which stands for ZooKeeper, as a node: sessions, requests answered in order, and watches.
+"""The registry as a node. It takes ZooKeeper's place: sessions, requests answered in order, and watches.
 
 Source: ZooKeeper's ZooKeeperServer, SessionTrackerImpl, FileTxnLog
 """
@@ -54,7 +54,7 @@ REGISTRY_LOG_ID = uuid5(UUID(int=0), REGISTRY_LOG.topic)
 
 
 class RegistryCore:
-    """One process of the registry, which continues with the log and sessions of the previous process."""
+    """One process of the registry. It continues with the log and the sessions of the previous process."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class RegistryCore:
         return self._outbox.take()
 
     def crash(self) -> None:
-        """Close all files without writing, because the process was killed."""
+        """Close all files without writing, as for a killed process."""
         if self.is_open:
             self.is_open = False
             self._logs.abandon()
@@ -149,7 +149,7 @@ class RegistryCore:
         return []
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        """Keep the session of a closed connection, since its client may reconnect."""
+        """Handle a closed connection. Its session stays, because the client may reconnect."""
         self._connections.gone(connection)
         self._sessions.pop(connection, None)
         return []
@@ -187,7 +187,10 @@ class RegistryCore:
             self._answer(connection, message, results=[result_fields(result) for result in results])
 
     def _connect(self, connection: ConnectionId, peer: str, message: Mapping[str, Any], now_us: int) -> None:
-        """Open a session, or resume the client's session on a new connection; answer session 0 if it has expired."""
+        """Open a session, or resume a client's session on a new connection.
+
+        If it has expired, answer with session 0.
+        """
         session = int(message["session"])
         if session == NO_SESSION:
             session = self.registry.open_session(peer, int(message["timeout_us"]), now_us)
@@ -212,7 +215,7 @@ class RegistryCore:
         self._outbox.respond(connection, (frame,), ZOOKEEPER)
 
     def _changed(self, writer: str, now_us: int) -> None:
-        """Log the changes, emit their events and notify the watchers, before the response to the writer."""
+        """Log the changes, emit their events and notify watchers. The response to the writer follows."""
         for transaction in self.registry.take_transactions():
             batch = build_batch([(None, encode_transaction(transaction))], timestamp_ms=now_us // 1000)
             self._log.append_as_leader(batch, 0, now_us)
@@ -222,7 +225,7 @@ class RegistryCore:
         self._tell_watchers()
 
     def _tell_watchers(self) -> None:
-        """Notify watchers. A client without a connection reads its watched nodes again after reconnecting."""
+        """Notify watchers. A client that has no connection reads its watched nodes again after reconnecting."""
         connections = {session: connection for connection, session in self._sessions.items()}
         for event in self.registry.take_events():
             connection = connections.get(event.session)
@@ -234,7 +237,7 @@ class RegistryCore:
     # ------------------------------------------------------------------------------------------- the operator's tools
 
     def _create_topic(self, wanted: CreateTopic, answer: OnReply) -> None:
-        """Create a topic as kafka-topics --zookeeper does: assign the replicas, and let the controller react."""
+        """Create a topic as kafka-topics --zookeeper does: assign the replicas; the controller then reacts."""
         topic_id = uuid5(NAMESPACE_OID, f"{wanted.name}/{self.registry.zxid}")
         try:
             files = creation(self._image(), wanted, topic_id=topic_id, broker_config=self._config, names=self._names)
@@ -278,7 +281,7 @@ class RegistryCore:
         return PlainReply(error=ErrorCode.NONE)
 
     def _image(self) -> MetadataImage:
-        """Return the metadata against which a new topic is checked: brokers and topics."""
+        """Return the brokers and topics against which a new topic is checked."""
         image = MetadataImage()
         for number in self.registry.children(znodes.BROKER_IDS):
             node = self.registry.nodes[znodes.broker_path(int(number))]

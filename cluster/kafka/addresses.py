@@ -1,8 +1,8 @@
 """The addresses of a cluster of JVMs, with a separate address for each pair of nodes.
 
-A node with index D listens at 127.NET.0.D. The node with index S reaches it through 127.NET.S.D, where this process
-listens and passes frames on. Each JVM has its own hosts file, so that all use the same names: b1, b2, c1. Linux assigns
-all of 127.0.0.0/8 to this machine, so no privileges are needed.
+The node with index D listens at 127.NET.0.D. The node with index S reaches it through 127.NET.S.D, where Highwater's
+process listens and relays the frames to D. Each JVM has its own hosts file, so every JVM uses the same host names (b1,
+b2, c1). Linux assigns all of 127.0.0.0/8 to the loopback interface, so no privileges are needed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,23 @@ Address = tuple[str, int]
 
 FIRST_NET, LAST_NET = 128, 250
 CLIENTS = 250
-"""The index of the JVM that runs all Java clients."""
+"""The index of the JVM that runs all Java clients, in place of a node's index."""
 LOCK_HOST, LOCK_PORT = 254, 9094
 PORTS = {"broker": (9092, 19092, 29092), "controller": (9093, 19093, 29093)}
 
 
 class NoNet(OSError):
-    """No part of the loopback network is free."""
+    """No range of loopback addresses, or no choice of ports, is free for another cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The addresses of one cluster. `nodes` are ports by name, in the order of their indexes (from 1)."""
+    """The addresses of one cluster.
+
+    Attributes:
+        net: second byte of all addresses (127.NET.x.y).
+        nodes: port of each node, by name. A node's index is its position in this mapping, counted from 1.
+    """
 
     net: int
     nodes: Mapping[str, int]
@@ -46,7 +51,7 @@ class Addresses:
         return f"127.{self.net}.{place}.{self.place(target)}", self.nodes[target]
 
     def hosts_file(self, source: str | None) -> str:
-        """Return a hosts file for -Djdk.net.hosts.file, which replaces every other lookup of names."""
+        """Return the contents of a node's hosts file (-Djdk.net.hosts.file), which replaces all other lookups."""
         lines = [f"127.0.0.1 localhost {os.uname().nodename}"]
         for node in self.nodes:
             host, _ = self.own(node) if node == source else self.seen_from(source, node)
@@ -54,14 +59,14 @@ class Addresses:
         return "\n".join(lines) + "\n"
 
     def named(self, address: Address) -> str | None:
-        """Return the node with this address or host name, if there is one."""
+        """Return the name of the node with this address or host name, None if there is none."""
         if address[0] in self.nodes:
             return address[0]
         return next((node for node in self.nodes if self.own(node) == address), None)
 
 
 class Net:
-    """A part of the loopback network that is reserved for one cluster while this object is open."""
+    """A range of loopback addresses (127.NET.0.0/16) that is reserved for one cluster until it is closed."""
 
     def __init__(self, number: int, lock: socket.socket) -> None:
         self.number = number
@@ -72,10 +77,10 @@ class Net:
 
 
 def free_net() -> Net:
-    """Reserve a part of the loopback network.
+    """Reserve a range of loopback addresses for one cluster.
 
     Raises:
-        NoNet: if none is free.
+        NoNet: if all ranges are reserved.
     """
     for number in range(FIRST_NET, LAST_NET + 1):
         lock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -89,7 +94,7 @@ def free_net() -> Net:
 
 
 def choose_ports(net: int, brokers: Sequence[str], controllers: Sequence[str]) -> Addresses:
-    """Return addresses with Kafka's usual ports, or with others if another program listens on those.
+    """Return addresses with Kafka's usual ports, or with other ports if another program listens on those.
 
     Raises:
         NoNet: if no choice of ports is free.

@@ -1,4 +1,4 @@
-"""The requests of an operator's tools, sent directly to the brokers, so that no network fault affects them."""
+"""The requests of an operator's tools. They go directly to the brokers, bypassing all network faults."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ VERSIONS = {
     versions.ALTER_CLIENT_QUOTAS: 0,
     versions.UPDATE_FEATURES: 1,
 }
-"""Versions that every Kafka from 2.8 to 4.x supports; UpdateFeatures from 3.3 on."""
+"""Request versions that every Kafka from 2.8 to 4.x supports, by API key; UpdateFeatures exists from 3.3 on."""
 ANSWER_S = 30
 REQUEST_TIMEOUT_MS = 25_000
 ANSWER_BYTES_MAX = 16 << 20
 SOURCE_TOPIC = 1
-"""A value of DescribeConfigsResponse.ConfigSource."""
+"""The ConfigSource of a DescribeConfigs response that means that a setting is set on the topic itself."""
 
 
 class NoAnswer(Exception):
-    """No broker has answered."""
+    """No broker answered the request."""
 
 
 class Admin:
@@ -100,7 +100,7 @@ class Admin:
         return CreateTopicReply(error=created.error_code, message=created.error_message or "")
 
     async def _elect_leader(self, wanted: ElectLeader) -> PlainReply:
-        """Elect a leader. A desired replica becomes the preferred one for the duration of the election."""
+        """Elect a leader. If a replica is desired, make it the preferred replica until the election is over."""
         partition, desired, unclean = (
             TopicPartition(wanted.topic, wanted.partition),
             wanted.desired,
@@ -129,7 +129,7 @@ class Admin:
         ]
 
     async def _elect_preferred(self, partition: TopicPartition, unclean: bool) -> PlainReply:
-        """Elect the preferred leader; with `unclean` any live replica, in the order of preference."""
+        """Elect the preferred leader or, if `unclean`, the first live replica in the order of preference."""
         wanted = [{"topic": partition.topic, "partitions": [partition.partition]}]
         answer = await self.ask(
             versions.ELECT_LEADERS, election_type=int(unclean), topic_partitions=wanted, timeout=REQUEST_TIMEOUT_MS
@@ -188,7 +188,7 @@ class Admin:
         return PlainReply(error=result.error_code, message=result.error_message or "")
 
     async def _update_features(self, wanted: ChangeFeatureLevels) -> PlainReply:
-        """Change feature levels, and return the first error, if there is one."""
+        """Change feature levels, and return the first error, or NONE."""
         updates = [
             {"feature": name, "max_version_level": level, "upgrade_type": wanted.upgrade_types.get(name, UPGRADE)}
             for name, level in wanted.levels.items()
@@ -224,7 +224,7 @@ class Admin:
         return PlainReply(error=result.error_code, message=result.error_message or "")
 
     async def topic_config(self, topic: str) -> Mapping[str, str]:
-        """Return the settings that are set on the topic itself."""
+        """Return the topic's own settings, without any defaults."""
         resource = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}
         answer = await self.ask(versions.DESCRIBE_CONFIGS, resources=[resource], include_synonyms=False)
         (result,) = answer.results
@@ -258,7 +258,11 @@ async def ask_at(address: Address, api_key: int, **fields: object) -> Entity:
 
 
 async def knows_leaders(address: Address, topics: Mapping[str, int]) -> bool:
-    """Return True if a broker knows a leader for every partition of these topics (partitions by name)."""
+    """Ask the broker at this address for metadata. Return True if every partition of these topics has a leader there.
+
+    Args:
+        topics: number of partitions of each topic, by name.
+    """
     try:
         answer = await ask_at(address, versions.METADATA, topics=[{"name": name} for name in topics])
     except NoAnswer:

@@ -1,7 +1,7 @@
-"""A class archive of the classes that a Kafka node loads, which halves the start time of a JVM (JEP 350).
+"""Makes an archive of the classes that a Kafka node loads (JEP 350), which halves the start time of a JVM.
 
-It is written by a separate node, both broker and controller, that starts and shuts down. An archive is valid only for
-the same paths of the jars and the same build of Java.
+A temporary node, both broker and controller, starts and shuts down; its JVM writes the archive. An archive is valid
+only for the same paths of the jars and the same build of Java.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ LOGGING = """<Configuration status="OFF">
 <Loggers><Root level="INFO"><AppenderRef ref="c"/></Root></Loggers>
 </Configuration>
 """
-"""A configuration of Log4j 2, with which every installed version logs, even releases that ship Log4j 1."""
+"""A Log4j 2 configuration. Every installed version logs with Log4j 2, even releases that ship Log4j 1."""
 
 
 class NotArchived(Exception):
-    """The node did not start or stop; the text says why."""
+    """The temporary node did not start or stop; the text says why."""
 
 
 def make_class_archive(home: KafkaHome, progress: Progress) -> None:
@@ -59,7 +59,7 @@ def make_class_archive(home: KafkaHome, progress: Progress) -> None:
 
 
 class _Node:
-    """The node whose classes are archived. `folder` holds all its files."""
+    """The temporary node whose JVM writes the archive. `folder` holds all its files."""
 
     def __init__(self, home: KafkaHome, folder: Path) -> None:
         self._home = home
@@ -139,7 +139,7 @@ offsets.topic.replication.factor=1
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Wait for a moment, and return True if the process has ended."""
+    """Wait briefly, and return True if the process has ended."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(LOOK_S)
         return True
@@ -148,7 +148,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 @contextlib.contextmanager
 def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Kill the process at the end of the block."""
+    """Kill the process at the end of the `with` block."""
     try:
         yield
     finally:

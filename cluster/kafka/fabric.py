@@ -1,7 +1,7 @@
-"""The hosts and network of a run on Apache Kafka, whose connections all pass through this process.
+"""The hosts and network of a run on Apache Kafka, where this process relays all connections.
 
-Brokers and controllers are JVMs. Clients of a scenario live in this process, as in other live runs. Time is the wall
-clock; the run begins when every node has started and every broker knows the topics.
+Brokers and controllers are JVMs. A scenario's Python clients run in this process, as in other live runs. Time is the
+wall clock; the run begins when every node has started and every broker knows the topics.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from replica.ids import BrokerId
 from replica.trace.events import TraceLog
 
 WARM_UP_S = 180
-"""The longest warm-up; a loaded machine needs long to start five JVMs."""
+"""The longest warm-up before the run begins; a loaded machine may need minutes to start five JVMs."""
 POLL_S = 0.05
 
 
 class KafkaNotUp(Exception):
-    """The cluster did not start; the text quotes its processes."""
+    """The cluster did not start; the text quotes the output of its processes."""
 
 
 class PlacedTopic(NamedTuple):
-    """An internal topic that brokers would create themselves.
+    """An internal topic, created before the run so that brokers do not create it themselves.
 
     `assignment` has each partition's replicas, the leader first.
     """
@@ -115,10 +115,10 @@ class KafkaFabric(TcpFabric):
         self._placed = plan.placed
         self._topics: dict[str, int] = {}
         self._knowing: dict[str, None] = {}
-        """Brokers that know the leaders of all topics."""
+        """Brokers (by name) that know the leaders of all topics; a set."""
         self._listeners: list[RelayListener] = []
         self._relays: dict[TcpConnection, Relay] = {}
-        """Open relays by each of their ends."""
+        """The relay of each open connection, by each of its two ends."""
         classes = plan.client_classes
         self._clients = None if classes is None else JavaClients(self, trace, classes, plan.java_clients)
         self._deadline_s = time.monotonic() + WARM_UP_S
@@ -236,7 +236,7 @@ class KafkaFabric(TcpFabric):
         return self._folder / "bootstrap"
 
     def _format(self) -> None:
-        """Write the checkpoints of formatted directories by Kafka's StorageTool, or copy them from an earlier run.
+        """Create the checkpoints for formatted directories with Kafka's StorageTool, or copy an earlier run's.
 
         Raises:
             KafkaNotUp: if the tool fails.
@@ -260,7 +260,7 @@ class KafkaFabric(TcpFabric):
             storage.keep_checkpoints(self._checkpoints, kept)
 
     def launch(self, name: str) -> Jvm:
-        """Start a node's JVM, after formatting new disks for a quorum."""
+        """Start a node's JVM and return it. In a KRaft cluster, format the node's empty disks first."""
         spec = self._specs[name]
         for directory in spec.log_dirs:
             if self._registry is None and not storage.is_formatted(directory):
@@ -281,10 +281,10 @@ class KafkaFabric(TcpFabric):
         return self.addresses.own(next(name for name, spec in self._specs.items() if spec.node_id == broker_id))
 
     def _running_brokers(self) -> list[Address]:
-        """Return the addresses of running brokers, those connected to the controllers first.
+        """Return the addresses of running brokers in the order in which an operator's tool tries them.
 
-        A broker forwards an operator's requests to the controllers, and waits. In the ZooKeeper era brokers forward
-        nothing, so the controller comes first.
+        Brokers that can reach the controllers come first, because a broker forwards requests to a controller and waits.
+        In the ZooKeeper era brokers forward nothing, so the controller comes first.
         """
         running = [host.name for host in self._jvms() if host.is_up and not host.paused]
         brokers = [name for name in running if self._specs[name].role == "broker"]
@@ -297,7 +297,7 @@ class KafkaFabric(TcpFabric):
     # --------------------------------------------------------------------------------------------------- the warm-up
 
     def _may_begin(self) -> bool:
-        """Return True once the run may begin.
+        """Return True if every process has started and every broker knows the topics, so that the run may begin.
 
         Raises:
             KafkaNotUp: if a process ended, or the warm-up takes too long.
@@ -341,7 +341,10 @@ class KafkaFabric(TcpFabric):
         return reply.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
     async def broker_has_started(self) -> None:
-        """Wait for a running broker, because a broker is unfenced shortly before it reports its start and answers."""
+        """Wait until a broker has reported its start.
+
+        A broker is unfenced shortly before it reports its start, and does not answer requests until then.
+        """
         while not self._running_brokers():
             await trio.sleep(POLL_S)
 
@@ -372,7 +375,7 @@ class KafkaFabric(TcpFabric):
         return client
 
     async def join(self, source: Host, target: str, sock: socket.socket) -> None:
-        """Relay a connection from the process of `source` to `target`, which the kernel has accepted already."""
+        """Relay a connection from the process of `source` to `target`. The kernel has accepted it already."""
         if self._specs[target].role != "broker":
             await self._await_turn(source.name)
         await self._syn_and_answer(source.name, target)
@@ -385,9 +388,9 @@ class KafkaFabric(TcpFabric):
         self._relay(source, target, sock, far, None if sight is None else self.observer.look, sight)
 
     async def _await_turn(self, source: str) -> None:
-        """Wait before the run begins until all brokers listed before `source` have joined, as in other modes.
+        """Before the run begins, wait until all brokers listed before `source` have joined, as in other modes.
 
-        In the ZooKeeper era the first broker becomes the controller. If two sessions end together, Kafka 4.1 first
+        In the ZooKeeper era the broker that joins first becomes the controller. If two sessions end together, Kafka 4.1
         fences the broker that joined first (BrokerHeartbeatTracker.maybeRemoveExpired, BrokerIdAndEpoch.hashCode).
         """
         brokers = [name for name, spec in self._specs.items() if spec.role == "broker"]
@@ -432,9 +435,9 @@ class KafkaFabric(TcpFabric):
             end.look_again()
 
     async def reset(self, one: str, two: str) -> int:
-        """Reset the connections between two nodes, and return their number.
+        """Reset all connections between two nodes, and return their number.
 
-        No other task runs meanwhile, because a node that dies would close its ends.
+        The loop has no checkpoint of Trio: another task might notice that a node died, and close its ends.
         """
         ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]
         for end in ends:

@@ -1,4 +1,4 @@
-"""The Apache Kafka on this machine: an unpacked release, a folder of jars, or a version from `kafka install`.
+"""Finds the Apache Kafka on this machine: an unpacked release, a folder of jars, or a version from `kafka install`.
 
 This module uses no network and writes nothing.
 """
@@ -17,7 +17,7 @@ from cluster.kafka.java import JavaRuntime, KafkaMissing, find_java_for_kafka
 
 VERSION_FORM = r"\d{1,4}(\.\d{1,4}){2,3}"
 TRIED = ("4.1.1", "4.1.0", "4.0.1", "3.9.1", "3.7.2", "2.8.2")
-"""Versions tested, newest first; only the last one runs with ZooKeeper."""
+"""Versions tested with Highwater, newest first; only the last one runs with ZooKeeper."""
 CHECKSUMS = "SHA256SUMS"
 """The file of checksums in an installed version's folder, in the format of `sha256sum`."""
 LIBRARIES = "libs"
@@ -28,10 +28,10 @@ _SERVER_JAR = re.compile(rf"kafka_\d+\.\d+-({VERSION_FORM})\.jar")
 
 @dataclass(frozen=True, slots=True)
 class KafkaJars:
-    """One version of Kafka.
+    """The jars of one version of Kafka.
 
     Attributes:
-        folder: folder of the version; an installed version keeps its archives there, too.
+        folder: folder of the version; an installed version also has its class archive and checkpoints there.
         libraries: folder of the jars.
     """
 
@@ -75,7 +75,7 @@ class KafkaJars:
 
 @dataclass(frozen=True, slots=True)
 class KafkaHome:
-    """A version of Kafka and the Java that runs it."""
+    """A version of Kafka, and the Java that runs it."""
 
     jars: KafkaJars
     java: JavaRuntime
@@ -89,13 +89,19 @@ class KafkaHome:
         return self.jars.folder / ARCHIVE.format(build=self.java.build)
 
     def format_place(self, features: Mapping[str, int]) -> Path | None:
-        """Return where an installed version keeps the checkpoints for these features; None if it is not installed."""
+        """Return the folder of the checkpoints with these feature levels; None if the version was not installed.
+
+        Only a version from `kafka install` keeps checkpoints.
+        """
         levels = ",".join(f"{name}={level}" for name, level in sorted(features.items()))
         return self.jars.folder / FORMATS / (levels or "no-features") if self.jars.is_installed else None
 
     @property
     def class_archive(self) -> Path | None:
-        """The class archive, which halves a JVM's start time (-XX:SharedArchiveFile); None if it does not exist."""
+        """The path of the class archive (-XX:SharedArchiveFile); None if there is none.
+
+        It halves a JVM's start time.
+        """
         return self.archive_place if self.jars.is_installed and self.archive_place.is_file() else None
 
 
@@ -105,7 +111,7 @@ def sha256_of(file: Path) -> str:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Return the user's cache folder (XDG_CACHE_HOME, else ~/.cache), for everything that can be made again."""
+    """Return Highwater's folder in the user's cache (XDG_CACHE_HOME, else ~/.cache). Its contents can be made again."""
     given = Path(environment.get("XDG_CACHE_HOME", ""))
     # The XDG specification: a path that is not absolute is to be ignored.
     return (given if given.is_absolute() else Path.home() / ".cache") / "highwater" / "kafka"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cluster.kafka.fabric import KafkaFabric
 
 START_PATIENCE_US = 60_000_000
-"""The longest time for which the timeline waits for a node, because a node without its controller never starts."""
+"""The longest time for which later steps wait for a starting node. A node without its controller never starts."""
 
 
 class KafkaHost(Host):
@@ -29,10 +29,10 @@ class KafkaHost(Host):
         self._jvm: Jvm | None = None
         self._node: KafkaNode | None = None
         self.died_of: str | None = None
-        """The reason why the node's latest process ended unexpectedly, or None."""
+        """Why the node's latest process ended unexpectedly; None if it did not."""
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
-        """Call a method of the object that represents the node."""
+        """Call a method of the Python object that controls the node."""
         method(self.time.now_us)
 
     def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> KafkaNode:
@@ -59,7 +59,7 @@ class KafkaHost(Host):
             self.fabric.time.agenda.wait_for(lambda: self._jvm is not jvm or jvm.has_started, START_PATIENCE_US)
 
     async def _attend(self, jvm: Jvm) -> None:
-        """Wait until the process ends by itself, and report that."""
+        """Wait until the process ends by itself, then record its exit."""
         await jvm.wait()
         if self._jvm is not jvm or jvm.is_struck:
             return
@@ -90,7 +90,7 @@ class KafkaHost(Host):
             self._jvm.signal(signal.SIGKILL)
 
     async def seize(self) -> None:
-        """Stop the process by SIGSTOP and observe everything it has done."""
+        """Stop the process by SIGSTOP, then observe everything that it has done."""
         if self._jvm is not None:
             await self._jvm.stand_still()
             self.fabric.time.enter()
@@ -101,7 +101,7 @@ class KafkaHost(Host):
         self._end_process()
 
     async def power_off(self) -> None:
-        """Kill the process without closing its peers' connections."""
+        """Cut the machine's power: kill the process, but do not close its connections to peers."""
         self.powered = False
         await self._finish()
         self._vanish()

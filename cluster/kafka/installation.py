@@ -31,7 +31,7 @@ class Installed(NamedTuple):
 
 
 def install(version: str, environment: Mapping[str, str], progress: Progress) -> Installed:
-    """Install what is missing or damaged: the jars, the program of the Java clients, and the class archive.
+    """Install the missing or damaged parts of a version: the jars, the Java clients' program, and the class archive.
 
     Raises:
         KafkaMissing: if Java, its compiler or Maven is missing.
@@ -52,7 +52,9 @@ def install(version: str, environment: Mapping[str, str], progress: Progress) ->
 
 
 def client_classes(home: KafkaHome, environment: Mapping[str, str]) -> Path:
-    """Return the compiled program of the Java clients, with an installed version or in the user's cache.
+    """Return the folder of the Java clients' compiled program; compile it if needed.
+
+    An installed version keeps the program in its own folder, other versions in the user's cache.
 
     Raises:
         KafkaMissing: if the program cannot be compiled.
@@ -67,7 +69,7 @@ def client_classes(home: KafkaHome, environment: Mapping[str, str]) -> Path:
 
 
 def _sound_jars(version: str, environment: Mapping[str, str], progress: Progress) -> KafkaJars | None:
-    """Return the jars of an installed version, None if it is missing or damaged; remove a damaged version."""
+    """Return the jars of an installed version, None if the version is missing. Remove a damaged version first."""
     for jars in installed(environment):
         if jars.version == version:
             progress(f"the checksums of Kafka {version} are compared")
@@ -96,7 +98,7 @@ def _new_jars(version: str, java: JavaRuntime, environment: Mapping[str, str], p
 
 
 def remove(jars: KafkaJars) -> None:
-    """Remove a version. An interrupted removal leaves nothing that counts as a version.
+    """Remove a version. If the removal is interrupted, what is left does not count as a version.
 
     Raises:
         OSError: if a file cannot be removed.
@@ -113,7 +115,10 @@ def _keep_checksums(folder: Path) -> None:
 
 @contextmanager
 def _partial(cache: Path, version: str) -> Iterator[Path]:
-    """Create a folder that is removed after the block unless it was renamed; remove folders of killed processes."""
+    """Create a folder for an unfinished version, and remove it after the `with` block unless it was renamed.
+
+    Remove such folders of killed processes, too.
+    """
     cache.mkdir(parents=True, exist_ok=True)
     for place in cache.iterdir():
         left = re.fullmatch(_PARTIAL, place.name)

@@ -1,4 +1,4 @@
-"""The Java that runs Kafka, which is found on this machine and never downloaded."""
+"""Finds the Java that runs Kafka. It must be on this machine; Highwater never downloads it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OLDEST_JAVA = 17
-"""The Java that Kafka 4's brokers need (KIP-750); Kafka 2.8 to 3.9 run on it as well."""
+"""The oldest Java for Kafka 4's brokers (KIP-750). Kafka 2.8 to 3.9 run on it as well."""
 ANSWER_S = 60
 FIX = f"install a JDK of Java {OLDEST_JAVA} or newer (Debian: apt install openjdk-17-jdk-headless), or set JAVA_HOME"
 
 
 class KafkaMissing(Exception):
-    """Something that Kafka needs is missing. `fix` says what to do."""
+    """Kafka, or something that it needs, is missing. `fix` says what to do."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -26,11 +26,11 @@ class KafkaMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """One JVM.
+    """An installed Java.
 
     Attributes:
         executable: path of `java`.
-        build: full version, to which a class archive is bound.
+        build: full version; a class archive is valid only for this build.
         compiler: path of `javac`, None for a runtime without a compiler.
     """
 
@@ -45,7 +45,7 @@ class JavaRuntime:
         return found if os.access(found, os.X_OK) else None
 
     def needed_compiler(self) -> Path:
-        """Return the compiler.
+        """Return the path of `javac`.
 
         Raises:
             KafkaMissing: if the runtime has no compiler.
@@ -91,6 +91,6 @@ def _ask(executable: Path) -> JavaRuntime | None:
 
 
 def _major(version: str) -> int:
-    """Return the major version, 0 if it is unreadable. Java 8 calls itself 1.8."""
+    """Return the major version, 0 if it is unreadable. Java 8 reports its version as 1.8."""
     found = re.match(r"(?:1\.)?(\d+)", version)
     return int(found[1]) if found else 0

@@ -1,4 +1,4 @@
-"""The Java clients in a run on Apache Kafka: the JVM that they share, and the distribution of its events."""
+"""Runs the Java clients' shared JVM, and passes each of its events to the client concerned."""
 
 from __future__ import annotations
 

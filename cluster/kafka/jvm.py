@@ -1,7 +1,7 @@
-"""JVMs: their command lines, and one process from its start to its end.
+"""JVM processes: their command lines, starts, signals and ends.
 
-No JVM outlives the process that runs the cluster: each has a process group of its own, out of reach of Ctrl-C, and dies
-when its parent does, even if it is stopped or the parent was killed.
+Each JVM has a process group of its own, so that Ctrl-C does not reach it. It dies when the process that runs the
+cluster dies, even if the JVM is stopped or the parent was killed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cluster.kafka.home import KafkaHome
 
 HEAP_MB = 256
 STARTED = b"Kafka Server started"
-"""The message of brokers and controllers of KRaft after their start (KafkaBroker.STARTED_MESSAGE)."""
+"""The message that brokers and controllers of KRaft log after their start (KafkaBroker.STARTED_MESSAGE)."""
 _LAST_WORDS_BYTES = 16_384
 LAST_WORDS_MAX = 300
 _STOPPED = frozenset("TtZXx")
@@ -58,14 +58,14 @@ class Jvm:
 
     Args:
         console: file to which the process appends its output.
-        started: output that shows that the process has started.
+        started: bytes in the output that show that the process has started.
     """
 
     def __init__(self, command: Sequence[str], console: Path, started: bytes = STARTED) -> None:
         self.console = console
         self.asked_to_stop = False
         self.is_struck = False
-        """True if a SIGKILL was sent and the end of the process is awaited."""
+        """True if a SIGKILL was sent and the process has not ended yet."""
         self._started = started
         self._says_from = console.stat().st_size if console.exists() else 0
         with console.open("ab") as out:
@@ -94,7 +94,7 @@ class Jvm:
         self.reap()
 
     def reap(self) -> None:
-        """Release the resources of a process that has ended or is about to."""
+        """Wait for a process that has ended or is ending, and release its resources."""
         if not self.ended.is_set():
             self._process.wait()
             trio.lowlevel.notify_closing(self._descriptor)
@@ -108,7 +108,7 @@ class Jvm:
             await trio.sleep(0.001)
 
     def _is_stopped(self) -> bool:
-        """Return True if the process is stopped or gone (proc(5), field 3 of /proc/pid/stat)."""
+        """Return True if the process is stopped or has ended (proc(5), field 3 of /proc/pid/stat)."""
         try:
             text = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
         except OSError:

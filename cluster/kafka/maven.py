@@ -1,6 +1,6 @@
-"""The jars of one version of Kafka, downloaded by Maven, whose settings name the repositories.
+"""Downloads the jars of one version of Kafka with Maven, whose own settings name the repositories.
 
-The Maven project has nothing but dependencies. Maven compares each download with the repository's checksum.
+The generated Maven project has nothing but dependencies. Maven checks each download against the repository's checksum.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def find_maven(environment: Mapping[str, str]) -> Path:
 
 
 def project(version: str) -> str:
-    """Return a Maven project with the broker, and with Log4j 2 for every version, so that one configuration serves all.
+    """Return the pom.xml of a Maven project that depends on the broker, and on Log4j 2 whatever the version.
 
-    The jar of Log4j 1 stays for brokers before 4.0, which use its classes without logging through it.
+    With Log4j 2 one logging configuration serves all versions. The jar of Log4j 1 stays for brokers before 4.0, which
+    use its classes but do not log through it.
     """
     old_log = _dependency("ch.qos.reload4j", "reload4j", RELOAD4J) if int(version.partition(".")[0]) < 4 else ""
     return f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -98,7 +99,7 @@ def get_jars(
 
 
 def _watch(lines: Iterable[str], progress: Progress) -> Iterator[str]:
-    """Report Maven's progress, and yield its errors."""
+    """Report Maven's progress, and yield its error lines."""
     count = 0
     for line in lines:
         if found := re.search(r"Downloaded from .*/([^/\s]+) \(", line):
@@ -131,7 +132,7 @@ def _failure(version: str, errors: list[str]) -> KafkaMissing:
 
 @contextmanager
 def process_group(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """Start a process whose output can be read, and kill its process group at the end of the block.
+    """Start a process whose output can be read, and kill its process group at the end of the `with` block.
 
     Raises:
         OSError: if the process cannot be started.
@@ -157,7 +158,7 @@ def process_group(command: list[str], folder: Path, environment: Mapping[str, st
 
 
 def end_group(process: subprocess.Popen[str]) -> None:
-    """Kill the process and everything that it has started."""
+    """Kill the process and all others in its group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""The object that represents a JVM node: it carries out an operator's commands by signals, files and requests."""
+"""Controls a JVM node: carries out an operator's commands by signals, files and requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METADATA_LOG = "__cluster_metadata"
 
 
 class KafkaNode:
-    """The commands that an operator can give to a JVM node (a `NodeElsewhere`)."""
+    """The commands that an operator can give to a JVM node. Implements `NodeElsewhere`."""
 
     def __init__(self, host: KafkaHost, disks: Mapping[str, Disk]) -> None:
         self.disks = disks
@@ -47,7 +47,10 @@ class KafkaNode:
         pass  # The end of the process closes its files.
 
     def flush(self, wanted: TopicPartition | None, answer: Callable[[None], None], now_us: int) -> list[Action]:
-        """Flush the segment files, so that their contents survive a power loss; Kafka has no request for this."""
+        """Flush the segment files of one partition, or all if None, so that their contents survive a power loss.
+
+        Kafka has no request for this, so this process flushes the files.
+        """
         for disk in self.disks.values():
             for file in segments(disk):
                 if wanted in (None, partition_of(file.parent)):
@@ -101,7 +104,7 @@ def segments(disk: Disk) -> list[Path]:
 
 
 def keep(disk: Disk, file: Path) -> None:
-    """Flush a file, and record that its contents survive a power loss."""
+    """Flush a file, and record that its current contents survive a power loss."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -111,9 +114,9 @@ def keep(disk: Disk, file: Path) -> None:
 
 
 def settle_books(disk: Disk) -> None:
-    """Record which contents of the files survive a power loss, after the process has ended.
+    """Record which contents of the files survive a power loss. Call this after the process has ended.
 
-    Kafka flushes a segment when the next one begins, and the metadata log before it acknowledges an append.
+    Kafka flushes a segment when the next one begins, and its metadata log before acknowledging an append.
 
     Source: UnifiedLog.roll, KafkaRaftClient.flushLog
     """

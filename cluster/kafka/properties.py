@@ -12,7 +12,7 @@ from cluster.kafka.observe.metadata_records import INTERNAL_SEGMENT_BYTES, SEGME
 from replica.config import BROKER_KEY_OF_TOPIC_KEY
 
 Role = Literal["broker", "controller", "registry"]
-"""The role of a node; the registry is ZooKeeper, in whose clusters brokers are controllers."""
+"""The role of a node. A registry is a ZooKeeper server; its cluster has no controller nodes."""
 
 SMALL = {
     "num.network.threads": "2",
@@ -20,12 +20,12 @@ SMALL = {
     "background.threads": "4",
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
-"""Threads and buffers for a cluster on one machine; a scenario's file may override them."""
+"""Numbers of threads and sizes of buffers for a cluster on one machine; a scenario's file may override them."""
 OFFSETS_REPLICATION = 3
 
 SEGMENT_BYTES_LEAST = 1 << 20
 INTERNAL_SEGMENT_SINCE = (4, 1)
-"""The first release that needs INTERNAL_SEGMENT_BYTES for smaller segments, which Kafka 4.0 forbids (KIP-1030)."""
+"""The first release in which segments below 1 MiB need INTERNAL_SEGMENT_BYTES. Kafka 4.0 forbids them (KIP-1030)."""
 
 CONSOLE = {
     "log4j2": """<?xml version="1.0" encoding="UTF-8"?>
@@ -49,7 +49,7 @@ log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c{1})%n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One broker or controller, or the registry. `config` has the scenario's keys, which override all defaults."""
+    """One broker, controller or registry. `config` has the scenario's settings, which override all defaults."""
 
     name: str
     node_id: int
@@ -60,13 +60,16 @@ class NodeSpec:
 
 
 def topic_defaults_of(specs: Iterable[NodeSpec]) -> dict[str, str]:
-    """Return the topic settings that the first broker's configuration file has, by their topic keys."""
+    """Return the defaults for topics in the first broker's configuration file, by their topic keys."""
     config = next(spec.config for spec in specs if spec.role == "broker")
     return {key: config[own] for key, own in BROKER_KEY_OF_TOPIC_KEY.items() if own in config}
 
 
 def topic_settings(config: Mapping[str, object], version: tuple[int, ...]) -> dict[str, str]:
-    """Return topic settings, with the key for small segments in this release. Source: LogConfig.segmentSize"""
+    """Return a topic's settings, with the key for small segments that this release needs.
+
+    Source: LogConfig.segmentSize
+    """
     size_bytes = int(str(config.get(SEGMENT_BYTES, SEGMENT_BYTES_LEAST)))
     small = version >= INTERNAL_SEGMENT_SINCE and size_bytes < SEGMENT_BYTES_LEAST
     return {
@@ -77,7 +80,7 @@ def topic_settings(config: Mapping[str, object], version: tuple[int, ...]) -> di
 def server_properties(
     node: NodeSpec, nodes: Mapping[str, NodeSpec], addresses: Addresses, membership: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the server.properties of a node. `membership` has the keys that make it a member of its cluster."""
+    """Return the server.properties of a node. `membership` has the settings that make it a member of its cluster."""
     brokers = [other for other in nodes.values() if other.role == "broker"]
     listener = "CONTROLLER" if node.role == "controller" else "PLAINTEXT"
     host, port = addresses.own(node.name)
@@ -97,7 +100,7 @@ def server_properties(
 
 
 def quorum_properties(node: NodeSpec, nodes: Mapping[str, NodeSpec], addresses: Addresses) -> dict[str, str]:
-    """Return the membership keys of KRaft. The voters are static: no scenario changes the quorum."""
+    """Return the settings that make a node a member of a KRaft cluster. Its voters are static."""
     controllers = [other for other in nodes.values() if other.role == "controller"]
     return {
         "process.roles": node.role,

@@ -1,8 +1,8 @@
-"""Connections between JVMs, and from clients to JVMs, which this process relays to apply network faults.
+"""Relays the connections between JVMs, and from clients to JVMs, through this process to apply network faults.
 
-A connection from S to D has two ends here: one is connected to the process of S and stands for D, one is connected to
-the process of D and stands for S. A frame of S leaves through the end that stands for S, over the link from S to D, and
-is delayed, cut or held there as in other runs, as is the end of the connection.
+This process holds two sockets for each connection from S to D: one is connected to S's process and represents D, the
+other is connected to D's process and represents S. A frame that S sends leaves through the socket that represents S.
+As in other runs, the simulated link from S to D may delay, drop or hold it, and likewise the end of the connection.
 
 Known limit: the kernel accepts a connection for D while the link is cut. The connection then stalls instead of losing
 the SYN.
@@ -34,11 +34,14 @@ if TYPE_CHECKING:
 PEEKED_BYTES = 512
 SIZE_BYTES = 4
 RELAYED = 0
-"""A placeholder for a connection number, which relayed connections do not have."""
+"""A placeholder for the connection number, which relayed frames do not have."""
 
 
 class NearEnd(TcpConnection):
-    """A client's end of a connection, in this process. No simulated network lies between this end and the relay."""
+    """The client's end of a connection from a Python client in this process to a JVM.
+
+    Between this end and the relay there is no simulated network.
+    """
 
     def _depart(self, message: Message[Sequence[Segment]], cause: int | None = None) -> None:
         self._deliver(message)
@@ -54,13 +57,13 @@ class NearEnd(TcpConnection):
 
 
 class RelayEnd(TcpConnection):
-    """One end of a relay.
+    """One end of a relay: a socket that is connected to a node's process.
 
-    The end keeps working while the node's process is stopped, since the kernel still receives and sends.
+    It works on while that process is stopped, because the kernel still receives and sends.
     """
 
     onward: RelayEnd | None = None
-    """The other end of the relay, which sends on what is read here."""
+    """The other end of the relay, which sends what was read here."""
 
     def _may_run(self, then: Callable[[], None]) -> bool:
         return True
@@ -69,7 +72,7 @@ class RelayEnd(TcpConnection):
         return self._sock_open
 
     async def _ended(self, how: ConnectionEnd, message: str | None = None) -> None:
-        """End a connection. After a FIN the kernel still sends earlier data; a RST drops its queue.
+        """End the connection. The kernel still sends queued data after a FIN, and drops it after a RST.
 
         Source: Linux tcp_close, tcp_disconnect
         """
@@ -83,7 +86,7 @@ class RelayEnd(TcpConnection):
 
 
 class StandIn(RelayEnd):
-    """The end that stands for a node and is connected to the process of the node's peer; each relay has one."""
+    """The end that represents the relay's target and is connected to the process of its source. Each relay has one."""
 
 
 class Relay:
@@ -101,10 +104,10 @@ class Relay:
         """Create a relay.
 
         Args:
-            near: end connected to the source.
-            far: end connected to the target.
+            near: end that is connected to the source's process.
+            far: end that is connected to the target's process.
             before_answer: called before each response is sent on.
-            sight: observes the connection.
+            sight: observes the requests and responses.
             exchanges: matches responses to requests; None for Kafka's protocol.
         """
         self._near = near
@@ -117,7 +120,7 @@ class Relay:
         self._reading: dict[TcpConnection, trio.CancelScope] = {near: trio.CancelScope(), far: trio.CancelScope()}
 
     def stop_reading(self, end: TcpConnection) -> None:
-        """Stop reading from an end whose machine has lost power."""
+        """Stop reading from an end whose node has lost power."""
         self._reading[end].cancel()
 
     async def run(self) -> None:
@@ -155,7 +158,7 @@ class Relay:
 class RelayListener:
     """A listener through which one process reaches one node.
 
-    `source` is None for the JVM of all clients, where the client.id of the first request names the client.
+    `source` is None for the JVM of all Java clients; the client.id of the first request then names the client.
     """
 
     def __init__(self, fabric: KafkaFabric, source: str | None, target: str) -> None:
@@ -198,7 +201,7 @@ class RelayListener:
 
 
 async def _named(sock: socket.socket) -> str | None:
-    """Return the client.id of the first request without consuming its bytes, None if it cannot be read."""
+    """Return the client.id of the first request, None if it cannot be read. The bytes stay in the socket."""
     while True:
         await trio.lowlevel.wait_readable(sock)
         try:
@@ -208,7 +211,7 @@ async def _named(sock: socket.socket) -> str | None:
         name = client_id(seen[SIZE_BYTES:])
         if name is not None or not seen or len(seen) == PEEKED_BYTES:
             return name
-        await trio.sleep(0.001)  # The rest of the header is on its way.
+        await trio.sleep(0.001)  # The rest of the header has not arrived yet.
 
 
 def client_pair() -> tuple[socket.socket, socket.socket]:
@@ -219,14 +222,14 @@ def client_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def refuse(sock: socket.socket) -> None:
-    """Reset an accepted connection, which can no longer be refused."""
+    """Reset an accepted connection. Once the kernel has accepted it, it cannot be refused in another way."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     sock.close()
 
 
 # ------------------------------------------------------------------------------------------------------------ exchanges
 #
-# The API of each frame on a connection, from the headers alone, and the request that a response answers.
+# Finds the API of each frame on a connection, from the headers alone, and the request that a response answers.
 
 
 CLIENT_ID_AT = 8
@@ -243,13 +246,13 @@ class Exchanges:
         self._open: deque[tuple[int, int]] = deque()
 
     def request(self, frame: bytes | bytearray) -> int:
-        """Record a request, and return its API key, which all versions have at the start. Source: RequestHeader"""
+        """Record a request, and return its API key, which is at the start in every version. Source: RequestHeader"""
         api_key = int.from_bytes(frame[0:2], "big", signed=True)
         self._open.append((int.from_bytes(frame[4:8], "big"), api_key))
         return api_key
 
     def response(self, frame: bytes | bytearray) -> int:
-        """Remove the request that a response answers, and return its API key; UNKNOWN_API if there is none."""
+        """Remove the request that a response answers, and return its API key; UNKNOWN_API if there is no request."""
         correlation = int.from_bytes(frame[0:4], "big")
         while self._open:
             asked, api_key = self._open.popleft()
@@ -259,7 +262,7 @@ class Exchanges:
 
 
 def client_id(frame: bytes | bytearray) -> str | None:
-    """Return the client.id in a request's first bytes; None if there is none or more bytes are needed."""
+    """Return the client.id in the first bytes of a request; None if the request has none or more bytes are needed."""
     if len(frame) < CLIENT_ID_AT + 2:
         return None
     length = int.from_bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + 2], "big", signed=True)

@@ -1,7 +1,7 @@
 """Formats directories for Kafka, as `kafka-storage format` does.
 
-The records of the bootstrap checkpoint (metadata.version and features) come from Kafka's own StorageTool, once for all
-controllers and, with an installed version, for all runs. The rest is one small file per directory.
+Kafka's own StorageTool writes the records of the bootstrap checkpoint (metadata.version and features). It runs once for
+all controllers and, with an installed version, once for all runs. Besides, each directory needs one small file.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ FORMAT_S = 120
 
 
 class NotFormatted(Exception):
-    """Kafka's own tool has failed; the text is its message."""
+    """Kafka's StorageTool failed; the text is its message."""
 
 
 def format_checkpoints(command: Sequence[str], target: Path, scratch: Path) -> None:
-    """Put the bootstrap checkpoint into `target`.
+    """Create the bootstrap checkpoint in the folder `target`.
 
     Args:
-        command: StorageTool for a node whose log.dirs is `scratch`.
+        command: command line of StorageTool, with `scratch` as the node's log.dirs.
 
     Raises:
         NotFormatted: if the tool fails.
@@ -46,7 +46,7 @@ def format_checkpoints(command: Sequence[str], target: Path, scratch: Path) -> N
 
 
 def keep_checkpoints(checkpoints: Path, place: Path) -> None:
-    """Copy checkpoints to `place` for later runs, if possible."""
+    """Copy checkpoints to `place` for later runs. A failure to write there is ignored."""
     with contextlib.suppress(OSError):
         place.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".format-", dir=place.parent) as scratch:
@@ -58,7 +58,7 @@ def is_formatted(directory: Path) -> bool:
 
 
 def format_directory(directory: Path, node_id: int, checkpoints: Path | None) -> None:
-    """Format an empty directory so that Kafka starts on it; `checkpoints` is None for a node that is no controller."""
+    """Format an empty directory for a Kafka node. `checkpoints` is None for a node that is no controller."""
     directory.mkdir(parents=True, exist_ok=True)
     if checkpoints is not None:
         shutil.copytree(checkpoints, directory, dirs_exist_ok=True)
@@ -68,7 +68,7 @@ def format_directory(directory: Path, node_id: int, checkpoints: Path | None) ->
 
 
 def _new_id() -> str:
-    """Return a new Uuid as Kafka prints it; none begins with a dash (Uuid.randomUuid)."""
+    """Return a new Uuid in Kafka's notation. It never begins with a dash (Uuid.randomUuid)."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
         if not text.startswith("-"):

@@ -1,8 +1,8 @@
-"""The clock of a run on real Kafka, and the agenda, which has the scheduled actions of the scenario.
+"""The clock of a run on real Kafka, and the agenda with the scenario's scheduled actions.
 
-The run begins when the cluster has started: until then its clock is negative, and the trace shows time 0. The agenda
-pauses while a JVM that the scenario has started comes up, which takes seconds that a broker of other modes does not
-need; all later actions are delayed by that time.
+The run begins when the cluster has started: until then the clock is negative, and the trace shows time 0. A JVM takes
+seconds to start, unlike the brokers of other modes. While a JVM started by the scenario comes up, the agenda pauses,
+which delays all later actions.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from cluster.live.time import LiveTime
 from replica.trace.events import TraceLog
 
 WARM_UP_US = 600_000_000
-"""The time before 0 at which the clock starts."""
+"""How far below 0 the clock starts."""
 FOREVER_US = 1 << 62
 LOOK_US = 20_000
-"""The interval at which the agenda checks what it waits for."""
+"""The interval at which the clock and the agenda check the conditions that they wait for."""
 
 Callback = Callable[[], None]
 
@@ -29,7 +29,7 @@ class KafkaTime(LiveTime):
         """Start the clock below 0.
 
         Args:
-            may_begin: called until it returns True; the clock is then set to 0. It may raise an exception that ends the
+            may_begin: called repeatedly until it returns True; the clock is then set to 0. An exception of it ends the
                 run.
         """
         super().__init__(trace)
@@ -42,7 +42,7 @@ class KafkaTime(LiveTime):
         self.measures_requests = False
 
     def wall_clock(self) -> WallClock:
-        """Create a machine's clock, which is set again when the run begins."""
+        """Create a machine's clock. The clock is set again when the run begins."""
         clock = super().wall_clock()
         self._wall_clocks.append(clock)
         return clock
@@ -84,7 +84,7 @@ class KafkaTime(LiveTime):
 
 
 class Agenda:
-    """The scheduled actions of a scenario. Their time stands still while a condition is awaited."""
+    """The scheduled actions of a scenario. Their schedule pauses while a condition is awaited."""
 
     def __init__(self, time: LiveTime) -> None:
         self._time = time
@@ -125,7 +125,7 @@ class Agenda:
             self._time.at(at_us + self._late_us, self._come_due)
 
     def _come_due(self) -> None:
-        """Run one due entry; there is a call for each entry, at its time or later."""
+        """Run the first entry if it is due. Each entry causes at least one call, at its time or later."""
         if self._stands_since_us is None and self._entries and self._entries[0][0] + self._late_us <= self._time.now_us:
             _, _, callback = heapq.heappop(self._entries)
             callback()

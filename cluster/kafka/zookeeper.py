@@ -1,4 +1,4 @@
-"""The configuration of a cluster with ZooKeeper, where one server is the registry that all brokers connect to.
+"""The configuration of a cluster with ZooKeeper: one server, the registry, to which all brokers connect.
 
 Source: ZooKeeper 3.5 QuorumPeerConfig, QuorumPeerMain (one server alone); Kafka 2.8 KafkaConfig, KafkaServer.startup
 """
@@ -13,13 +13,13 @@ from cluster.protocol.versions import ZOOKEEPER
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 STARTED = b"PrepRequestProcessor (sid:0) started"
 BROKER_STARTED = b" started (KafkaServer)"
-"""Start messages of the registry and of a broker. Source: PrepRequestProcessor.run, KafkaServer.startup"""
+"""The messages after the start of ZooKeeper and of a broker. Source: PrepRequestProcessor.run, KafkaServer.startup"""
 TICK_MS = 2000
-"""The tick, as in ZooKeeper's sample and in the simulator: a session ends at the tick after its timeout."""
+"""ZooKeeper's tick, as in its sample configuration and in the simulator. Sessions expire only at ticks."""
 CONNECT_MS = 120_000
-"""How long a broker waits for the registry, whose JVM starts at the same time."""
+"""How long a broker waits for ZooKeeper, whose JVM starts at the same time."""
 FILE_KB = 64
-"""The size by which ZooKeeper preallocates its transaction log, by default 64 MB."""
+"""The size in KiB by which ZooKeeper preallocates its transaction log; the default is 64 MiB."""
 JVM_PROPERTIES = {"zookeeper.preAllocSize": str(FILE_KB)}
 
 
@@ -37,7 +37,7 @@ def registry_properties(node: NodeSpec, addresses: Addresses) -> dict[str, str]:
 
 
 def membership_properties(node: NodeSpec, registry: NodeSpec, addresses: Addresses) -> dict[str, str]:
-    """Return the keys that make a broker a member of the cluster."""
+    """Return the settings that make a broker a member of the cluster."""
     return {
         "broker.id": str(node.node_id),
         "zookeeper.connect": f"{registry.name}:{addresses.nodes[registry.name]}",
@@ -46,7 +46,7 @@ def membership_properties(node: NodeSpec, registry: NodeSpec, addresses: Address
 
 
 class RegistryExchanges(Exchanges):
-    """The requests on a connection to ZooKeeper, whose frames have a size as in Kafka, but no API key."""
+    """The requests on a connection to ZooKeeper. Frames begin with their size, as Kafka's do, but have no API key."""
 
     def request(self, frame: bytes | bytearray) -> int:
         return ZOOKEEPER

@@ -1,4 +1,4 @@
-"""Live runs: the wall clock, TCP, nodes in processes of their own, and the observation of clients.
+"""Runs clusters live: on the wall clock, over TCP, with each node in its own process, observing outside clients.
 
 May import: cluster, cluster.network, cluster.protocol, cluster.server.
 Open first: fabric.py.

@@ -1,6 +1,6 @@
-"""Accepts connections on a server socket of one machine.
+"""Accepts connections on the server sockets of one machine.
 
-A connection from a machine of the cluster begins with a proof (peers.py). Any other client is identified by the
+A connection from another machine of the cluster begins with a proof (peers.py). Any other client is identified by the
 client.id of its first request.
 
 Source: SocketServer.Acceptor
@@ -101,7 +101,7 @@ class SocketAcceptor:
             self._fabric.nursery.start_soon(self._meet, sock, caller, server, node)
 
     async def _meet(self, sock: socket.socket, caller: Address, server: Address, node: str) -> None:
-        """Admit a node after it has proved that it belongs to the run; close other connections from its address."""
+        """Admit a node if it proves that it belongs to this run; otherwise close its connection."""
         if len(self._unproven) == UNPROVEN_MAX:
             next(iter(self._unproven.values())).cancel()
         proof, secret = b"", self._fabric.secret
@@ -144,7 +144,7 @@ class SocketAcceptor:
 
 
 async def _first_bytes(sock: socket.socket) -> bytes:
-    """Read the bytes of a proof. Return fewer bytes if the connection ends or the bytes cannot be a proof."""
+    """Read the bytes of a node's proof. Return fewer bytes if the connection ends or they cannot be a proof."""
     data = b""
     while len(data) < RunSecret.PROOF_BYTES and RunSecret.BEGINNING.startswith(data[: len(RunSecret.BEGINNING)]):
         try:
@@ -161,7 +161,7 @@ async def _first_bytes(sock: socket.socket) -> bytes:
 
 
 def _send(sock: socket.socket, data: bytes) -> bool:
-    """Send a few bytes, which always fit into a new socket's buffer. Return False if the connection has ended."""
+    """Send a few bytes. They fit into a new socket's buffer. Return False if the connection has ended."""
     try:
         return sock.send(data) == len(data)
     except OSError:

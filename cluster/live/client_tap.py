@@ -1,10 +1,12 @@
-"""Events of outside clients, derived from the observed traffic on their connections.
+"""Derives trace events of outside clients from the observed traffic on their connections.
 
-Highwater's producers and consumers emit events about what they send, learn and read. Other clients emit none, so
-its connection is observed at the broker's end. A record counts as sent when its request has arrived, and as acked when
-the response leaves for a client that is still connected. Its latency is the broker's, as TotalTimeMs in Kafka's
-RequestMetrics: from the arrival of the request until the kernel has the response; with acks=0 it is unknown. The events
-have the times of their handling, whose distance differs from the latency on a busy machine. The traffic is not changed.
+Highwater's own producers and consumers emit events about what they send, learn and read. An outside client emits none,
+so its connection is observed at the broker's end, without changing the traffic. A record counts as sent when its
+request has arrived, and as acked when the response leaves for a client that is still connected.
+
+The latency is the broker's, as TotalTimeMs in Kafka's RequestMetrics: from the arrival of the request until the kernel
+has the response. With acks=0 it is unknown. Events have the times at which Highwater handles them; on a busy machine
+their distance differs from the latency.
 """
 
 from __future__ import annotations
@@ -38,15 +40,15 @@ from replica.trace.events import TraceLog
 POSITIONS_MAX = 100_000
 """The maximum number of positions over all clients and partitions. The least recently used position is dropped."""
 REPEATED_AT_ONCE, REPEATED_PER_SECOND = 200_000, 500
-"""The limits of events about one client's reads that have no new information: repeated records, errors, seeks."""
+"""The limits of events without new information about one client's reads: repeated records, errors, seeks."""
 REFUSED_PER_ANSWER = 100
-"""The maximum number of events about partitions with errors in one Fetch response."""
+"""The maximum number of events about errors of partitions in one Fetch response."""
 ANSWERS_IN_FLIGHT = 5
 """The default max.in.flight.requests.per.connection of most clients."""
 
 
 class SentBatch(NamedTuple):
-    """A batch of a Produce request in progress, and the name of its producer."""
+    """A batch of a Produce request that has no response yet."""
 
     batch: NamedBatch
     producer: str
@@ -58,11 +60,11 @@ class SentBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Position:
-    """The offsets of a partition that one client has requested and read.
+    """The offsets of one partition that one client has requested and read.
 
     Attributes:
-        highest: the highest offset ever read.
-        is_left_out: True if reads emit no events, because the client has repeated so many.
+        highest: highest offset ever read.
+        is_left_out: True if further reads emit no events, because the client has repeated too many.
     """
 
     asked: Offset = -1
@@ -73,7 +75,7 @@ class Position:
 
 
 class SentRecords(Protocol):
-    """An index of the batches that were sent and that logs hold, derived from the events emitted here."""
+    """An index of sent batches and of the batches in logs, built from the events that ClientTap emits."""
 
     def number(self, partition: TopicPartition, crc: int) -> int:
         """Return the number of the batch that was last sent with this CRC."""
@@ -81,10 +83,10 @@ class SentRecords(Protocol):
     def records_of(self, number: int) -> Names: ...
 
     def records(self, partition: TopicPartition, base_offset: Offset, crc: int) -> Names:
-        """Return the names of the records in the batch at an offset; () if it was never sent."""
+        """Return the names of the records in the batch at this offset; () if the trace has no such sent batch."""
 
     def gone(self, partition: TopicPartition, base_offset: Offset, crc: int) -> frozenset[Offset]:
-        """Return the offsets of the batch's records that compaction has removed."""
+        """Return the offsets of those records of a batch that compaction has removed."""
 
 
 class ClientTap:
@@ -118,7 +120,7 @@ class ClientTap:
         return ClientStory(self, client, node).observe
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget a deleted topic. A new topic of the same name begins at offset 0 and without producers."""
+        """Forget a deleted topic. A new topic with its name begins at offset 0 and without producers."""
         self.sequenced.topic_deleted(topic)
         for key in [key for key in self.positions if key[1].topic == topic]:
             del self.positions[key]
@@ -150,7 +152,7 @@ class ClientStory:
         self.node = node
         self._connection = shared.names.connected(node)
         self._producer: tuple[int, int, str] | None = None
-        """The latest producer id, its key among the client's producers, and the producer's name."""
+        """The latest producer on this connection: its id, its key in ProducerNames, and its name."""
         self._produced: deque[dict[TopicPartition, SentBatch]] = deque()
         """The batches of each unanswered request, in the order of the requests."""
         self._latest: deque[list[NamedBatch]] = deque(maxlen=ANSWERS_IN_FLIGHT)
@@ -290,10 +292,10 @@ class ClientStory:
         self._latest[-1].append(named)
 
     def _failed(self, sent: SentBatch, part: PartitionAnswered, left_us: int) -> None:
-        """Record that a batch failed, and forget it if a producer does not retry the error.
+        """Record that a batch failed, and forget the batch if producers do not retry after this error.
 
-        The names of its records are kept, since a producer splits a batch that is too large and renumbers a batch that
-        is out of order.
+        The names of its records are kept, because a producer splits a batch that is too large and renumbers a batch
+        that is out of order.
         """
         message = part.message or None
         seq = self._refused(sent, part.error, FailureCause.ERROR, message)
@@ -341,7 +343,7 @@ class ClientStory:
     # --------------------------------------------------------------------------------------------------------- fetch
 
     def _moved(self, partition: TopicPartition, offset: Offset) -> None:
-        """Record that a client fetches from another offset than the next: it started, sought or was redirected."""
+        """Record that a client fetches from another offset than the next one: it started, sought or was redirected."""
         position = self.shared.position(self.client, partition)
         asked, position.asked = position.asked, offset
         if asked < 0 or offset in (asked, position.read + 1) or position.is_left_out:
@@ -375,17 +377,17 @@ class ClientStory:
         )
 
     def _may_repeat(self, count: int) -> bool:
-        """Return True if this client may have that many more events without new information."""
+        """Return True if this client may have `count` more events without new information."""
         recorder = self.shared.recorder
         return self.shared.limit.may_emit(recorder, self.node, self.client, recorder.at_us, LeftOut.READS, count)
 
     def _partition_handed(
         self, partition: TopicPartition, error: ErrorCode, headers: Sequence[BatchHeader], *, is_stated: bool
     ) -> None:
-        """Record what a Fetch response holds for one partition.
+        """Record the contents of a Fetch response for one partition.
 
         Args:
-            is_stated: True if an error gets an event.
+            is_stated: True if an error may get an event.
         """
         position = self.shared.position(self.client, partition)
         if error is not ErrorCode.NONE:
@@ -404,9 +406,9 @@ class ClientStory:
             self._read(partition, position, header)
 
     def _read(self, partition: TopicPartition, position: Position, header: BatchHeader) -> None:
-        """Emit events for the records of a batch from the requested offset on.
+        """Emit events for a batch's records at or above the requested offset.
 
-        Brokers send whole batches; clients drop the rest.
+        Brokers send whole batches; clients drop the records below that offset.
         """
         if header.is_control:
             return
@@ -456,17 +458,23 @@ class ClientStory:
 
 
 class ProducerNames:
-    """The names of connected producers."""
+    """Names for connected producers. Several producers may have the same client id."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, dict[int, int]] = {}
-        """For each client and producer key, its producer id, or -1, -2 and so on if it has none."""
+        """The number of each producer, by client and producer key.
+
+        The key is its producer id, or -1, -2 and so on without one.
+        """
         self._connections: dict[tuple[str, int], int] = {}
         self._anonymous: dict[tuple[str, str], set[int]] = {}
         """For each client and broker, the negative keys in use."""
 
     def enter(self, client: str, node: str, producer_id: int) -> int:
-        """Assign a key to a producer that sends its first records over a connection."""
+        """Count one more connection of a producer, and return the producer's key.
+
+        A producer without idempotence (`producer_id` -1) gets a free negative key.
+        """
         key = producer_id
         if key < 0:
             taken = self._anonymous.setdefault((client, node), set())
@@ -483,7 +491,7 @@ class ProducerNames:
         return client if number == 1 else f"{client}{SAME_CLIENT_MARK}{number}"
 
     def leave(self, client: str, node: str, key: int) -> None:
-        """Release a key, because the connection has ended or another producer sends over it."""
+        """Release a key, because the connection has ended or another producer now sends over it."""
         if key < 0:
             self._anonymous[client, node].discard(key)
             if not self._anonymous[client, node]:

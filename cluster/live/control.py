@@ -1,8 +1,8 @@
-"""The messages between the process that runs a cluster and its node processes, over one socket pair each.
+"""The messages between the process that runs a cluster and its node processes, with one socket pair for each node.
 
 Messages are pickled: both ends belong to this run, the pair is inherited, and no other process can reach it. A message
-is one packet (SOCK_SEQPACKET), or several if it is too large. If a sender is killed before the last part of a message,
-the message is dropped.
+is one packet (SOCK_SEQPACKET), or several packets if it is too large. If a sender is killed before the last packet of a
+message, the message is dropped.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from replica.log.files.disk import Disk, ServiceTime
 from replica.trace.events import TraceEvent
 
 PACKET_BYTES = 1 << 20
-"""The maximum size of a packet that is read."""
+"""The maximum size in bytes of a packet that is read."""
 TOLD_BYTES = 1 << 17
-"""The maximum size of a packet that a node sends.
+"""The maximum size in bytes of a packet that a node sends.
 
-Linux limits socket buffers (net.core.wmem_max, 212,992 bytes by default) and refuses packets that do not fit into one
-with EMSGSIZE.
+Linux limits socket buffers (net.core.wmem_max, 212,992 bytes by default) and refuses with EMSGSIZE any packet that does
+not fit into one.
 """
 PART_BYTES = TOLD_BYTES - 1024
-"""The size of one packet's part of a message that is too large for one packet."""
+"""The size in bytes of the part of a larger message that one packet contains."""
 BUFFER_BYTES = 4 << 20
 
 
@@ -37,7 +37,7 @@ BUFFER_BYTES = 4 << 20
 
 
 class NumberedEvent(NamedTuple):
-    """An event with its number and those of its causes. Numbers count from 0 in each process of a node."""
+    """An event with its number and the numbers of its causes. Each process of a node counts its events from 0."""
 
     number: int
     causes: tuple[int, ...]
@@ -46,7 +46,7 @@ class NumberedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventsTold:
-    """All events of one step. A message has a whole step, because invariants need not hold within a step."""
+    """All events of one step. A step is never split between messages, because invariants need not hold within it."""
 
     at_us: int
     events: tuple[NumberedEvent, ...]
@@ -81,7 +81,7 @@ class AnswerTold:
 
 @dataclass(frozen=True, slots=True)
 class ObservationTold:
-    """Data observed on a connection of an outside client. Connection numbers begin again in each process of a node."""
+    """Something observed on an outside client's connection. Each process of a node numbers its connections anew."""
 
     at_us: int
     connection: int
@@ -91,21 +91,21 @@ class ObservationTold:
 
 @dataclass(frozen=True, slots=True)
 class OutsiderTold:
-    """The first connection of an outside client."""
+    """The message that a client from outside the cluster has connected for the first time."""
 
     client: str
 
 
 @dataclass(frozen=True, slots=True)
 class SettledTold:
-    """The report that the node state with this number is in force."""
+    """The message that the node state with this number is in force."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class ExitTold:
-    """The end of a process by itself. `how` and `why` are as in Exit."""
+    """The message that a process ends by itself. `how` and `why` are as in ProcessExit."""
 
     at_us: int
     how: str
@@ -174,7 +174,7 @@ class DiskState:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """The environment of one node, as set by the timeline.
+    """The environment of one node: faults and other conditions that the scenario's timeline has set.
 
     Attributes:
         links: links that begin or end at the node.
@@ -198,9 +198,10 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """An operator's request to the node's core, which calls a method by its name.
+    """An operator's request to a node: the method of the node's core to call.
 
-    If `answered` is True, the caller waits for the answer.
+    Attributes:
+        answered: True if the caller waits for an answer.
     """
 
     number: int
@@ -211,7 +212,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The order to reset (RST) every connection to a peer."""
+    """An order to reset (RST) every connection to a peer."""
 
     peer: str
 
@@ -223,9 +224,9 @@ Order = Settle | Ask | Reset
 
 
 def control_pair() -> tuple[socket.socket, socket.socket]:
-    """Return the main process's non-blocking end and the node's blocking end.
+    """Return the non-blocking end of the main process, and the blocking end of a node.
 
-    A node whose messages are not read blocks.
+    A node blocks if its messages are not read.
     """
     own, node = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (own, node):

@@ -1,8 +1,8 @@
-"""Network faults on requests from outside the cluster.
+"""Applies network faults to requests from outside the cluster.
 
-Messages of the cluster's machines are delayed, cut or held at the sender (`cluster.network.passage`). This is
-impossible for an outside client, so its requests are delayed at the receiver: after the kernels have carried them and
-before the broker sees them.
+Messages of the cluster's own machines are delayed, cut or held at the sender (`cluster.network.passage`). An outside
+client is beyond reach, so its requests are delayed at the receiver: after the kernels have delivered them and before
+the broker sees them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REQUEST = "request"
 
 
 class Entrance:
-    """The faults on requests that arrive over one connection at a node."""
+    """The faults on requests that arrive at a node over one connection."""
 
     def __init__(self, fabric: TcpFabric, node: str) -> None:
         self._fabric = fabric
@@ -40,7 +40,7 @@ class Entrance:
         return link.arrival_us(self._fabric.time.now_us, len(frame) + SIZE_BYTES)
 
     def must_wait(self, client: str, frame: bytearray) -> bool:
-        """Emit an event when a hold of the request begins or ends. Return True if a cut or a hold stops the request."""
+        """Return True if a cut or a hold stops the request. Emit an event when a hold of it begins or ends."""
         events = self._fabric.events
         api, hold = _api(frame), self._hold_on(client, frame)
         if hold is not None and hold != self._hold:
@@ -63,7 +63,7 @@ class Entrance:
         return self._fabric.network.link(client, self._node).is_cut
 
     def client(self, known_as: str, frame: bytearray, *, is_identified: bool) -> str:
-        """Return the name of the client that sends a frame. Its first request has the name."""
+        """Return the name of the client that sends a frame; the first request of an unidentified client states it."""
         return known_as if is_identified else self._fabric.outsider(client_name(frame, known_as))
 
 

@@ -1,4 +1,4 @@
-"""The fabric of live runs: machines of this process, and TCP connections between them and from outside clients.
+"""The fabric of live runs: this process's machines, and TCP connections between them and from outside clients.
 
 A fabric needs to know only two things about other processes: which node has an address (`name_of`), and the state of
 the links that begin at its own machines.
@@ -37,16 +37,16 @@ from replica.trace.events import ConnectionClosed, ConnectionLost, RequestCrashe
 
 SYN_BYTES = 60
 WORKERS = 2
-"""The number of threads for long jobs, which also bounds the memory of such jobs."""
+"""The number of threads for long jobs. It also limits the memory that such jobs take together."""
 
 __all__ = ["PortTaken", "TcpFabric"]
 
 
 class LiveNetworkEvents(NetworkEvents):
-    """Network events of a live run, without those that an outside client could cause without limit.
+    """Writes the network events of a live run, except those that an outside client could cause without limit.
 
-    There is an event for every end of a connection that carried a request, because it separates what was sent over one
-    connection from what was sent over the next.
+    Every end of a connection that carried a request gets an event, because the event separates the requests of this
+    connection from those of the next.
     """
 
     def __init__(self, trace: TraceLog, api_name: Callable[[int], str]) -> None:
@@ -81,7 +81,7 @@ class ServerDoors:
 
 
 class TcpFabric:
-    """All machines of one process and their connections.
+    """All machines of one process and their TCP connections.
 
     Raises:
         TlsFilesInvalid: if the certificate or key cannot be used.
@@ -89,7 +89,7 @@ class TcpFabric:
 
     is_live = True
     tells_acks_first = False
-    """True if an ack is recorded before the kernel has it, because a SIGKILL may come in between."""
+    """True if an ack is recorded before the kernel has it, because the process may be killed in between."""
     end_kind: type[TcpConnection] = TcpConnection
     """The class of connections that this process opens."""
 
@@ -119,12 +119,12 @@ class TcpFabric:
             clock=time.slicing,
             at=lambda at_us, go_on: time.at(at_us, lambda: go_on(time.now_us)),
         )
-        """The slices in which connections are observed, because one request may have very many records."""
+        """Divides the observation of connections into slices, because one request may have very many records."""
         self._bind_host = doors.bind_host
         self._wanted_ports = doors.ports
         self._ports: dict[str, ServerPort] = {}
         self._more_ports: dict[str, list[tuple[ServerPort, ServerListener]]] = {}
-        """Server ports of each machine besides its first."""
+        """The server ports of each machine except its first one, with their listeners."""
         self._acceptors: dict[str, list[SocketAcceptor]] = {}
         self._ends: dict[TcpConnection, None] = {}
         self._dark: dict[TcpConnection, None] = {}
@@ -134,7 +134,7 @@ class TcpFabric:
         self._trace = trace
         self._outsiders: dict[str, None] = {}
         self._callers: dict[tuple[Address, Address], TcpConnection] = {}
-        """Connections opened by this process and not accepted yet, by the addresses of both ends."""
+        """Connections that this process has opened but not yet accepted, by the addresses of both ends."""
 
     # ------------------------------------------------------------------------------------------------------ machines
 
@@ -144,7 +144,7 @@ class TcpFabric:
         return host
 
     def address(self, name: str, port: int) -> Address:
-        """Return the address of a server, after opening its ports if necessary.
+        """Return the address of a machine's server. Reserve the machine's ports first if that has not been done.
 
         Raises:
             PortTaken: if the requested port is in use.
@@ -158,7 +158,7 @@ class TcpFabric:
         return self._ports[name].address
 
     def name_of(self, address: Address) -> str:
-        """Return the machine whose server has this address, or else the address as text."""
+        """Return the name of the machine whose server has this address, or the address as text if there is none."""
         for name, port in self._ports.items():
             if address == port.address:
                 return name
@@ -187,9 +187,9 @@ class TcpFabric:
             self.nursery.start_soon(acceptor.run)
 
     def deaf(self, host: Host) -> None:
-        """Close the server socket of a dead process, so that the kernel refuses connections.
+        """Close the server sockets of a dead process, so that the kernel refuses connections.
 
-        A machine without power keeps its socket open, but does not answer.
+        A machine without power keeps its sockets open, but does not answer.
         """
         if host.powered:
             self._close_acceptors(host.name)
@@ -199,7 +199,10 @@ class TcpFabric:
             acceptor.close()
 
     def expected(self, caller: Address, server: Address) -> str | None:
-        """Return the machine that a connection with these addresses claims to come from; None for an outside client."""
+        """Return the name of the machine that these addresses belong to; None for an outside client.
+
+        Addresses prove nothing: the machine at the other end must still prove its identity.
+        """
         near = self._callers.get((caller, server))
         return None if near is None else near.host.name
 
@@ -232,11 +235,11 @@ class TcpFabric:
     # Subclasses for several processes in one cluster override these methods: see `neighbours`.
 
     def proves_itself(self, name: str) -> bool:
-        """Return True if the machine's server belongs to this run, in whatever process."""
+        """Return True if the machine belongs to this run, so that a connection to it begins with a proof."""
         return self.is_here(name)
 
     def is_here(self, name: str) -> bool:
-        """Return True if the machine's server is in this process."""
+        """Return True if the machine's server belongs to this process."""
         return name in self._ports
 
     def is_dark(self, name: str) -> bool:
@@ -249,7 +252,7 @@ class TcpFabric:
         return peer.startswith(OUTSIDE) and self.network.link(peer, node).is_cut
 
     def bind(self, sock: socket.socket, source: str) -> None:
-        """Bind a socket before its machine connects."""
+        """Bind a socket of the machine `source` before it connects. Nothing to do here; subclasses override this."""
 
     def outsider(self, name: str) -> str:
         """Register an outside client and return its name. Clients beyond the maximum share one name."""
@@ -268,7 +271,7 @@ class TcpFabric:
         self.time.enter(cause)
 
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
-        """Report a bug in Highwater that a client's request has triggered; return True, so that the run continues."""
+        """Report a bug in Highwater that a request has triggered. Return True: the run continues."""
         last = traceback.extract_tb(failure.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
         bug = type(failure).__name__
@@ -278,7 +281,7 @@ class TcpFabric:
     # ----------------------------------------------------------------------------------------------- connections
 
     async def connect(self, source: Host, target: str, port: int) -> TcpConnection:
-        """Open a connection, waiting while the network gives no answer.
+        """Open a connection. Wait as long as faults delay the answer.
 
         Raises:
             ConnectionGone: if the connection is refused.
@@ -299,9 +302,10 @@ class TcpFabric:
         return end
 
     async def _syn_and_answer(self, source: str, target: str) -> None:
-        """Wait as long as faults delay the connection request and its answer.
+        """Wait as long as faults delay the connection request (SYN) and its answer.
 
-        Simplified: TCP would repeat the connection request with growing pauses; here it continues as soon as it can.
+        Simplified: TCP would repeat a lost SYN at growing intervals; here the connection continues as soon as faults
+        allow.
         """
         there, back = self.network.link(source, target), self.network.link(target, source)
         while self._is_silent(source, target):
@@ -356,9 +360,9 @@ class TcpFabric:
         self._dark.pop(end, None)
 
     def went_dark(self, end: TcpConnection) -> None:
-        """Mark a connection whose machine has lost power.
+        """Record that the machine at this end has lost power.
 
-        The kernel still knows the connection, but the other end must not learn from it that the machine is off.
+        The kernel still has the connection, but the other end must not learn from it that the machine is off.
         """
         self._dark[end] = None
 
@@ -380,11 +384,11 @@ class TcpFabric:
         pass  # In one process, faults are in force immediately.
 
     async def stand_still(self) -> None:
-        """Observe what clients have sent and received so far. Nothing else runs until the caller advances the time."""
+        """Complete the observation of client traffic. Nothing else runs until the caller advances the time."""
         self.finish_reading()
 
     def finish_reading(self) -> None:
-        """Observe the remaining data that clients have sent and received so far."""
+        """Observe all data that clients have sent and received and that is not observed yet."""
         self.slices.finish()
 
     async def reset(self, one: str, two: str) -> int:

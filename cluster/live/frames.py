@@ -12,12 +12,15 @@ from collections.abc import Callable
 SIZE_BYTES = 4
 LIMITS = "socket.request.max.bytes; before a login sasl.server.max.receive.size"
 SCRATCH_BYTES = 64 * 1024
-"""The maximum size of one read of small frames.
+"""The size in bytes of the buffer for small frames, and so of one read.
 
-All connections share one buffer, because no task waits while it uses it.
+All connections share this buffer, because no task waits while it uses it.
 """
 LEAST_STEP_BYTES, STEP_BYTES = 16 * 1024, 1 << 20
-"""The steps in which a large frame gets memory: as its bytes arrive, and at most twice as much as has arrived."""
+"""The smallest and the largest step in bytes in which a large frame gets memory.
+
+Memory is added as the bytes arrive, up to twice the bytes that have arrived.
+"""
 
 
 HTTP_BEGINNINGS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI ")
@@ -26,21 +29,20 @@ TLS_HANDSHAKE = b"\x16\x03"
 
 
 class FrameTooLarge(Exception):
-    """A frame size is negative or above the limit, so that nothing more can be read from the connection."""
+    """The size of a frame is negative or above the limit, so that nothing more can be read from the connection."""
 
 
 class LargeFrame(bytearray):
-    """A frame with its own memory. A weak reference shows when it is no longer in use."""
+    """A frame with its own memory. A weak reference to it shows when it is no longer used."""
 
     __slots__ = ("__weakref__",)
 
 
 class SocketFrameReader:
-    """A reader of frames from a socket.
+    """Reads frames from a socket.
 
     Args:
-        max_bytes: maximum size of a frame; None for no limit, because a client trusts its brokers, as Kafka's clients
-            do.
+        max_bytes: maximum size of a frame; None for no limit, because clients trust their brokers, as in Kafka.
     """
 
     __slots__ = ("_announced", "_buffer", "_filled", "_large", "_large_bytes", "_scratch", "_sock", "max_bytes")
@@ -105,7 +107,7 @@ class SocketFrameReader:
 
     @property
     def large_bytes(self) -> int:
-        """The memory in bytes of an incomplete frame that is too large for the shared buffer, or 0."""
+        """The memory in bytes of an incomplete frame that is too large for the shared buffer; 0 if there is none."""
         return 0 if self._large is None else len(self._large)
 
     @property
@@ -174,7 +176,7 @@ class SocketFrameReader:
 
 
 def _no_length(beginning: bytearray) -> str:
-    """Return a note on what the bytes of a frame with an invalid length look like."""
+    """Return a guess at what was sent, for a frame with an invalid size: for instance TLS or HTTP."""
     if beginning.startswith(TLS_HANDSHAKE):
         return " (this looks like TLS, but this listener is not encrypted)"
     if beginning.startswith(HTTP_BEGINNINGS):

@@ -1,9 +1,9 @@
-"""Merges the events of several processes so that no effect precedes its cause.
+"""Merges the events of several node processes so that no effect precedes its cause.
 
-A node writes the events of each step to its control pair before anything else can follow from them. Events carry the
-time of a clock that all processes of the machine share. If a step was read in one round over all pairs, then all its
-causes were read in that round or are read in the next, so sorting both rounds by time puts causes first. The merge
-waits for no process, and one that is stopped or dead delays no other.
+A node writes the events of each step to its control pair before anything else can follow from them. Each event has a
+time by a clock that all processes of the machine share. If a step was read in one round over all control pairs, each of
+its causes was read in that round or will be read in the next. So sorting two rounds by time puts causes first. The
+merge waits for no process; a stopped or dead process delays no other.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from cluster.live.time import LiveTime
 from replica.trace.events import TraceLog
 
 InPlace = EventsTold | AnswerTold | ObservationTold | ExitTold
-"""The kinds of message that are ordered by time."""
+"""The messages that are ordered by time."""
 
 
 class EventSource:
-    """The messages of one process of a node.
+    """The messages from one process of a node.
 
     Args:
-        read: returns the ordered messages that can be read now, and handles all others.
-        told: called in order for each message that is not an event.
+        read: returns the messages of type InPlace that can be read now, and handles all others itself.
+        told: called in order for each of those messages that has no trace events.
     """
 
     def __init__(
@@ -39,13 +39,16 @@ class EventSource:
 
 
 class GatheringTime(LiveTime):
-    """Wall time of the process that runs the cluster. Every step begins with the messages that nodes sent before it."""
+    """The clock of the process that runs the cluster. Each step first takes the messages that nodes sent before it."""
 
     def __init__(self, trace: TraceLog) -> None:
         super().__init__(trace)
         self._sources: list[EventSource] = []
         self._unripe: list[tuple[int, int, InPlace, EventSource]] = []
-        """Messages of the latest round as (time, index of the source, message, source); older ones are in the trace."""
+        """Messages that are not in the trace yet, as (time, index of the source, message, source).
+
+        An earlier message may still come.
+        """
         self._gathering = False
         self._latest_us = 0
 
@@ -53,7 +56,7 @@ class GatheringTime(LiveTime):
         self._sources.append(source)
 
     def leave(self, source: EventSource) -> None:
-        """Remove a source that has sent everything."""
+        """Remove a source whose messages have all been read."""
         self._sources.remove(source)
 
     def begin(self, cause: int | None) -> None:
@@ -62,7 +65,7 @@ class GatheringTime(LiveTime):
         self._latest_us = self.now_us
 
     def gather(self) -> bool:
-        """Write the messages into the trace that no other message can precede. Return False if there were none."""
+        """Write into the trace all messages that no later message can precede. Return False if there were none."""
         if self._gathering:
             return False
         read = self._round()
@@ -81,11 +84,11 @@ class GatheringTime(LiveTime):
         finally:
             self._gathering = False
         if self._unripe:
-            self.at(self.now_us, _nothing)  # This causes another step soon.
+            self.at(self.now_us, _nothing)  # Cause another step soon.
         return True
 
     def gather_all(self) -> None:
-        """Take all messages that have been sent so far."""
+        """Read and write all messages that have been sent so far."""
         while self.gather():
             pass
 

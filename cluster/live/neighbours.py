@@ -1,8 +1,8 @@
-"""The fabric (machines and connections) of one process among several that form one cluster.
+"""The machines and connections of one process among several that form one cluster.
 
-Each machine of the cluster connects from its own loopback address, which states its identity, and proves it (peers.py).
-While a network cut or a power loss separates two machines, the kernel's report that a connection has ended is ignored,
-because a real network would not have delivered it.
+Each machine of the cluster connects from its own loopback address, which states its identity, and then proves it
+(peers.py). While a network cut or a power loss separates two machines, the kernel's report that a connection has ended
+is ignored, because a real network would not have delivered it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cluster.network.links import Network
 from replica.trace.events import TraceLog
 
 SOURCE_NETWORK = "127.77"
-"""A loopback network. Linux assigns all of 127.0.0.0/8 to the local machine."""
+"""The first two bytes of the machines' addresses. Linux assigns all of 127.0.0.0/8 to the local machine."""
 
 
 def source_of(index: int) -> str:
@@ -26,7 +26,7 @@ def source_of(index: int) -> str:
 
 
 class NeighbourFabric(TcpFabric):
-    """The machines and connections of one process, where some of the machines are in other processes.
+    """The machines and connections of one process of a cluster with several processes.
 
     Args:
         servers: address of each server of the cluster.

@@ -1,4 +1,4 @@
-"""One process of a node, from start to end: the state of the process, and signals to it."""
+"""One process of a node, from its start to its end: its state, and the signals to it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from cluster.network.world import SETTLE_S
 from replica.trace.events import MessageDropped, MessageHeld, MessageReleased, TraceEvent
 
 STOPPED = frozenset("TtZXx")
-"""The states in /proc of a process that does not run any more."""
+"""The states in /proc/PID/stat of a stopped or ended process."""
 
 SENT_BY_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
-"""Signals from outside that end a process, so that the process has not failed by itself."""
+"""Signals from outside that end a process. A process that they end has not crashed."""
 
 Observer = Callable[[Observation, int], None]
 
 
 class OwnProcess(Protocol):
-    """The methods of multiprocessing.Process that are used, and the last output of the process."""
+    """The methods of multiprocessing.Process that are used here, and `last_words`."""
 
     @property
     def pid(self) -> int | None: ...
@@ -68,13 +68,13 @@ class Life:
     observers: dict[int, Observer] = field(default_factory=dict)
     parts: ToldParts = field(default_factory=ToldParts)
     held: list[MessageHeld] = field(default_factory=list)
-    """Messages that a fault holds in the memory of the process."""
+    """Messages to other nodes that a fault holds in this process's memory."""
     said_why: bool = False
     seized: bool = False
     at_end: bool = False
 
     def end(self) -> None:
-        """Join the process, which has ended or is about to end, and release its resources."""
+        """Wait for the end of a process that has ended or is about to, and release its resources."""
         if self.finished.is_set():
             return
         self.own.join(SETTLE_S)
@@ -101,7 +101,7 @@ class Life:
 
     @property
     def is_stopped(self) -> bool:
-        """Return True if the process does not run any more (proc(5), field 3 of /proc/pid/stat)."""
+        """True if the process is stopped or has ended (proc(5), field 3 of /proc/pid/stat)."""
         if self.finished.is_set():
             return True
         try:
@@ -112,7 +112,7 @@ class Life:
 
     @property
     def death(self) -> tuple[str, str]:
-        """Return how and why the process ended without an ExitTold, in the terms of Exit."""
+        """How and why the process ended without sending an ExitTold; the same values as in ProcessExit."""
         code = self.exit_code
         if code is None:
             return "crash", "its process closed its control pair and lives on"

@@ -1,7 +1,6 @@
 """Decodes the traffic of one outside client's connection at the broker's end, without changing it.
 
-The observations are small and can be sent to another process: they have only a possible name and a digest of each
-record.
+The results are small enough to be sent to another process: for each record they have only a possible name and a digest.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Topic = str | UUID
 SIZE_PREFIX_BYTES = 4
 IDENTITY_BYTES = 16
 SEEN_RECORDS_MAX, SEEN_BYTES_MAX, SEEN_HEADERS_MAX = 10_000, 2 << 20, 10_000
-"""The limits within one batch. The records of a larger batch are counted but not read; their names are numbers."""
+"""The limits for one batch. The records of a larger batch are only counted and named by numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +78,14 @@ class ProduceAnswered:
 
 @dataclass(frozen=True, slots=True)
 class FetchArrived:
-    """A Fetch request: the requested offset of each partition."""
+    """A Fetch request, with the requested offset of each partition."""
 
     offsets: tuple[tuple[TopicPartition, Offset], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FetchResponseSeen:
-    """A Fetch response: for each partition an error, or the headers of whole batches."""
+    """A Fetch response, with the error and the headers of complete batches for each partition."""
 
     partitions: tuple[tuple[TopicPartition, ErrorCode, tuple[BatchHeader, ...]], ...]
 
@@ -102,7 +101,8 @@ Observation = ProduceArrived | ProduceAnswered | FetchArrived | FetchResponseSee
 class InProgress(NamedTuple):
     """An unanswered request.
 
-    `names` has the topic names of a Produce request, because a topic may be deleted before the response.
+    Attributes:
+        names: topic names of a Produce request, stored because a topic may be deleted before the response.
     """
 
     header: RequestHeader
@@ -111,14 +111,14 @@ class InProgress(NamedTuple):
 
 
 class ConnectionTap:
-    """The observer of one connection.
+    """Observes one connection at the broker's end.
 
-    A broker answers the requests of a connection in order; faults may hold responses.
+    A broker answers the requests of a connection in order, although faults may hold responses.
 
     Args:
         tell: called with each observation.
-        topic_name: returns the name of a topic id, or None if it is unknown.
-        clock_us: returns the time of the run, which advances within a step.
+        topic_name: returns the name of a topic id, None if it is unknown.
+        clock_us: returns the time of the run, which advances even within a step.
     """
 
     __slots__ = ("_clock_us", "_in_progress", "_tell", "_topic_name")
@@ -135,7 +135,7 @@ class ConnectionTap:
         self._in_progress: deque[InProgress] = deque()
 
     def request(self, frame: bytearray) -> None:
-        """Observe a whole request."""
+        """Observe a complete request."""
         try:
             header = read_request_header(frame)
         except PeerViolation:
@@ -151,7 +151,7 @@ class ConnectionTap:
             self._in_progress.append(waiting)
 
     def response(self, segments: Sequence[Segment]) -> None:
-        """Observe the next response, which the kernel has sent to a client that is still connected."""
+        """Observe the next response; the kernel has sent it to a client that is still connected."""
         if not self._in_progress:
             return
         request = self._in_progress.popleft()
@@ -163,7 +163,7 @@ class ConnectionTap:
             self._fetched(request.header, segments)
 
     def ended(self, reason: str) -> None:
-        """Observe the end of the connection; requests in progress stay unanswered."""
+        """Observe the end of the connection. Requests in progress get no response."""
         self._in_progress.clear()
         self._tell(ConnectionEnded(reason))
 
@@ -209,7 +209,7 @@ class ConnectionTap:
         return InProgress(header, True)
 
     def _fetched(self, header: RequestHeader, segments: Sequence[Segment]) -> None:
-        """Observe a Fetch response. Only the batch headers of its file slices are read."""
+        """Observe a Fetch response. Of its file slices only the batch headers are read."""
         answer = decode_fetch_response(header.api_version, memoryview(_with_holes(segments))[SIZE_PREFIX_BYTES:])
         slices = iter([part for part in segments if isinstance(part, FileSlice) and part.length])
         answered = []
@@ -244,7 +244,7 @@ def records_seen(batch: memoryview, count: int) -> tuple[RecordSeen, ...]:
 
 
 def _single_batch(records: memoryview) -> BatchHeader | None:
-    """Return the header of the only batch, or None if the broker would refuse it (CRC, record count)."""
+    """Return the header of the only batch; None if the broker would refuse the data (CRC, record count)."""
     found = list(islice(batches(records), 2))
     if len(found) != 1:
         return None
@@ -253,7 +253,7 @@ def _single_batch(records: memoryview) -> BatchHeader | None:
 
 
 def _with_holes(segments: Sequence[Segment]) -> bytearray:
-    """Return the frame with zeros in place of its file slices."""
+    """Return the frame as bytes, with zeros for its file slices."""
     frame = bytearray(sum(part.length if isinstance(part, FileSlice) else len(part) for part in segments))
     position = 0
     for part in segments:

@@ -1,11 +1,11 @@
-"""How the ends of a connection identify each other: a node of the run by a proof, an outside client by its name.
+"""Identifies the other end of a connection: a node of the run by a proof, an outside client by a name.
 
 A node has the secret of its run. The connecting end sends a proof first and the accepting end answers it. Before that,
-neither end sends or accepts anything else. An address proves nothing, because every program on this machine can use it,
+neither end sends or accepts anything else. An address proves nothing, because any program on this machine can use it,
 and can listen on the port of a node that is down.
 
 An outside client is named `client/` and its client.id, made safe to print. Letters, digits, `_.-~:` and spaces stay;
-other characters are escaped as in a URL. No scenario has such a name.
+other characters are escaped as in a URL. No machine in a scenario has such a name.
 """
 
 from __future__ import annotations
@@ -30,11 +30,17 @@ Further clients share a name, and with it a link.
 """
 MAX_NAME_CHARACTERS = 60
 HEADER_BYTES = 1024
-"""The part of a first request in which client.id is searched. A client with a longer one is named by its address."""
+"""The number of bytes of a first request in which client.id is searched.
+
+A client with a longer client.id is named by its address.
+"""
 
 
 def client_name(frame: bytearray, address: str) -> str:
-    """Return the client's name for traces and links. The name has the address if the first request has no client.id."""
+    """Return a client's name for traces and links, from its first request.
+
+    Without a client.id it contains the address.
+    """
     try:
         client_id = read_request_header(frame[:HEADER_BYTES]).client_id
     except PeerViolation:
@@ -59,11 +65,11 @@ class RunSecret:
     ANSWER_BYTES = 32
 
     def __init__(self, key: bytes | None = None) -> None:
-        """Create the secret of a new run, or use `key`, the secret of a run that another process has started."""
+        """Create the secret of a new run, or use `key` as the secret of a run that another process has started."""
         self.key = secrets.token_bytes(32) if key is None else key
 
     def proof(self, caller: Address, server: Address) -> bytes:
-        """Return the first bytes of a connection that a node has just opened from `caller` to `server`."""
+        """Return the proof with which a node begins a connection that it has just opened from `caller` to `server`."""
         head = self.BEGINNING + time.monotonic_ns().to_bytes(self.TIME_BYTES, "big")
         return head + self._digest(caller, server, head)
 
@@ -79,7 +85,7 @@ class RunSecret:
         return is_right and int.from_bytes(head[len(self.BEGINNING) :], "big") >= since_ns
 
     def answer(self, proof: bytes) -> bytes:
-        """Return the answer to a proof, which only a node of this run can compute."""
+        """Return the answer to a proof. Only a node of this run can compute it."""
         return hmac.digest(self.key, b"accepts " + proof, "sha256")
 
     def _digest(self, caller: Address, server: Address, head: bytes) -> bytes:

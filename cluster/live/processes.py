@@ -1,8 +1,8 @@
-"""Nodes in operating system processes of their own.
+"""Runs each node in an operating system process of its own.
 
-`ProcessFabric` has the machines of the process that runs the cluster, where clients of a scenario also live.
-For each node there is a `RemoteHost`, which starts, stops and ends the real process, and a `RemoteCore`, which passes
-on an operator's requests to the node.
+`ProcessFabric` has the machines of the main process, which runs the cluster and the scenario's clients. For each node
+it has a `RemoteHost`, which starts, stops and ends the real process, and a `RemoteCore`, which forwards an operator's
+requests to the node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from replica.trace.events import TraceLog
 
 @dataclass(frozen=True, slots=True)
 class NodeOrder:
-    """Everything that a node's process needs at its start."""
+    """Everything that a node's process needs when it starts."""
 
     name: str
     incarnation: int
@@ -47,11 +47,11 @@ class NodeOrder:
 
 
 Launch = Callable[[NodeOrder, socket.socket], OwnProcess]
-"""A function that starts a process that runs a node and communicates over a socket."""
+"""Starts a process that runs a node. The node uses the socket to communicate with this process."""
 
 
 class ProcessFabric(NeighbourFabric):
-    """The machines and connections of the process that runs a cluster of node processes.
+    """The machines and connections of the main process, where each node has its own process.
 
     Args:
         nodes: names of the machines with a process of their own.
@@ -152,7 +152,7 @@ class ProcessFabric(NeighbourFabric):
         self._settled.set()
 
     async def stand_still(self) -> None:
-        """Wait until the nodes have reported all events that their clients have seen, then stop them."""
+        """Wait until the nodes have reported all events that their clients may have seen, then stop them."""
         remote = self._remote()
         self._settling += 1
         for host in remote:

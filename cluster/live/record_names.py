@@ -1,14 +1,15 @@
-"""Names for records from outside clients: the content of the record if it is usable as a name, else a number.
+"""Gives names to records from outside clients: the content of a record if it is usable as a name, else a number.
 
-A name belongs to one record permanently. A record that is sent again keeps its name, so it must be recognized:
-* a batch of an idempotent producer by producer id, epoch, sequence numbers and partition, also after its ack, because
-  the client may not have received the ack. Without this rule a record that the broker correctly stored once would count
-  as lost;
-* any other batch by its bytes; and a record that was moved to another batch (after an error that splits batches or
-  raises the producer's epoch, KIP-360) by its time, key and value, until the client has its response.
+A record has the same name for the whole run. A record that is sent again keeps its name, so it must be recognized:
+* A batch of an idempotent producer is recognized by producer id, epoch, sequence numbers and partition. This holds even
+  after its ack, because the client may not have received it. Otherwise a record that the broker correctly stored once
+  would count as lost.
+* Any other batch is recognized by its bytes.
+* A record that was moved to another batch (after an error that splits batches or raises the producer's epoch, KIP-360)
+  is recognized by its time, key and value until the client has its response.
 
-Without idempotence, a client or two clients of one name may send the same content twice in a millisecond. This is
-another record, unless it is sent as retries are: over the same connection or one that replaces it.
+Without idempotence, a client or two clients with one name may send the same content twice in a millisecond. The second
+is another record, unless it is sent as retries are: over the same connection or one that replaces it.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader
 NAME_CHARACTERS_MAX = 24
 UNANSWERED_RECORDS_MAX = 100_000
 UNANSWERED_BATCHES_MAX = 10_000
-"""The maximum number of unanswered batches that are remembered. The oldest ones are forgotten first."""
+"""The maximum number of unanswered batches that are stored. The oldest ones are forgotten first."""
 WORDS_MAX = 50_000
-"""The maximum number of repeated words that are counted. Later records with other words are named by numbers."""
+"""The maximum number of different words that are counted. Further records with new words are named by numbers."""
 RECORD_BYTES_MIN = 7
 COMPRESSED_RECORDS_PER_BYTE = 50
 BATCH_RECORDS_MAX = 100_000
-"""The number of records above which a batch gets no event per record."""
+"""The maximum number of records in a batch whose records get events of their own."""
 
 Names = tuple[str, ...]
 Identity = tuple[str, TopicPartition, bytes]
-"""The identity of a record: client, partition, and digest of time stamp, key and value."""
+"""The identity of a record: its client, its partition, and a digest of its timestamp, key and value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class RecordSeen:
 
 
 def word_of(data: bytes | None) -> str | None:
-    """Return short text as a name, with `_` for unusual characters, or None if the bytes are not such text."""
+    """Return a short text as a record's name, with `_` for unusual characters; None if the bytes are no such text."""
     if not data or len(data) > 4 * NAME_CHARACTERS_MAX:
         return None
     try:
@@ -59,10 +60,7 @@ def word_of(data: bytes | None) -> str | None:
 
 
 def is_believable(header: BatchHeader) -> bool:
-    """Return True if the batch is large enough for its record count.
-
-    If not, its records are not processed one by one.
-    """
+    """Return True if the record count is plausible for the batch's size, and low enough to process each record."""
     body_bytes = header.size_bytes - BATCH_HEADER_BYTES
     most = body_bytes * COMPRESSED_RECORDS_PER_BYTE if header.codec != "none" else body_bytes // RECORD_BYTES_MIN
     is_whole = header.last_offset_delta == header.record_count - 1
@@ -82,7 +80,7 @@ class Sending:
     """The circumstances in which a batch was sent.
 
     Attributes:
-        latest: number of the latest connection at that time.
+        latest: number of the client connection opened last before the batch was sent, over all clients.
         producer_id: -1 without idempotence.
         refused: True after an error that makes an idempotent producer start again.
     """
@@ -93,10 +91,10 @@ class Sending:
     refused: bool = False
 
     def may_be_repeated_by(self, other: Sending) -> bool:
-        """Return True if a later sending of the same content may be a retry.
+        """Return True if `other`, a later sending of the same content, may be a retry of this one.
 
-        An idempotent producer is known by its id and changes it only after an error. Any other producer retries over
-        the same connection, at another broker, or over a new connection after it has given up the old one.
+        An idempotent producer is known by its id, which changes only after an error. Any other producer retries over
+        the same connection, on another broker, or over a new connection opened after this sending.
         """
         if self.producer_id >= 0 or other.producer_id >= 0:
             return self.producer_id == other.producer_id or (
@@ -112,7 +110,7 @@ class NamedBatch:
 
     Attributes:
         new: names that are not in the trace yet.
-        identities: () if the records cannot be read.
+        identities: identities of the records; () if the records cannot be read.
     """
 
     client: str
@@ -142,10 +140,13 @@ class RecordNames:
         self._connections = 0
         self._numbered: dict[str, int] = {}
         self._repeated: dict[str, int] = {}
-        # Finding the first key of a plain dict takes the longer, the more keys were deleted before it.
+        # In a plain dict, finding the first key takes longer the more keys were deleted before it.
         self._unanswered_batches: OrderedDict[tuple[str, TopicPartition, int], NamedBatch] = OrderedDict()
         self._unanswered_records: OrderedDict[Identity, dict[str, Sending]] = OrderedDict()
-        """Unanswered records of one identity; several if an application sends equal content within a millisecond."""
+        """Unanswered records, by identity and name.
+
+        Records with equal content sent within a millisecond share an identity.
+        """
 
     def connected(self, node: str) -> ClientConnection:
         self._connections += 1
@@ -159,7 +160,7 @@ class RecordNames:
         header: BatchHeader,
         records: Sequence[RecordSeen],
     ) -> NamedBatch:
-        """Name the records of a batch that has arrived, as new or as a retry.
+        """Return names for the records of a batch that has arrived: new names, or the old ones after a retry.
 
         Args:
             records: () if they cannot be read.
@@ -184,14 +185,18 @@ class RecordNames:
         return named
 
     def _again(self, client: str, sending: Sending, partition: TopicPartition, header: BatchHeader) -> Names | None:
-        """Return the names of a batch that was sent before, or None for a new batch."""
+        """Return the names of the batch if it was sent before, None if it is new."""
         if header.producer_id >= 0:
             return self._sequenced.names(partition, header)
         before = self._unanswered_batches.get((client, partition, header.crc))
         return before.names if before is not None and before.sending.may_be_repeated_by(sending) else None
 
     def _known(self, identity: Identity, sending: Sending, known_again: dict[Identity, Iterator[str]]) -> str | None:
-        """Return the name of the next unanswered record with this identity that is not in this batch yet, or None."""
+        """Return the name of an unanswered record with this identity. Further calls return further names, at last None.
+
+        Args:
+            known_again: names not yet returned for this batch, by identity.
+        """
         if identity not in known_again:
             unanswered = self._unanswered_records.get(identity, {})
             known_again[identity] = iter(
@@ -200,7 +205,10 @@ class RecordNames:
         return next(known_again[identity], None)
 
     def answered(self, batch: NamedBatch) -> None:
-        """Forget a batch whose success the client knows. Only an idempotent producer may send it again."""
+        """Forget a batch that succeeded and whose response the client has.
+
+        Only an idempotent producer may resend it.
+        """
         latest = self._unanswered_batches.get(batch.key)
         if latest is not None and latest.names == batch.names:
             del self._unanswered_batches[batch.key]
@@ -210,11 +218,11 @@ class RecordNames:
                 del self._unanswered_records[identity]
 
     def refused(self, batch: NamedBatch) -> None:
-        """Keep a batch that got a final error, since the client may resend its records in another form."""
+        """Remember a batch that got a final error, because the client may resend its records in another form."""
         self.may_come_again(replace(batch, sending=replace(batch.sending, refused=True)))
 
     def may_come_again(self, batch: NamedBatch) -> None:
-        """Keep a batch that has not been written as far as the client knows, because it may be sent again."""
+        """Remember a batch that may be sent again, because the client does not know that it was written."""
         self._unanswered_batches[batch.key] = batch
         for identity, name in zip(batch.identities, batch.names, strict=False):
             self._unanswered_records.setdefault(identity, {})[name] = batch.sending
@@ -233,7 +241,7 @@ class RecordNames:
         return name or self._next_number(client)
 
     def _worded(self, word: str) -> str | None:
-        """Count a word and return it as a name, `order~2` for its second record; None if too many words are counted."""
+        """Count a record with this word, and return its name: `order`, then `order~2`; None at the limit of words."""
         count = self._repeated.get(word, 0) + 1
         if count == 1 and len(self._repeated) >= WORDS_MAX:
             return None
@@ -255,21 +263,21 @@ class RecordNames:
 #
 # A broker knows the last five batches that it has appended of each producer in each partition
 # (ProducerStateEntry.NUM_BATCHES_TO_RETAIN), and a client has at most five in flight. Here every batch that was sent
-# counts, refused or not, so more are kept. If a batch is forgotten nevertheless, because a client numbers its batches
-# in its own way, the offset in the response still identifies it.
+# counts, even a refused one, so more are kept. If a batch is forgotten nevertheless, because a client numbers its
+# batches in its own way, the offset in the response still identifies it.
 
 
 BATCHES_KEPT = 16
-"""The number of batches that are kept of one producer in one partition."""
+"""The number of batches that are stored for one producer in one partition."""
 PRODUCERS_MAX = 50_000
-"""The maximum number of producers, counted once per partition. The least recently active one is forgotten first."""
+"""The maximum number of producers, counted once for each partition. The one inactive for longest is forgotten first."""
 
 
 class SequencedBatches:
     """The known batches of idempotent producers.
 
     Args:
-        records_of: returns the names of the records of a batch by its number.
+        records_of: returns the names of the records in the batch with this number.
     """
 
     def __init__(self, records_of: Callable[[int], Names]) -> None:
@@ -294,7 +302,7 @@ class SequencedBatches:
             self._producers.popitem(last=False)
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget the batches of a deleted topic, because a new topic of that name accepts any sequence numbers."""
+        """Forget the batches of a deleted topic. A new topic with its name accepts any sequence numbers."""
         for producer in [producer for producer in self._producers if producer[1].topic == topic]:
             del self._producers[producer]
 

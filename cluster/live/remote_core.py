@@ -1,4 +1,4 @@
-"""Represents the core of a node in another process, and forwards an operator's requests to that process."""
+"""Represents the core of a node that runs in another process, and forwards an operator's requests to that process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RemoteCore:
-    """Forwards an operator's commands (`NodeElsewhere`) to the node's process."""
+    """Forwards an operator's commands to the node's process. Implements `NodeElsewhere`."""
 
     answers_operator = True
     """Always True, because this process does not know the state of the node."""

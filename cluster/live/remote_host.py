@@ -1,4 +1,4 @@
-"""A machine whose node is a real process: a kill is a SIGKILL, a pause a SIGSTOP."""
+"""A machine whose node is a real process: SIGKILL kills it, SIGSTOP pauses it."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class RemoteHost(Host):
         self.fabric.nursery.start_soon(self._attend, life)
 
     async def _attend(self, life: Life) -> None:
-        """Take a step for each message of the process, and end its life after the last message."""
+        """Take a step for each message from the process until the last one, then end `life`."""
         time = self.fabric.time
         with life.control:
             while not life.at_end:
@@ -171,7 +171,7 @@ class RemoteHost(Host):
             self._life.signal(signal.SIGSTOP)
 
     async def seize(self) -> None:
-        """Stop the process by SIGSTOP and read all its events."""
+        """Stop the process by SIGSTOP, and read all events that it has sent."""
         life = self._life
         if life is None:
             return
@@ -183,10 +183,10 @@ class RemoteHost(Host):
         self.fabric.time.enter()
 
     async def kill(self) -> None:
-        """Kill the process with a real SIGKILL.
+        """Kill the process by SIGKILL.
 
         Simplified: a message that a fault holds waits in the memory of its sender's process and is lost with it. In
-        other runs it is delivered on release, as a kernel would.
+        other runs it is delivered when the fault ends, as a kernel would do.
         """
         life = self._life
         self._leave()
@@ -199,7 +199,7 @@ class RemoteHost(Host):
                 self.fabric.events.lost_with_its_process(held)
 
     async def power_off(self) -> None:
-        """Kill the process after all other nodes know that they must not notice its end."""
+        """Kill the process after all other nodes have been instructed not to notice its end."""
         self.powered = False
         self.fabric.darkened(self.name)
         await self.fabric.settle()
@@ -209,7 +209,7 @@ class RemoteHost(Host):
             disk.look()
 
     def end_at_once(self) -> None:
-        """Kill the process because the run has ended."""
+        """Kill the process at the end of the run."""
         life, self._life = self._life, None
         if life is not None:
             life.signal(signal.SIGKILL)
@@ -228,7 +228,11 @@ class RemoteHost(Host):
     # ---------------------------------------------------------------------------------------------------------- state
 
     def bring_up_to_date(self, number: int) -> None:
-        """Send the node's environment to the process if it has changed."""
+        """Send the node's environment to the process if it has changed.
+
+        Args:
+            number: number of this round of changes, which the process confirms.
+        """
         if self._life is not None and self.fabric.state_around(self.name, self._life.core) != self._life.state:
             self.ask_to_settle(number)
 

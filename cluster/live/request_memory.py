@@ -3,9 +3,9 @@
 socket.request.max.bytes limits the size of one request, but not the sum over thousands of connections that send most of
 a large request or wait for a handler.
 
-Differs from Kafka: there queued.max.request.bytes, unlimited by default, makes other connections wait. Here the
-connections whose requests have stalled longest are closed, so that no client can take the memory from all others.
-Complete requests belong to the broker and are kept.
+Differs from Kafka: there, queued.max.request.bytes (unlimited by default) makes other connections wait. Here, the
+connections whose requests have stalled longest are closed, so that no client can take all memory. Complete requests
+belong to the broker and are kept.
 
 Source: SimpleMemoryPool
 """
@@ -19,7 +19,7 @@ from cluster.live.frames import LargeFrame
 from replica.causes import CloseCause
 
 REQUEST_MEMORY_BYTES = 512 << 20
-"""The limit of the memory for one process."""
+"""The limit in bytes for one process."""
 
 
 class MemoryHolder(Protocol):
@@ -29,10 +29,10 @@ class MemoryHolder(Protocol):
 
 
 class RequestMemory:
-    """The memory held by each connection, longest stalled first.
+    """The memory of the incoming request on each connection, longest stalled first.
 
     Attributes:
-        in_progress_bytes: size of complete requests that wait for a handler or are with one.
+        in_progress_bytes: size of the complete requests that wait for a handler or are being handled.
     """
 
     def __init__(self, limit_bytes: int = REQUEST_MEMORY_BYTES) -> None:
@@ -46,9 +46,9 @@ class RequestMemory:
         return self._coming_in_bytes + self.in_progress_bytes
 
     def grow(self, holder: MemoryHolder, size_bytes: int) -> None:
-        """Add to the memory of a connection's incoming request.
+        """Record that the incoming request of a connection takes more memory.
 
-        Above the limit, stalled connections are closed first.
+        If that exceeds the limit, close the connections that have stalled longest.
         """
         self._held[holder] = self._held.pop(holder, 0) + size_bytes
         self._coming_in_bytes += size_bytes
@@ -59,7 +59,10 @@ class RequestMemory:
             stalled.give_up(CloseCause.REQUEST_MEMORY, amount=held_bytes, limit=self._limit_bytes)
 
     def hand_over(self, holder: MemoryHolder, frame: LargeFrame) -> None:
-        """Count a complete request until its last reference is gone, even if the connection ends earlier."""
+        """Record that a request is complete.
+
+        It counts until nothing refers to `frame`, even if the connection ends earlier.
+        """
         self.release(holder)
         size_bytes = len(frame)
         self.in_progress_bytes += size_bytes

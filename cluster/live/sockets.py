@@ -1,4 +1,4 @@
-"""TCP sockets for live runs: non-blocking, without Nagle's delay, on ports that stay reserved."""
+"""TCP sockets for live runs: non-blocking, without Nagle's algorithm, on ports that stay reserved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PortTaken(Exception):
 
 
 def raise_descriptor_limit() -> None:
-    """Raise this process's limit of file descriptors as far as the system allows."""
+    """Raise this process's limit of open file descriptors as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -39,10 +39,10 @@ def raise_descriptor_limit() -> None:
 
 
 def can_be_dialed(address: tuple[str, int]) -> bool:
-    """Return True for an IPv4 address with a valid port.
+    """Return True if the address is an IPv4 address with a valid port.
 
-    Names are never looked up: all nodes have addresses (`serve --host` requires one), and a client that registers as a
-    broker may claim any address.
+    Host names are never looked up: all nodes have addresses (`serve --host` requires one), and a client that registers
+    as a broker may claim any address.
     """
     host, port = address
     try:
@@ -65,7 +65,7 @@ def prepare(sock: socket.socket) -> None:
 
 
 class ServerPort:
-    """A port that stays reserved while nothing listens, so that connections are refused and no other process gets it.
+    """A reserved port. While nothing listens on it, connections are refused and no other process gets it.
 
     Args:
         host: address to listen on; EVERYWHERE for all addresses of this machine.
@@ -109,7 +109,7 @@ class ServerPort:
 
 
 def ports_in_a_row(count: int, candidates: Iterable[int]) -> int | None:
-    """Return the first candidate from which `count` consecutive ports of the loopback are free, or None."""
+    """Return the first candidate from which `count` consecutive loopback ports are free; None if there is none."""
     for first in candidates:
         with contextlib.ExitStack() as bound:
             try:

@@ -1,8 +1,8 @@
-"""One end of a TCP connection. It receives and sends frames, and never waits where a decision is made.
+"""One end of a TCP connection. It receives and sends frames, and never waits within a step.
 
-Every operation is tried first and waits only if the kernel requires it. If the socket does not take all bytes,
-a task writes the rest. Network faults act on whole frames before they are written. A delayed frame has left its file,
-as in a simulation: its bytes wait in a memory file and not in Python.
+Every operation is tried first, and waits only if the kernel requires it. If the socket does not take all bytes, a task
+writes the rest. Network faults act on complete frames before they are written. As in a simulation, a delayed frame no
+longer depends on its file: its bytes wait in a memory file, not in Python.
 """
 
 from __future__ import annotations
@@ -38,13 +38,16 @@ if TYPE_CHECKING:
     from cluster.network.host import Host
 
 TURN_US = 5_000
-"""The time for which frames are handled before other tasks get their turn, because one read may find thousands."""
+"""For how long frames are handled before other tasks get their turn. One read may bring thousands of frames."""
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 FROM_HERE = "closed here"
 
 
 class TcpConnection(Passage[Sequence[Segment]]):
-    """One end of a TCP connection. If both ends are in this process, each frame carries its cause."""
+    """One end of a TCP connection.
+
+    If the other end is in this process, the two ends share the cause of each frame.
+    """
 
     def __init__(
         self,
@@ -74,18 +77,18 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._parking = Parking()
         self._sock_open = True
         self._answer_due = b""
-        """The rest of a node's expected answer to the proof.
+        """The bytes of the other node's answer to the proof that have not arrived yet.
 
-        Until it has arrived, nothing is sent and no request is accepted.
+        Until they have arrived, nothing is sent and no request is accepted.
         """
         self._entrance: Entrance | None = None
-        """The faults on requests of an outside client, None for a node."""
+        """The faults on the requests of an outside client; None if the peer is a node."""
         self._tap: ConnectionTap | None = None
-        """The observer of an outside client, None if there is no observation."""
+        """The observer of an outside client's traffic; None if the connection is not observed."""
         self._to_read: deque[Callable[[ConnectionTap], None]] = deque()
-        """Observations that are still to be made. The first one may be paused."""
+        """Observations that have not been completed. The first one may be paused."""
         self._reading = Parking()
-        """The parking of a request that waits until it is observed."""
+        """Where a request waits until it has been observed."""
 
     # ------------------------------------------------------------------------------------- for the shell (Connection)
 
@@ -133,9 +136,9 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._live_time.done()
 
     async def _is_read_along(self, request: bytearray) -> bool:
-        """Wait until a request is observed, so that its effects come later.
+        """Wait until a request has been observed, so that its effects come later in the trace.
 
-        Return False if the connection was closed here.
+        Return False if this end was closed meanwhile.
         """
         self._name(request)
         self._read_along(partial(ConnectionTap.request, frame=request))
@@ -154,8 +157,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
     async def _comes_in(self, frame: bytearray) -> bool:
         """Wait until faults let the request in and the process runs.
 
-        Return False if the connection has ended or was closed here. Data received before a reset counts as
-        arrived.
+        Return False if the connection has ended or this end was closed. Data received before a reset counts as arrived.
         """
         entrance = self._entrance
         assert entrance is not None, "what comes from another node of the cluster was held up where it left"
@@ -181,14 +183,14 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._wake()
 
     def _is_over(self) -> bool:
-        """Return True if no more data will be handed over.
+        """Return True if no more frames will be passed on.
 
-        Frames received before the peer's end are still handed over.
+        Frames that arrived before the peer's end are still passed on.
         """
         return self._is_closed_here or (self.gone is not None and not self._frames.has_frame)
 
     async def _fill(self) -> bool:
-        """Read available data, or wait if there is none. Return False after a wait or at the end of the data.
+        """Read what has arrived, or wait if there is nothing. Return True if bytes were read.
 
         Raises:
             FrameTooLarge: if an announced size is not allowed.
@@ -213,7 +215,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         return count > 0
 
     async def _ended(self, how: ConnectionEnd, message: str | None = None) -> None:
-        """End the connection as the kernel reports, once no cut or power loss hides that from this machine."""
+        """End the connection as the kernel reports, once no network cut or power loss hides this from the machine."""
         while self.open and self._fabric.hides_end(self.host.name, self.peer):
             await self._live_time.park(self._parking)
         self._live_time.enter()
@@ -222,7 +224,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
     # ------------------------------------------------------------------------------------------------------ the peer
 
     def begin_with(self, proof: bytes, answer: bytes) -> None:
-        """Send this node's proof. Frames wait until the other node has answered."""
+        """Send this node's proof. Frames are queued until the other node's answer has arrived."""
         self._answer_due, self._writing = answer, True
         with contextlib.suppress(OSError):  # The connection has ended, which reading will report.
             self._sock.send(proof)
@@ -243,18 +245,23 @@ class TcpConnection(Passage[Sequence[Segment]]):
         return len(data)
 
     def tells_causes(self) -> None:
-        """Keep the causes of frames, because the other end will be in this process."""
+        """Begin to record the cause of each frame, because the other end will be in this process."""
         self._told = deque()
 
     def comes_from(self, address: str, listener: str) -> None:
-        """Mark the peer as an outside client, which is named by its first frame, and set its listener."""
+        """Mark the peer as an outside client, which its first frame will name.
+
+        Args:
+            address: address of the client, by which it is known until then.
+            listener: name of the listener that accepted it.
+        """
         self.listener = listener
         self._is_identified = False
         self._entrance = Entrance(self._fabric, self.host.name)
         self.peer = address
 
     def pair_with(self, near: TcpConnection) -> None:
-        """Share the causes of frames with the other end, which this process opened."""
+        """Exchange the causes of frames with the other end, which this process opened."""
         assert near._told is not None, "an end that is to be paired keeps its causes from the start"
         self._told = deque()
         self._heard, near._heard = near._told, self._told
@@ -290,9 +297,9 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._tap = ConnectionTap(tell, self._fabric.tap.topic_name, self._live_time.clock_us)
 
     def _read_along(self, what: Callable[[ConnectionTap], None]) -> None:
-        """Observe traffic in slices and in order.
+        """Observe traffic, in order and in slices.
 
-        A bug is reported and ends the observation without notice to the client.
+        A bug in Highwater is reported and ends the observation; the client does not notice.
         """
         if self._tap is None:
             return
@@ -341,7 +348,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._depart(Message(send.segments, send.api, send.part, size_bytes, on_sent=send.on_sent), cause)
 
     def _depart(self, message: Message[Sequence[Segment]], cause: int | None = None) -> None:
-        """Send a message now or after its delay.
+        """Send a message after the delay of its link, if there is one.
 
         Raises:
             TornSend: if a message that leaves immediately needs bytes its file no longer has.
@@ -390,7 +397,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._read_along(partial(ConnectionTap.response, segments=segments))
 
     def _peer_is_there(self) -> bool:
-        """Return False if the other side has closed its end."""
+        """Return False if the peer has closed or reset the connection."""
         try:
             return self._sock.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
@@ -479,19 +486,22 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._wake()
 
     def vanish(self) -> None:
-        """Drop this end without notice, because the machine lost power. The socket stays until power is back."""
+        """Give up this end without notice to the peer, because the machine lost power.
+
+        The socket stays until power is back.
+        """
         self._lose(DropCause.POWER_LOST)
         self._wake()
         self._fabric.went_dark(self)
 
     def reset(self) -> None:
-        """Reset the connection (RST), from the network.
+        """Reset the connection (RST), as a fault of the network.
 
-        Received data can still be read: closing would lose it, so it is taken out of the kernel first. Data that a
-        fault still holds back is lost.
+        Received data can still be read: it is taken out of the kernel first, because closing the socket would lose it.
+        Data that a fault still holds back is lost.
 
         Simplified: an unread request of a client counts as received, unless a cut or a hold is in force. A delay of its
-        link is ignored, since the time of arrival at the kernel is not known.
+        link is ignored, because the time of its arrival at the kernel is not known.
         """
         if self._sock_open:
             if not self._answer_due:
@@ -529,9 +539,9 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._read_along(partial(ConnectionTap.ended, reason=reason))
 
     async def answer_with_reset(self) -> None:
-        """Answer a connection from before a power loss with RST as soon as data comes.
+        """Wait for data on a connection from before a power loss, and answer it with RST.
 
-        Data that came during the power loss is gone. Differs from a real network: a kernel that got no answer would
+        Data that came during the power loss is lost. Differs from a real network: a kernel that got no answer would
         have sent it again.
         """
         while self._sock_open and self._frames.discard():
@@ -551,7 +561,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
 
 
 def _out_of_its_file(segment: Segment) -> Segment:
-    """Return a copy of a file slice, so that bytes in flight do not change with their file."""
+    """Return a copy of a file slice. The bytes in flight then stay the same if the file changes."""
     if not isinstance(segment, FileSlice) or not segment.length:
         return segment
     return copy_of(segment)

@@ -1,8 +1,8 @@
 """Wall time with the interface of virtual time: one queue of callbacks, and a driver that runs those that are due.
 
-Only the choice of the next step differs, because sockets also cause steps. A task that resumes after a socket calls
-`enter` (or `begin`), which sets the clock for the whole step, so that time stands still within a step as in a
-simulation. Steps are synchronous, so the events of a live run are in one total order too.
+Unlike in virtual time, sockets also cause steps. A task that resumes after a socket calls `enter` (or `begin`), which
+sets the clock for the whole step, so that time stands still within a step as in a simulation. Steps are synchronous, so
+the events of a live run are in one total order too.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ Callback = Callable[[], None]
 
 CALLBACKS_PER_TURN = 64
 TURN_US = 20_000
-"""The number of due callbacks, and the time for running them, before the sockets are checked again."""
+"""How many due callbacks are run, and for how long, before the sockets are checked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The start of a run, by the monotonic clock, which all processes of a machine share, and by the wall clock."""
+    """The start of a run, by the wall clock and by the monotonic clock, which all processes of a machine share."""
 
     monotonic_ns: int
     epoch_us: int
 
 
 class LiveTime:
-    """Microseconds of the monotonic clock since the run began. `events` counts the steps taken."""
+    """The clock of a live run: microseconds since the run began, by the monotonic clock.
+
+    `events` counts the steps taken.
+    """
 
     def __init__(self, trace: TraceLog, started: Started | None = None) -> None:
-        """Start the time of a new run, or continue that of a run that another process has started."""
+        """Start the clock of a new run, or continue the clock of a run that another process has started."""
         self.now_us = 0
         self.events = 0
         self.started = started or Started(time.monotonic_ns(), time.time_ns() // 1000)
@@ -50,14 +53,14 @@ class LiveTime:
         self._driver: trio.lowlevel.Task | None = None
         """The task of the driver while it sleeps."""
         self._between: Callable[[], bool] = _no_work
-        """The driver's `between`. It is set only while the driver runs, because it holds the whole run in memory."""
+        """The argument `between` of `drive`. It refers to the whole run, so it is dropped when the driver returns."""
         self._failure: BaseException | None = None
         self._stopped = False
         self.measures_requests = True
         """True if brokers record every request with its times."""
 
     def stop(self) -> None:
-        """End the run. The driver returns as if the time of the run was over."""
+        """End the run. The driver returns as if the run's time were over."""
         self._stopped = True
         self._wake_driver()
 
@@ -67,7 +70,7 @@ class LiveTime:
 
     @property
     def slicing(self) -> Callable[[], int] | None:
-        """Return the clock that advances within a step, with which long requests are sliced."""
+        """The clock by which long requests are divided into slices. It advances within a step."""
         return self.clock_us
 
     def clock_us(self) -> int:
@@ -80,14 +83,14 @@ class LiveTime:
     # --------------------------------------------------------------------------------------------------------- steps
 
     def enter(self, cause: int | None = None) -> None:
-        """Begin a step whose events happen now and follow from `cause`. The driver is woken to check the results."""
+        """Begin a step now, with this cause for its events. The driver wakes up to check the results."""
         self.begin(cause)
         self._wake_driver()
 
     def begin(self, cause: int | None) -> None:
         """Begin a step that does not wait and that ends with `done`.
 
-        Unlike `enter`, it wakes the driver only if the step leaves work, which saves a switch of tasks and a check of
+        Unlike `enter`, this wakes the driver only if the step leaves work. That saves a switch of tasks and a check of
         the sockets.
         """
         self.now_us = self._trace.at_us = self.clock_us()
@@ -106,7 +109,7 @@ class LiveTime:
             self._fail(failure)
 
     def _fail(self, failure: BaseException) -> None:
-        """Make the driver raise the failure of a task, which ends the run."""
+        """Make the driver raise a task's failure, which ends the run."""
         self._failure = failure
         self._wake_driver()
 
@@ -221,9 +224,9 @@ class LiveTime:
                 self.enter()
 
     async def _sleep(self, until_us: int, between: Callable[[], bool]) -> None:
-        """Sleep until a callback is due, there is work, or the time is up.
+        """Sleep until a callback is due, there is work, or the time is over.
 
-        Most steps lead to none of these, so the timeout stays in place: making a new one has a cost.
+        Steps that lead to none of these do not renew the timeout, because a new timeout has a cost.
         """
         next_us = self._next_us(until_us)
         if next_us <= self.now_us:
@@ -246,7 +249,7 @@ class LiveTime:
                     return
 
     def _next_us(self, until_us: int) -> int:
-        """Return the next time at which the driver must act without being woken."""
+        """Return the next time at which the driver must act even if no step wakes it."""
         return min(self._queue[0][0], until_us + 1) if self._queue else until_us + 1
 
 

@@ -21,7 +21,7 @@ RECORD_BYTES = 16 * 1024
 
 
 class TlsFilesInvalid(Exception):
-    """A certificate and key cannot be used by a server. The text is the reason."""
+    """The certificate and key cannot be used by a server. The text is the reason."""
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
@@ -56,7 +56,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 class TlsSocket(ssl.SSLSocket):
-    """The server's end of a TLS connection. The handshake is part of the first read.
+    """The server's end of a TLS connection. The first read includes the handshake.
 
     Reads and writes raise BlockingIOError while TLS itself has to read or write first.
 
@@ -73,7 +73,7 @@ class TlsSocket(ssl.SSLSocket):
             raise BlockingIOError from None
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """Receive raw network bytes, which is only useful with MSG_PEEK."""
+        """Receive raw network bytes. This is only useful with MSG_PEEK."""
         return socket.socket.recv(self, buflen, flags)
 
     def send(self, data: Any, flags: int = 0) -> int:
@@ -87,7 +87,7 @@ class TlsSocket(ssl.SSLSocket):
         super().setsockopt(*args)
 
     def close(self) -> None:
-        """Close the connection with a closing message of TLS (close_notify), unless the peer must see a reset."""
+        """Close the connection with TLS's close_notify message, unless the peer must see a reset."""
         if not self.is_reset:
             with contextlib.suppress(OSError, ValueError):
                 self.unwrap()
@@ -104,7 +104,7 @@ def secured(sock: socket.socket, context: ssl.SSLContext) -> socket.socket:
 
 
 def how_it_ended(error: OSError) -> tuple[ConnectionEnd, str | None]:
-    """Return how a connection ended whose read failed, with the message of TLS if there is one."""
+    """Return how a connection ended, from the error of a failed read, and TLS's own message if there is one."""
     if not isinstance(error, ssl.SSLError):
         return ConnectionEnd.RESET, None
     return ConnectionEnd.TLS_FAILED, error.reason or None

@@ -1,4 +1,4 @@
-"""The pending writes of a connection: bytes by send, file slices by sendfile, continued when the socket has room.
+"""The writes that a connection has not finished: bytes by send, file slices by sendfile, as the socket has room.
 
 Source: Kafka's MultiRecordsSend, DefaultRecordsSend: a response is written piece by piece as the socket takes it.
 """
@@ -22,7 +22,7 @@ MORE = getattr(socket, "MSG_MORE", 0)
 
 
 def copy_of(part: FileSlice) -> FileSlice:
-    """Copy a file slice by sendfile, so that later changes of the file do not affect it.
+    """Copy a file slice into a memory file by sendfile, so that later changes of the file do not affect it.
 
     Raises:
         TornSend: if the file ends before the end of the slice.
@@ -39,7 +39,7 @@ def copy_of(part: FileSlice) -> FileSlice:
 
 @dataclass(slots=True)
 class _WatchedFrame:
-    """A frame with a function that is called when the kernel has all of it."""
+    """A frame whose sender wants to know when the kernel has all of it. `on_sent` is then called."""
 
     on_sent: OnSent
     began_us: int
@@ -52,7 +52,7 @@ class _Piece(NamedTuple):
 
     Attributes:
         flags: flags for send.
-        watched: the frame, if a function must be called when it is sent.
+        watched: the frame, if it has a function to call once it is sent.
         is_last: True for the last piece of its frame.
     """
 
@@ -63,10 +63,10 @@ class _Piece(NamedTuple):
 
 
 class FrameWriter:
-    """The pending writes of one connection.
+    """The unfinished writes of one connection.
 
-    The protocol bounds their memory. An accepted connection has one response at a time, and those that a fault held and
-    released together. A connection that this process opened has at most the in-flight requests of a client.
+    The protocol limits their memory. An accepted connection has one response at a time, besides those that a fault held
+    and released together. A connection that this process opened has at most a client's in-flight requests.
     """
 
     __slots__ = ("_chunk", "_counts", "_is_tls", "_news", "_pieces", "_sent", "_sock", "_stopwatch")
@@ -75,7 +75,7 @@ class FrameWriter:
         self._sock = sock
         self._is_tls = isinstance(sock, TlsSocket)
         self._chunk = b""
-        """Over TLS, file bytes that the socket did not take, because the same bytes must be written again."""
+        """File bytes that TLS could not send yet; the same bytes must be passed to it again."""
         self._counts = counts
         self._stopwatch = stopwatch
         self._news: list[tuple[OnSent, Sent]] = []
@@ -122,7 +122,7 @@ class FrameWriter:
             self._pieces.append(_Piece(part, MORE if index < last else 0, watched, index == last))
 
     def flush(self) -> bool:
-        """Write until everything is written (return True) or the socket is full (return False).
+        """Write until the socket is full. Return True if everything is written.
 
         Raises:
             TornSend: if a file ends too early.
@@ -188,7 +188,7 @@ class FrameWriter:
         return bool(self._news)
 
     def tell(self) -> None:
-        """Call the functions of the frames that are sent completely. This is called within a step."""
+        """Call `on_sent` for the frames that are sent completely. Must be called within a step."""
         news, self._news = self._news, []
         for on_sent, sent in news:
             on_sent(sent)

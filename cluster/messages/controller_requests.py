@@ -1,4 +1,4 @@
-"""Converts brokers' requests to inputs of the controller, and the controller's replies to responses."""
+"""Converts brokers' requests to controller inputs, and the controller's replies to responses."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ def alter_partition_input(request: Entity, names: Mapping[UUID, str], now_us: in
 
 
 def topics_asked_for(request: Entity, names: Mapping[UUID, str]) -> dict[str, UUID]:
-    """Return the topic ids of a request, by the names that `alter_partition_input` uses.
+    """Return the topic ids in an AlterPartition request, by the names that `alter_partition_input` uses.
 
-    The response uses these ids, since a topic can be deleted between request and response.
+    The response uses these ids, because a topic may be deleted between request and response.
     """
     return {names.get(topic.topic_id, str(topic.topic_id)): topic.topic_id for topic in request.topics}
 
 
 def alter_partition_results(reply: AlterPartitionReply, topic_ids: Mapping[str, UUID]) -> list[dict[str, object]]:
-    """Return the `topics` field of the response. `topic_ids` comes from topics_asked_for."""
+    """Return the `topics` field of an AlterPartition response. `topic_ids` comes from topics_asked_for."""
     topics: dict[str, list[dict[str, object]]] = {}
     for result in reply.partitions:
         topics.setdefault(result.topic, []).append(
@@ -129,7 +129,10 @@ def is_request_of_brokers(header: RequestHeader) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRequest:
-    """A broker's request, and how its response is encoded. `topic_ids` comes from topics_asked_for."""
+    """A broker's request as a controller input, and what is needed to encode the response.
+
+    `topic_ids` comes from topics_asked_for.
+    """
 
     header: RequestHeader
     input: ControllerInput
@@ -228,7 +231,7 @@ def _values(reply: Reply, topic_ids: Mapping[str, UUID]) -> dict[str, object]:
 
 
 def error_response(header: RequestHeader, error: ErrorCode) -> bytes:
-    """Return a whole response frame that refuses the request."""
+    """Return a whole response frame that refuses a broker's request with this error."""
     return encoded(header, {"error_code": error})
 
 

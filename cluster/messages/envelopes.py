@@ -1,6 +1,6 @@
 """Encodes and decodes Envelope (58), in which a broker forwards a client's request to the controller.
 
-The inner frames are whole requests and responses with their own headers.
+The inner frames are complete requests and responses with their own headers.
 
 Source: ForwardingManager.scala, EnvelopeUtils.scala, RequestChannel.Request.buildResponseSend
 """
@@ -18,7 +18,7 @@ from replica.errors import ErrorCode, PeerViolation
 ENVELOPE_VERSION = 0
 _PRINCIPAL_VERSION = b"\0\0"
 _NO_TOKEN = b"\0"
-"""Parts of DefaultPrincipalData: its version, and that the client used no delegation token."""
+"""The encoded `token_authenticated` of DefaultPrincipalData: the client used no delegation token."""
 NODE = "Node:"
 """The prefix of the principal of a broker that sends its own request. In Kafka such a request has no envelope."""
 LOOPBACK = b"\x7f\x00\x00\x01"
@@ -30,7 +30,7 @@ def enclose(correlation_id: int, client_id: str, frame: bytes | bytearray, princ
 
     Args:
         frame: the client's request without its size.
-        principal: the client as `User:name`.
+        principal: principal of the client, as `User:name`.
         host: address of the client.
     """
     entity = cold.request(
@@ -44,7 +44,7 @@ def enclose(correlation_id: int, client_id: str, frame: bytes | bytearray, princ
 
 
 def _packed(host: str) -> bytes:
-    """Return an address as bytes. Nodes of the cluster are known by name and are all on this machine."""
+    """Return an address as bytes. A node's name becomes the loopback address, because all nodes are on this machine."""
     try:
         return ip_address(host).packed
     except ValueError:
@@ -73,7 +73,7 @@ class Opened(NamedTuple):
 
 
 def opened(header: RequestHeader, frame: bytearray) -> Opened:
-    """Return the request in an envelope.
+    """Decode an envelope.
 
     Raises:
         PeerViolation: if the envelope is malformed or the request's API is not forwarded.
@@ -93,7 +93,7 @@ def opened(header: RequestHeader, frame: bytearray) -> Opened:
 
 
 def enclosed_answer(header: RequestHeader, response: bytes | ErrorCode) -> bytes:
-    """Return a whole Envelope response that holds a response with its size prefix, or an error in its place."""
+    """Return a whole Envelope response that contains a response (with its size prefix) or, in its place, an error."""
     if isinstance(response, ErrorCode):
         values: dict[str, object] = {"error_code": response}
     else:
@@ -103,9 +103,9 @@ def enclosed_answer(header: RequestHeader, response: bytes | ErrorCode) -> bytes
 
 
 def answer_inside(frame: bytearray) -> bytes | ErrorCode:
-    """Return the response in an Envelope response without its size, or UNKNOWN_SERVER_ERROR.
+    """Return the response in an Envelope response, without its size; UNKNOWN_SERVER_ERROR if there is none.
 
-    An error of the envelope itself concerns the two nodes and is not shown to the client.
+    An error of the envelope itself concerns the two nodes and is not passed on to the client.
     """
     try:
         envelope = cold.decode_response(ENVELOPE, ENVELOPE_VERSION, frame)

@@ -19,13 +19,13 @@ from replica.rules import Rules
 
 OFFSET_FOR_LEADER_EPOCH_VERSION = 4
 Asked = dict[TopicPartition, tuple[LeaderEpoch, LeaderEpoch]]
-"""For each partition of a request, the epoch asked about and the leader epoch of the request."""
+"""The request for each partition: the epoch whose end is requested, and the leader epoch."""
 
 
 def epoch_ends_request(
     rules: Rules, broker_id: BrokerId, comparing: Iterable[tuple[TopicPartition, FollowerState]]
 ) -> tuple[Entity, Asked]:
-    """Return one request for all followers that must compare epochs before they fetch."""
+    """Return one request for all follower replicas that must compare epochs before they fetch."""
     topics: dict[str, list[dict[str, int]]] = {}
     asked: Asked = {}
     for name, state in comparing:
@@ -50,7 +50,7 @@ def epoch_ends_request(
 def epoch_ends_answers(
     asked: Asked, frame: bytearray, now_us: int
 ) -> Iterator[tuple[TopicPartition, EpochEndAnswered]]:
-    """Yield the answer for each follower.
+    """Yield the answer for each partition.
 
     Raises:
         PeerViolation: if the response is malformed.

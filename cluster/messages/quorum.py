@@ -40,7 +40,7 @@ from replica.log.batches.records import batches, build_batch, check_crc, read_re
 from replica.log.files.checkpoints import write_atomically
 
 VERSION = 0
-"""The version of Vote, BeginQuorumEpoch and EndQuorumEpoch, in which static voters have no directory ids (KIP-853)."""
+"""The version of Vote, BeginQuorumEpoch and EndQuorumEpoch for static voters, without directory ids (KIP-853)."""
 VOTE_WITH_DIRECTORIES = 2
 """The version of Vote that has directory ids, and a flag for Pre-Vote."""
 FETCH_VERSION, FETCH_WITH_DIRECTORY = 12, 17
@@ -48,7 +48,7 @@ METADATA_TOPIC_ID = UUID(int=1)
 """The topic id of the metadata log (Uuid.METADATA_TOPIC_ID)."""
 CONTROLLER_LISTENER = "CONTROLLER"
 MAX_WAIT_MS = 500
-"""How long a fetch waits for records. Source: KafkaRaftClient.MAX_FETCH_WAIT_MS"""
+"""How long a fetch waits for records, in milliseconds. Source: KafkaRaftClient.MAX_FETCH_WAIT_MS"""
 MAX_BYTES = 8 << 20
 VOTER_REQUESTS = (versions.VOTE, versions.BEGIN_QUORUM_EPOCH, versions.END_QUORUM_EPOCH)
 VOTER_CHANGES = (versions.ADD_RAFT_VOTER, versions.REMOVE_RAFT_VOTER)
@@ -127,7 +127,7 @@ def _plain_fields(request: AddVoter | RemoveVoter | AskVersions) -> dict[str, ob
 
 
 def decode_voter_change(header: RequestHeader, request: Entity) -> AddVoter | RemoveVoter | PlainAnswer:
-    """Return the requested change, or the answer to an invalid request.
+    """Return the change of a voter that a request asks for, or the answer that refuses an invalid request.
 
     Source: KafkaRaftClient.handleAddVoterRequest, handleRemoveVoterRequest
     """
@@ -337,7 +337,10 @@ def _only_partition(message: Any) -> Any:
 # Source: KIP-630; Snapshots.java (names), FileRawSnapshotWriter, RecordsSnapshotReader
 
 SNAPSHOTS_KEPT = 2
-"""How many snapshots are kept. Simplified: in Kafka metadata.max.retention.bytes and .ms decide, once a minute."""
+"""The number of snapshots that are kept.
+
+Simplified: in Kafka metadata.max.retention.bytes and .ms decide, once a minute.
+"""
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -346,7 +349,7 @@ def file_name(end: OffsetAndEpoch) -> str:
 
 
 def encode_snapshot(snapshot: Snapshot, timestamp_ms: int) -> bytes:
-    """Encode a snapshot. The offsets of its records count from 0, as in Kafka, and are not those of the log."""
+    """Encode a snapshot. Its records have offsets from 0 on, as in Kafka, not their offsets in the log."""
     values = [(None, encode_record(record)) for record in snapshot.records]
     return bytes(build_batch(values, timestamp_ms=timestamp_ms, leader_epoch=snapshot.end.epoch))
 

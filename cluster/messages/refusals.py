@@ -1,4 +1,4 @@
-"""Builds the response that refuses a whole request with one error, repeated for every entry of the request.
+"""Builds the response that refuses a whole request, with the same error for every entry.
 
 Source: the getErrorResponse methods of Kafka's request classes
 """
@@ -20,7 +20,7 @@ _FIRST_OFFSET_FETCH_WITH_ERROR = 2
 
 
 def refusal(header: RequestHeader, frame: bytearray, error: ErrorCode) -> bytes:
-    """Return a whole response frame with its size prefix.
+    """Return a whole response frame, with its size prefix, that refuses the request.
 
     Raises:
         PeerViolation: if the request is malformed.
@@ -47,7 +47,7 @@ _MESSAGES = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-"""Error messages as in Errors.message."""
+"""The messages of errors, as in Errors.message."""
 
 
 def _create_topics(request: Entity, error: ErrorCode) -> Values:
@@ -97,10 +97,10 @@ def _by_partition(
     number: str = "partition_index",
     empty: Mapping[str, object] = MappingProxyType({}),
 ) -> Values:
-    """Return an error for each partition.
+    """Return the fields of a response with the error for each partition of the request.
 
     Args:
-        topic, number: names of fields.
+        topic, number: names of the fields that identify a topic and a partition.
         empty: other fields of a partition's response.
     """
 
@@ -113,7 +113,7 @@ def _by_partition(
 
 
 def topic_named(one: Entity, field: str = "name") -> Values:
-    """Return the field of a response that identifies a topic as the request does: by name, or else by id."""
+    """Return the field that identifies a topic in a response, as in the request: by name, or else by id."""
     return {field: str(getattr(one, field))} if hasattr(one, field) else {"topic_id": one.topic_id}
 
 
@@ -234,4 +234,4 @@ _BY_API: dict[int, Callable[[Entity, ErrorCode], Values]] = {
     versions.DELETE_ACLS: _delete_acls,
     **dict.fromkeys(versions.OF_SHARE_STATE, _share_states),
 }
-"""Response builders by API; all other responses have one error for the whole request."""
+"""Functions that build the response, by API key. Other responses have one error for the whole request."""

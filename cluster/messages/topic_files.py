@@ -1,4 +1,4 @@
-"""The znodes that create a topic, written by an operator's tool, or by a broker for its internal topics.
+"""The znodes that create a topic. An operator's tool writes them, or a broker for its internal topics.
 
 Source: AdminUtils.createTopic (AdminZkClient): the writer assigns the replicas; the controller reacts to the znodes.
 """
@@ -19,7 +19,7 @@ from replica.ids import Names
 
 
 def brokers_settings(broker_config: BrokerConfig) -> dict[str, str]:
-    """Return the topic defaults in brokers' configuration that differ from Kafka's."""
+    """Return the topic settings whose default in the brokers' configuration differs from Kafka's."""
     # Simplified: they are stored in the topic when it is created; Kafka looks them up at each use.
     defaults = topic_defaults(broker_config)
     values = {name: (getattr(defaults, item.name), item.default) for name, item in TopicConfig.keys().items()}
@@ -40,7 +40,7 @@ def creation(
     Args:
         image: current brokers and topics.
         wanted: the topic; replicas are assigned if it has no assignment.
-        under_way: number of partitions that are written and not in the image yet.
+        under_way: number of partitions that are written but not in the image yet.
 
     Raises:
         KafkaError: if the topic cannot be created.

@@ -1,6 +1,6 @@
 """Runs nodes on machines, and simulates the network between them: links, network cards, connections, time.
 
-Modules that live TCP uses, too (passage, world, host), are also here.
+The modules passage, world and host also serve live runs over TCP.
 
 May import: cluster.
 Open first: shell.py.

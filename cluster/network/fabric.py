@@ -1,4 +1,4 @@
-"""The simulated network fabric: machines, and connections between them over links that a scenario can damage."""
+"""The simulated machines, and connections between them over links that a scenario can disturb."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replica.trace.events import ConnectionLost, TraceLog
 
 
 class SimulatedFabric:
-    """All machines and connections of one simulated cluster."""
+    """All machines and connections of one simulated cluster. Implements Fabric."""
 
     is_live = False
     security = OPEN
@@ -52,17 +52,17 @@ class SimulatedFabric:
         """Do nothing: simulated messages in flight are callbacks in the queue of virtual time and need no task."""
 
     def listening(self, host: Host) -> None:
-        """Do nothing: a `Dial` reads `host.listener` itself."""
+        """Do nothing: each `Dial` looks up `host.listener` itself."""
 
     async def apart(self, job: Callable[[], None]) -> None:
         job()  # Takes no virtual time.
 
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
-        """Return False: a bug stops a simulated run, which can be replayed."""
+        """Return False: a bug ends a simulated run, which can be replayed."""
         return False
 
     def deaf(self, host: Host) -> None:
-        """Do nothing: a `Dial` sees by itself that the host has no listener."""
+        """Do nothing: each `Dial` checks itself if the host has a listener."""
 
     # ----------------------------------------------------------------------------------------------- connections
 
@@ -97,7 +97,7 @@ class SimulatedFabric:
     # --------------------------------------------------------------------------------------------------- faults
 
     def move_on(self) -> None:
-        """Let waiting messages and connection attempts continue after a fault on the network was lifted."""
+        """Deliver messages and continue connection attempts that a network fault, now lifted, has stopped."""
         for end in list(self._ends):
             end.move_on()
         for dial in list(self._dials):
@@ -117,7 +117,8 @@ class SimulatedFabric:
         pass  # Nothing happens unless virtual time is driven.
 
     async def reset(self, one: str, two: str) -> int:
-        """Reset (RST) every open connection between two nodes and return the number of connections.
+        """Reset (RST) every open connection between two nodes, and return the number of connections.
+
         Data in flight is lost. Data already received can still be read, as on Linux (tcp_reset keeps the receive
         queue).
         """
@@ -191,18 +192,18 @@ class Dial:
 
 # ---------------------------------------------------------------------------------------------- one end of a connection
 #
-# One end of a simulated connection: real bytes, in flight for as long as the link says.
+# One end of a simulated connection. It transfers real bytes, which are in flight for the delay of the link.
 #
-# A frame is what its receiver will read as soon as it is sent; from then on it is a message in flight. What it holds in
-# memory is copied. A slice of a file is read by os.sendfile, straight from the segment, through a real socket pair
-# that is drained immediately, so socket sizes never matter.
+# When a frame is sent, its bytes are fixed; from then on it is a message in flight. Its bytes in memory are copied. A
+# slice of a file is read by os.sendfile, directly from the segment, through a real socket pair that is drained
+# immediately, so the sizes of socket buffers never matter.
 
 SOCKET_BUFFER_BYTES = 1 << 20
 SIZE_PREFIX_BYTES = 4
 
 
 class SimulatedConnection(Passage[bytearray]):
-    """One end of a simulated connection. `inbox` stands for the kernel's receive buffer."""
+    """One end of a simulated connection. `inbox` represents the kernel's receive buffer."""
 
     def __init__(self, fabric: SimulatedFabric, host: Host, peer: str, *, accepted: bool) -> None:
         super().__init__(fabric, fabric.events, host.name, peer)
@@ -230,7 +231,7 @@ class SimulatedConnection(Passage[bytearray]):
     is_identified = True
 
     def allow(self, max_frame_bytes: int) -> None:
-        """Do nothing: simulated frames are not announced by a size prefix; the receiver checks the whole frame."""
+        """Do nothing: a simulated frame has no size prefix to check; the receiver checks the whole frame."""
 
     def identify(self, frame: bytearray) -> None:
         raise AssertionError("simulated machines are identified when they connect")
@@ -258,7 +259,7 @@ class SimulatedConnection(Passage[bytearray]):
                 self.fabric.time.at(self.fabric.time.now_us, self.wake)
 
     def _transmit(self, send: Send) -> None:
-        """Send a frame as the other end will receive it, without its size prefix.
+        """Send a frame in the form in which the other end receives it, without its size prefix.
 
         Raises:
             TornSend: if a segment file ends before the bytes that the frame promised.
@@ -292,7 +293,7 @@ class SimulatedConnection(Passage[bytearray]):
         self.wake()
 
     def close(self) -> None:
-        """Close in order: the peer sees the end after one latency, and after all data sent before it."""
+        """Close the connection. The peer learns of it after one latency, and after all data sent before."""
         self._shut(CLOSED)
 
     def _drop_unread(self) -> None:
@@ -322,7 +323,7 @@ class SimulatedConnection(Passage[bytearray]):
             frame += far.recv(end - len(frame))
 
     def _socket_pair(self) -> tuple[socket.socket, socket.socket]:
-        """Create the socket pair for sendfile; most connections never need one."""
+        """Create the socket pair for sendfile, on first use: most connections never need it."""
         self._sockets = socket.socketpair()
         for end in self._sockets:
             end.setblocking(False)
@@ -365,7 +366,7 @@ class SimulatedConnection(Passage[bytearray]):
         self.fabric.forget(self)
 
     def _end_later(self, how: ConnectionEnd) -> None:
-        """End this side with a reset after one latency, unless the link is cut."""
+        """End this side after one latency, as if the peer's machine had reset it; do nothing if the link is cut."""
         link = self.fabric.network.link(self.peer, self.host.name)
         if not link.is_cut:
             self.fabric.time.at(self.fabric.time.now_us + link.base.low_us, partial(self.end, how))
@@ -375,7 +376,7 @@ class SimulatedConnection(Passage[bytearray]):
         self.fabric.forget(self)
 
     def wake(self) -> None:
-        """Let the reader continue if it may read another frame or the connection has ended."""
+        """Resume the reader if it may read another frame or the connection has ended."""
         may_read = self.gone is not None or not self._mute
         if self._waiting and may_read and self.host.may_run(self.wake):
             self._take_frames()

@@ -1,6 +1,6 @@
-"""A machine, simulated or live: with or without power, with or without a process, running or paused.
+"""A machine, simulated or live. It may have power or not, and its process may run, be paused or not exist.
 
-It is also the environment of its process: clock, deadline and server socket.
+The machine also provides its process with a clock, a deadline timer and a server socket.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replica.log.files.disk import Disk
 
 
 class HostAlarm:
-    """The next deadline of one machine, as a scheduled callback. A later deadline reuses the current callback."""
+    """The next deadline of one machine, as a scheduled callback. If the deadline moves later, the callback is kept."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -68,7 +68,7 @@ class HostAlarm:
             self._enqueue(self._deadline_us)
 
     async def ring(self, due: Callable[[], None]) -> None:
-        """Call `due` whenever the deadline is reached; never return."""
+        """Call `due` at each deadline; never return."""
         # Called straight from the queue: a task that is resumed for each deadline would cost as much as the deadline.
         self._due = due
         self._wait()
@@ -102,7 +102,7 @@ class HostListener:
 
 @dataclass(slots=True, eq=False)
 class Process:
-    """One process of a node: its shell, and the scope whose cancellation kills it."""
+    """One process of a node: its shell, and the cancel scope that kills it."""
 
     shell: NodeShell | None = None
     scope: trio.CancelScope | None = None
@@ -110,11 +110,11 @@ class Process:
 
 
 class Host:
-    """A machine: with or without power, with or without a process, running or paused.
+    """A machine. It may have power or not, and its process may run, be paused or not exist.
 
     Attributes:
-        reports_all: False where a process may end before it has reported all its events.
-        tell_of_step: called after each decision of the core and before its actions are performed; None for no callback.
+        reports_all: False if the process may end before it has reported all its events.
+        tell_of_step: called after each decision of the core, before its actions are performed; None for no callback.
     """
 
     reports_all = True
@@ -143,7 +143,7 @@ class Host:
         return self.listener
 
     async def connect(self, host: str, port: int) -> Connection:
-        """Open a connection, waiting while the network gives no answer.
+        """Open a connection. Wait as long as the network gives no answer.
 
         Raises:
             ConnectionGone: if the connection is refused.
@@ -161,12 +161,15 @@ class Host:
         return self.fabric.contains(self.name, peer, failure)
 
     def exited(self, halted: str, refused: str) -> None:
-        """Close all connections after the process ended by itself, and record its exit. See EndProcess."""
+        """Record that the process ended by itself, and close its connections.
+
+        Either `halted` or `refused` has the reason.
+        """
         self._end_process()
         self.fabric.exits.append(ProcessExit(self.name, "halt" if halted else "stop", halted or refused))
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
-        """Start a task of this node at its position in the order of virtual time."""
+        """Start a task of this node, with a position of its own in the order of virtual time."""
         place, self._first_place = self._first_place, None
         self.fabric.time.start_soon(nursery, place or self.fabric.time.reserve(), task, *args)
 
@@ -203,25 +206,25 @@ class Host:
             process.finished.set()
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
-        """Call a method of the core that takes only `now_us`, on behalf of an application or an operator."""
+        """Call a core method that takes only `now_us`, on behalf of an application or an operator."""
         self.shell.call(method)
 
     def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> NodeElsewhere | None:
-        """Return an object that represents a server core in another process, or None to create the core here."""
+        """Return an object that forwards calls to a server core in another process; None if the core runs here."""
         return None
 
     def client_stand_in(self, order: ClientOrder) -> ClientElsewhere | None:
-        """Return an object that represents a client core elsewhere, or None to create the core here."""
+        """Return an object that forwards calls to a client core elsewhere; None if the core runs here."""
         return None
 
     def halt(self) -> None:
-        """Stop the process immediately, before any `seize` is awaited, so that several machines stop together."""
+        """Stop the process immediately, without awaiting `seize`, so that several machines stop together."""
 
     def strike(self) -> None:
-        """Send SIGKILL to the process, before any `kill` is awaited, so that several processes end together."""
+        """Send SIGKILL to the process, without awaiting `kill`, so that several processes end together."""
 
     async def seize(self) -> None:
-        """Wait until the process has stopped working and its events are in the trace; `kill` or `power_off` follows."""
+        """Wait until the process has stopped and its events are in the trace. A `kill` or `power_off` must follow."""
 
     async def kill(self) -> None:
         """Kill the process (SIGKILL): the kernel closes its sockets immediately, and the disk keeps the page cache."""
@@ -263,20 +266,20 @@ class Host:
     # ----------------------------------------------------------------------------------------- SIGSTOP and SIGCONT
 
     def may_run(self, then: Callable[[], None]) -> bool:
-        """Return True if the process can run now; while it is paused, keep `then` until it resumes and return False."""
+        """Return True if the process can run now. While it is paused, return False and call `then` when it resumes."""
         if self.paused:
             self._deferred.append(then)
             return False
         return self.process is not None
 
     def may_ring(self, then: Callable[[], None]) -> bool:
-        """Return True if a deadline can run now; while the process is paused, keep `then` and return False.
+        """Return True if a deadline may be handled now. While the process is paused, return False and keep `then`.
 
-        When the process resumes, `then` runs before all messages that arrived during the pause. A JVM that continues
-        after a SIGSTOP finds its epoll_wait interrupted (signal(7)) and does not repeat the call once its timeout has
-        passed (EPollSelectorImpl.doSelect). A request that timed out meanwhile is therefore abandoned, together with
-        its connection, before its response is read (NetworkClient.poll, handleTimedOutRequests). So a deposed leader
-        needs some more round trips to learn of its successor.
+        When the process resumes, `then` runs before all messages that arrived during the pause, as in a JVM. After a
+        SIGSTOP its epoll_wait returns as interrupted (signal(7)), and is not repeated once its timeout has passed
+        (EPollSelectorImpl.doSelect). So a request that timed out meanwhile is abandoned, together with its connection,
+        before its response is read (NetworkClient.poll, handleTimedOutRequests). A deposed leader therefore needs some
+        more round trips to learn of its successor.
         """
         if self.paused:
             # Simplified: after a pause of the garbage collector a JVM would read the answer first.

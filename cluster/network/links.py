@@ -1,9 +1,8 @@
 """The links between nodes and the network cards of machines.
 
-A link has latency, loss, bandwidth, cuts and holds, separately for each direction. It answers two questions about a
-message: when does it arrive, and can it arrive now? A message that cannot arrive waits in its connection, in order, as
-bytes wait in TCP. Every link draws from its own random stream, so that a change elsewhere in the cluster never shifts
-its latencies.
+A link has latency, loss, bandwidth, cuts and holds, separately for each direction. It determines when a message
+arrives, and if it can arrive now. A message that cannot arrive waits in its connection, in order, as bytes wait in TCP.
+Every link draws from its own random stream, so that a change elsewhere in the cluster never shifts its latencies.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ RETRANSMISSION_TIMEOUT_US = 200_000
 class Latency:
     """A distribution of one-way delays in microseconds.
 
-    Kinds: `constant` (low), `uniform` (low to high) and `exponential` (low plus a draw with mean `high`).
+    Kinds: `constant` (low), `uniform` (low to high) and `exponential` (low plus a random value with mean `high`).
     """
 
     kind: str
@@ -45,7 +44,10 @@ class Latency:
 
 @dataclass(slots=True)
 class Link:
-    """One direction of a connection between two nodes. Faults set `added`, `loss`, `bytes_per_second` and `cuts`."""
+    """The link from one node to another.
+
+    Faults set `added`, `loss`, `bytes_per_second` and `cuts`, by the fault's name.
+    """
 
     source: str
     target: str
@@ -63,12 +65,15 @@ class Link:
 
     @property
     def is_clear(self) -> bool:
-        """Return True if messages arrive without any delay."""
+        """True if messages arrive without any delay."""
         is_disturbed = self.cuts or self.added or self.loss or self.bytes_per_second
         return not (is_disturbed or self.base.low_us or self.base.high_us)
 
     def arrival_us(self, now_us: int, size_bytes: int) -> int:
-        """Occupy the link with a message that leaves now, and return its arrival time."""
+        """Return the arrival time of a message that leaves now.
+
+        Where bandwidth is limited, the message occupies the link.
+        """
         leaves_us = now_us
         if self.bytes_per_second:
             rate = min(self.bytes_per_second.values())
@@ -101,13 +106,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class HoldRule:
-    """A fault that holds back messages of one API between two sets of nodes until it is released.
+    """A fault that holds back messages between two sets of nodes until it is lifted.
 
     Attributes:
+        api: API key of the messages; None for all APIs.
         part: request, response, body, or None for requests and responses. `body` holds only the file bytes of a
-            response, which are then read from the file at the release.
-        count: most messages that the hold keeps, None for all; later messages pass.
-        number: distinguishes the holds that one step has begun.
+            response, which are then read from the file when the hold is lifted.
+        count: maximum number of messages to hold, None for all; later messages pass.
+        number: distinguishes holds that one step of the scenario has begun.
     """
 
     fault: str
@@ -125,7 +131,7 @@ class HoldRule:
 
 
 class Network:
-    """All links, by (source, target), created on first use, and the active holds and faults of requests."""
+    """All links, by (source, target), each created on first use, and the active holds and request faults."""
 
     def __init__(self, seed: int, base: Latency, per_link: dict[tuple[str, str], Latency]) -> None:
         self._seed = seed
@@ -137,7 +143,7 @@ class Network:
         self.holds: list[HoldRule] = []
         self.request_faults = RequestFaults()
         self._kept: dict[HoldRule, int] = {}
-        """Number of messages kept so far, by each hold with a count."""
+        """For each hold with a `count`: the number of messages that it has held so far."""
 
     def link(self, source: str, target: str) -> Link:
         found = self._links.get((source, target))
@@ -151,7 +157,7 @@ class Network:
         return list(self._links.values())
 
     def by_reach(self, sources: Iterable[str], targets: Sequence[str]) -> list[str]:
-        """Sort the sources by the number of targets that they cannot reach or be reached from, fewest first."""
+        """Return the sources, sorted by the number of targets from which a cut separates them, lowest first."""
 
         def cut_off(source: str) -> int:
             return sum(self.link(source, target).is_cut or self.link(target, source).is_cut for target in targets)
@@ -159,7 +165,7 @@ class Network:
         return sorted(sources, key=cut_off)
 
     def body_hold_on(self, source: str, target: str, api: int) -> HoldRule | None:
-        """Return the hold that stops a response between its header and its file bytes, if there is one."""
+        """Return the hold that stops a response between its header and its file bytes; None if there is none."""
         for hold in self.holds:
             if hold.part == "body" and hold.matches(source, target, api, "body") and self._has_room(hold):
                 return hold
@@ -171,7 +177,7 @@ class Network:
         """Return the hold that stops a message; None if the message may pass.
 
         Args:
-            held_by: hold that stops the message already, and continues to while it is in force.
+            held_by: hold that already stops the message, and continues to do so while it is active.
         """
         for hold in self.holds:
             if hold.matches(source, target, api, part) and (hold == held_by or self._has_room(hold)):
@@ -179,7 +185,7 @@ class Network:
         return None
 
     def keeps_another(self, hold: HoldRule) -> None:
-        """Count one more message that `hold` keeps back."""
+        """Count one more message that `hold` holds back."""
         if hold.count is not None:
             self._kept = {known: kept for known, kept in self._kept.items() if known in self.holds}
             self._kept[hold] = self._kept.get(hold, 0) + 1
@@ -192,18 +198,18 @@ class Network:
 #
 # Network cards: all connections of a machine share one rate in each direction; a frame passes two cards.
 #
-# A card serves its connections in turn, each for equally many bytes: nothing small waits for the whole of something
-# large, and a sender of many small pieces gets as much as a sender of few large ones. The other machine's card takes a
-# piece in while it is still leaving the first (switches forward packets, not messages): two equal cards in a row take
-# the time of one. source: Linux segmentation offload, fq (deficit round robin)
+# A card serves its connections in turn, each for the same number of bytes: a small frame does not wait for all of a
+# large one, and many small frames get as much bandwidth as few large ones. The receiving card takes a piece in while
+# the sending card still sends it (switches forward packets, not messages), so two equal cards in a row take the time of
+# one. source: Linux segmentation offload, fq (deficit round robin)
 
 TURN_BYTES = 65_536
-"""The most bytes that Linux hands to a card in one piece (GSO_LEGACY_MAX_SIZE)."""
+"""The largest piece of data that Linux passes to a card at once (GSO_LEGACY_MAX_SIZE)."""
 
 
 @dataclass(slots=True)
 class Parcel:
-    """Data that waits to be transferred by a network card.
+    """Data that waits for its transfer by a network card.
 
     Attributes:
         begins, ends: called with each piece of the data when the card starts and finishes it.
@@ -217,7 +223,7 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The data that a card transfers in one piece, with the times of its first and last byte in microseconds."""
+    """The data that a card transfers at once, with the times of its first and last byte in microseconds."""
 
     parcel: Parcel
     size_bytes: int
@@ -233,15 +239,18 @@ class Lane:
     bytes_per_second: int
     current: Piece | None = None
     _waiting: dict[object, deque[Parcel]] = field(default_factory=dict)
-    """Waiting data by connection; the first connection is next."""
+    """Waiting data by connection. The first connection in this mapping is served next."""
     _turn_of: object | None = None
     _left_of_turn_bytes: int = 0
     _busy_from_us: int = 0
     _carried_bytes: int = 0
-    """Bytes carried since `_busy_from_us` without a pause; times are computed from this sum to limit rounding."""
+    """Bytes transferred since `_busy_from_us` without a pause.
+
+    Times are computed from this sum to limit rounding errors.
+    """
 
     def add(self, connection: object, parcel: Parcel, now_us: int) -> bool:
-        """Queue data of a connection. Return True if the lane was idle and begins with it now."""
+        """Queue data of a connection. Return True if the lane was idle and has begun to transfer the data."""
         self._waiting.setdefault(connection, deque()).append(parcel)
         if self.current is not None:
             return False
@@ -250,7 +259,7 @@ class Lane:
         return True
 
     def advance(self) -> None:
-        """Finish the current piece and begin the next, if there is one."""
+        """Finish the current piece, and begin the next one if data waits."""
         assert self.current is not None
         ended_us, self.current = self.current.ends_us, None
         if self._waiting:
@@ -276,7 +285,7 @@ class Lane:
     def _whose_turn(self) -> deque[Parcel]:
         connection = next(iter(self._waiting))
         if connection is self._turn_of and not self._left_of_turn_bytes:
-            self._waiting[connection] = self._waiting.pop(connection)  # behind the others
+            self._waiting[connection] = self._waiting.pop(connection)  # It is served last from now on.
             connection = next(iter(self._waiting))
         if connection is not self._turn_of or not self._left_of_turn_bytes:
             self._turn_of, self._left_of_turn_bytes = connection, TURN_BYTES
@@ -290,9 +299,9 @@ class Card:
 
 
 class Road:
-    """The path of one connection's frames, in order, through the card of the sender and then that of the receiver.
+    """The path of one connection's frames: in order through the sender's card, then through the receiver's.
 
-    Simplified: data that waits in a card leaves even if the machine loses its power; connecting takes cards no time.
+    Simplified: data that waits in a card leaves even if the machine loses power; connecting takes no time in cards.
     """
 
     def __init__(self, time: Time, source: Card | None, target: Card | None) -> None:
@@ -302,7 +311,7 @@ class Road:
         self._entered_us = 0
 
     def carry(self, size_bytes: int, delay_us: int, arrive: Callable[[], None], cause: int | None) -> None:
-        """Carry a frame over both cards.
+        """Transfer a frame over both cards.
 
         Args:
             delay_us: latency of the link between the two cards.
@@ -317,9 +326,9 @@ class Road:
             self._load(self._out, Parcel(size_bytes, cause, begins=left))
 
     def _left(self, delay_us: int, arrive: Callable[[], None], piece: Piece) -> None:
-        """Start receiving a piece that begins to leave.
+        """Begin to receive a piece when the sending card begins to send it.
 
-        A receiving card that is faster than the sending card waits for it.
+        The receiving card cannot finish before the sending card, even if it is faster.
         """
         takes_us = 0 if self._into is None else self._into.takes_us(piece.size_bytes)
         enters_us = max(piece.begins_us, piece.ends_us - takes_us) + delay_us

@@ -1,10 +1,10 @@
 """The path of the frames that one end of a connection sends, over a link that may delay, cut or hold them.
 
-Simulated and live connections have this in common. They differ in how a frame in flight is stored, and in what its
-arrival does. As in TCP, a connection keeps its order, and a cut or a hold delays data without losing it. Data that a
-process has sent and a fault holds also arrives after the process ended (kill -9), in order and before the end of the
-connection. Waiting data is lost when its machine loses power, or when the other side closes or resets the connection;
-the trace then says so.
+This code is common to simulated and live connections. They differ in how a frame in flight is stored, and in what
+happens when it arrives. As in TCP, a connection keeps its order, and a cut or a hold delays data without losing it.
+Data that a process has sent and a fault holds arrives even after the process ended (kill -9), in order and before the
+end of the connection. Waiting data is lost when its machine loses power, or when the other side closes or resets the
+connection; the trace shows this.
 
 Simplified: data behind a cut is lost when its own side closes the connection. Linux would retransmit it for about 100
 s, ever more slowly.
@@ -34,20 +34,20 @@ from replica.trace.events import (
 )
 
 END_BYTES = 40
-"""The size that the end of a connection has on its link: a segment without data."""
+"""The size in bytes of a connection's end on its link: a segment without data."""
 
 NO_EVENT = -1
-"""The event of a message that no hold has delayed."""
+"""The event number of a message that no hold has delayed."""
 
 CLOSED, RESET = ConnectionEnd.CLOSED, ConnectionEnd.RESET
-"""The ways in which a connection ends that this end has not closed."""
+"""The ways in which a connection may end that this end has not closed itself."""
 
 Frame = TypeVar("Frame")
 
 
 @dataclass(slots=True)
 class ByteCounts:
-    """Bytes that left one machine, by the way they were sent."""
+    """The numbers of bytes that left one machine, by the way they were sent."""
 
     sendfile: int = 0
     sendfile_calls: int = 0
@@ -57,10 +57,10 @@ class ByteCounts:
 
 @dataclass(slots=True)
 class Message(Generic[Frame]):
-    """A whole frame in flight, with the API and part by which faults select it.
+    """A whole frame in flight. Faults select it by its API and part.
 
     Attributes:
-        frame: None for the end of the connection; `part` then says how it ended.
+        frame: None for the end of the connection; `part` is then the way in which it ended.
     """
 
     frame: Frame | None
@@ -74,7 +74,7 @@ class Message(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A response whose header was sent while a hold keeps its file bytes in the file."""
+    """A response whose header was sent, while a hold keeps back its file bytes."""
 
     send: Send
     hold: HoldRule
@@ -82,14 +82,14 @@ class Withheld:
 
 
 class NetworkEvents:
-    """Trace events of connections and of messages that faults hold back."""
+    """Writes the trace events of connections and of messages that faults hold back."""
 
     def __init__(self, trace: TraceLog, api_name: Callable[[int], str]) -> None:
         self._trace = trace
         self._api_name = api_name
 
     def held(self, node: str, peer: str, api_key: int, part: str, hold: HoldRule) -> int:
-        """Record that a hold delays a message. Return the event's number, for `released`."""
+        """Record that a hold delays a message. Return the number of this event, to be passed to `released`."""
         api = self._api_name(api_key)
         return self._trace.emit(MessageHeld(node=node, peer=peer, api=api, part=part, fault=hold.fault))
 
@@ -104,7 +104,7 @@ class NetworkEvents:
         self._trace.emit(MessageDropped(node=node, peer=peer, api=api, part=part, cause=cause, end=end))
 
     def lost_with_its_process(self, held: MessageHeld) -> None:
-        """Record the loss of a message that the process itself held back when it ended."""
+        """Record that a message held in the memory of its sender's process was lost when the process ended."""
         self._trace.emit(
             MessageDropped(node=held.node, peer=held.peer, api=held.api, part=held.part, cause=DropCause.PROCESS_GONE)
         )
@@ -117,7 +117,7 @@ class NetworkEvents:
 
 
 class Passage(ABC, Generic[Frame]):
-    """One end of a connection, as far as the network between the two machines is concerned."""
+    """One end of a connection: the part that concerns the network between the two machines."""
 
     def __init__(self, fabric: Fabric, events: NetworkEvents, node: str, peer: str) -> None:
         self.peer = peer
@@ -153,7 +153,10 @@ class Passage(ABC, Generic[Frame]):
 
     @abstractmethod
     def _may_run(self, then: Callable[[], None]) -> bool:
-        """Return True if this end's process can run now; otherwise keep `then` for its continuation."""
+        """Return True if this end's process can run now.
+
+        While it is paused, return False and call `then` when it resumes.
+        """
 
     @abstractmethod
     def unmute(self) -> None: ...
@@ -164,7 +167,7 @@ class Passage(ABC, Generic[Frame]):
 
     @abstractmethod
     def _end_known(self) -> None:
-        """Tell the reader that the connection has ended; the trace already says so."""
+        """Wake the reader, because the connection has ended. The trace already shows this."""
 
     @abstractmethod
     def _torn(self) -> None:
@@ -192,9 +195,9 @@ class Passage(ABC, Generic[Frame]):
         return self._network.body_hold_on(self._node, self.peer, send.api)
 
     def _send_withheld(self) -> None:
-        """Send the withheld file bytes as the file holds them now.
+        """Send the withheld bytes of the file as they are now.
 
-        The file may have been truncated and written again since the response was decided (KAFKA-18723).
+        The file may have been truncated and written again since the response was created (KAFKA-18723).
 
         Source: DefaultRecordsSend, FileRecords.writeTo
         """
@@ -232,7 +235,7 @@ class Passage(ABC, Generic[Frame]):
             self._deliver(message)
 
     def _let_through(self, message: Message[Frame]) -> None:
-        """Schedule the delivery of a message, after those released before it."""
+        """Schedule the delivery of a message, after all messages released earlier."""
         self.let_through += 1
         # One callback per message, because a delivery may wake a task, and a callback wakes at most one.
         self._time.at(self._time.now_us, partial(self._deliver_in_turn, message))
@@ -256,7 +259,7 @@ class Passage(ABC, Generic[Frame]):
         return True
 
     def move_on(self) -> None:
-        """Deliver in order the waiting messages that no cut or hold stops any longer."""
+        """Deliver, in order, the waiting messages that no cut or hold stops any more."""
         withheld = self.withheld
         if withheld is not None and withheld.hold not in self._network.holds:
             self._events.released(self._node, self.peer, withheld.send.api, "body", withheld.held_event)
@@ -279,7 +282,7 @@ class Passage(ABC, Generic[Frame]):
             self._end_known()
 
     def _let_go(self) -> None:
-        """Stop sending. Messages that have left the process are still on their way."""
+        """Stop sending. Messages that have left the process are still in flight."""
         self.open = False
         withheld, self.withheld = self.withheld, None
         if withheld is not None:
@@ -287,7 +290,7 @@ class Passage(ABC, Generic[Frame]):
         self._drop_lost()
 
     def _lose(self, why: DropCause) -> None:
-        """Stop sending and drop the messages that wait on the link."""
+        """Stop sending, and drop the messages that wait on the link, for this reason."""
         self._lost_because = why
         self._let_go()
 
@@ -300,7 +303,7 @@ class Passage(ABC, Generic[Frame]):
             self._drop_waiting(why)
 
     def _drop_waiting(self, why: DropCause) -> None:
-        """Drop the waiting messages. Unless the connection is lost, the message of its end stays."""
+        """Drop the waiting messages. The message of the connection's end is kept unless the connection is lost."""
         stopped, self.stopped = self.stopped, deque()
         for message in stopped:
             if message.frame is not None:

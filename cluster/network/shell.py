@@ -1,9 +1,9 @@
-"""The shell around a node's core, which has the sockets, timers and tasks, and makes no decisions.
+"""The shell around a node's core: it has the sockets, timers and tasks, and makes no decisions.
 
-One task accepts connections (from a `Listen` action on), one waits for the core's next deadline, and one per connection
-reads frames. Every event is passed to the core, and the actions that the core returns are performed in order and
-immediately: `_step` is synchronous on purpose, so there is no checkpoint between a decision and its queueing. Brokers,
-controllers and clients all run in this shell, in virtual time and in wall time.
+One task accepts connections (after a `Listen` action), one waits for the core's next deadline, and one task per
+connection reads frames. Every event is passed to the core, and the actions that the core returns are performed in order
+and immediately: `_step` is synchronous on purpose, so that there is no checkpoint between a decision and its actions.
+Brokers, controllers and clients all run in this shell, in virtual time and in wall time.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ class NodeShell:
         self._is_over = True
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
-        """Call a method of the core that takes only `now_us`, and perform the actions it returns.
+        """Call a core method that takes only `now_us`, and perform the actions that it returns.
 
-        A call to a server whose core has not started yet runs right after the start; a client takes calls immediately.
+        If a server's core has not started yet, the call is made right after its start. A client takes calls
+        immediately.
         """
         if self._called_early is None or not self._serves:
             self._step(method)
@@ -113,7 +114,7 @@ class NodeShell:
                 if self._dialling.pop(connection, None) is not None:
                     self._step(self.core.disconnected, connection, str(gone))
                 return
-            if self._dialling.pop(connection, None) is None:  # cancelled in the very instant in which it was opened
+            if self._dialling.pop(connection, None) is None:  # Cancelled in the instant in which it was opened.
                 end.close()
                 return
             self._ends[connection] = end
@@ -121,7 +122,7 @@ class NodeShell:
             await self._read(connection, end)
 
     async def _read(self, connection: ConnectionId, end: Connection) -> None:
-        """Hand the frames of one connection to the core until the connection ends."""
+        """Pass the frames of one connection to the core until the connection ends."""
         accepted = connection < 0
         take = partial(self._handle, connection, end) if accepted else partial(self._received, connection)
         try:
@@ -131,7 +132,10 @@ class NodeShell:
                 self._step(self.core.disconnected, connection, str(gone))
 
     def _handle(self, connection: ConnectionId, end: Connection, frame: bytearray) -> None:
-        """Hand a frame from a peer that connected to this node to the core, and contain a bug in its handling."""
+        """Pass a frame on an accepted connection to the core.
+
+        In a live run, a bug in its handling costs only this connection.
+        """
         if not end.is_identified:
             end.identify(frame)
             self._step(self.core.identified, connection, end.peer)

@@ -1,10 +1,10 @@
 """Virtual time: one queue of everything that will happen, and at most one runnable task at any moment.
 
 All events of a run are ordered by one queue of (at_us, seq). An item either is a plain callback or resumes exactly one
-waiting task. There is one baton: its holder takes the next item, sets the clock to the item's time and runs it; when an
-item resumes a task, the baton goes to that task until it waits again. So trio never chooses between two tasks of a run,
-and the order of a run depends neither on trio's scheduler nor on its version. (A task that resumes itself does not even
-switch.)
+waiting task. There is one baton: its holder takes the next item, sets the clock to the item's time and runs it. When an
+item resumes a task, the baton passes to that task until it waits again. (A task that resumes itself does not even
+switch.) So trio never chooses between two tasks of a run, and the order of a run depends neither on trio's scheduler
+nor on its version.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Callback = Callable[[], None]
 
 
 class VirtualTime:
-    """The queue of virtual time and its driver.
+    """The queue of virtual time, and the driver that runs it.
 
-    Callbacks run in one thread, in an order fixed by the sequence of calls.
+    Callbacks run in one thread, in an order that depends only on the sequence of calls.
     """
 
     def __init__(self, trace: TraceLog, *, measures_requests: bool = False) -> None:
         self.now_us = 0
         self.events = 0
         self.slicing: Callable[[], int] | None = None
-        """Always None, since requests take no virtual time and so are not sliced."""
+        """Always None: requests take no virtual time and so are not sliced."""
         self.stopwatch: Callable[[], int] | None = (lambda: self.now_us) if measures_requests else None
         self._trace = trace
         self._queue: list[tuple[int, int, int | None, Callback]] = []
@@ -57,10 +57,10 @@ class VirtualTime:
     # ----------------------------------------------------------------------------------------------------- schedule
 
     def at(self, at_us: int, callback: Callback, cause: int | None = None) -> None:
-        """Schedule a callback at `at_us`, which is not in the past.
+        """Schedule a callback at `at_us`, which must not be in the past.
 
         Args:
-            cause: the event that causes the callback; by default the current cause.
+            cause: event that causes the callback; by default the current cause.
         """
         assert at_us >= self.now_us, "nothing can be scheduled in the past"
         heapq.heappush(self._queue, (at_us, self._seq, self._trace.cause if cause is None else cause, callback))
@@ -70,7 +70,7 @@ class VirtualTime:
         self.at(at_us, callback)
 
     def resume(self, parking: Parking) -> None:
-        """Let a parked task run next. A callback resumes at most one task."""
+        """Let a parked task run next. A callback may resume at most one task."""
         assert self._resumed is None, "a callback resumes one task at most"
         if not parking.gone:
             self._resumed = parking
@@ -95,7 +95,7 @@ class VirtualTime:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def reserve(self) -> Parking:
-        """Reserve a position in the queue at the current time, for the first step of a task that will be started."""
+        """Reserve a position in the queue at the current time, for the first step of a task to be started."""
         parking = Parking()
         self.at(self.now_us, partial(self.resume, parking))
         return parking
@@ -103,7 +103,7 @@ class VirtualTime:
     def start_soon(
         self, nursery: trio.Nursery, place: Parking, task: Callable[..., Awaitable[None]], *args: object
     ) -> None:
-        """Start a task whose first step takes the reserved position in the queue."""
+        """Start a task. Its first step runs at the reserved position in the queue."""
         nursery.start_soon(self._run_task, place, task, args)
 
     async def _run_task(self, parking: Parking, task: Callable[..., Awaitable[None]], args: tuple[object, ...]) -> None:
@@ -121,7 +121,7 @@ class VirtualTime:
     def _advance(self) -> Parking | None:
         """Run items until one resumes a task, and return that task's parking.
 
-        Return None if the driver has work to do between two items, or if no item is due before the end.
+        Return None if the driver must do its own work first, or if no item is due before the end.
         """
         queue, trace, between = self._queue, self._trace, self._between
         while True:
@@ -137,7 +137,7 @@ class VirtualTime:
                 return parking
 
     def _pass_baton(self, parking: Parking | None) -> None:
-        """Hand control to the task that waits at `parking`, or to the driver if there is none or it has not started."""
+        """Let the task that waits at `parking` run; or the driver, if it is None or the task has not started yet."""
         assert self._driver is not None
         if parking is None or parking.task is None:
             self._starting = parking
@@ -149,7 +149,7 @@ class VirtualTime:
         trio.lowlevel.reschedule(task)
 
     def end(self) -> None:
-        """End the run: items due at this instant still run, later ones do not."""
+        """End the run. Items due at the current time still run, later ones do not."""
         self._until_us = self.now_us
 
     async def drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
@@ -178,7 +178,7 @@ class VirtualTime:
         self._trace.cause = None
 
     async def _hand_over(self, parking: Parking) -> None:
-        while parking.task is None:  # Started a moment ago: trio has not run it up to its first wait yet.
+        while parking.task is None:  # The task was just started: trio has not run it up to its first wait yet.
             if parking.gone:
                 return
             await trio.lowlevel.checkpoint()

@@ -1,7 +1,7 @@
-"""The interface of time and network for machines, which simulated and live runs both implement.
+"""The interface of time and network for machines. Simulated and live runs both implement it.
 
-`cluster.network.fabric` is virtual time over AF_UNIX socket pairs, `cluster.live` the wall clock over TCP. Machines
-(`cluster.network.host`) and shells are the same in both, so a broker cannot tell in which of them it runs.
+`cluster.network.fabric` is virtual time over AF_UNIX socket pairs, `cluster.live` is the wall clock over TCP. Machines
+(`cluster.network.host`) and shells are the same in both, so a broker cannot find out in which of them it runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cluster.network.host import Host
 
 SETTLE_S = 5.0
-"""The time that nodes have to report that a fault is in force. Afterwards the fault begins without their reports."""
+"""How many seconds nodes have to report that a fault is in force. After that, the run goes on without their reports."""
 
 
 class ConnectionGone(Exception):
@@ -28,9 +28,9 @@ class ConnectionGone(Exception):
 
 
 class TornSend(Exception):
-    """A segment file that ended before the bytes its frame had promised.
+    """A segment file ended before the bytes that its frame had promised.
 
-    Only closing the connection is correct (KIP-74).
+    Closing the connection is the only correct reaction (KIP-74).
     """
 
 
@@ -48,27 +48,27 @@ class ProcessExit(NamedTuple):
 
 
 class Connection(Protocol):
-    """One end of one connection."""
+    """One end of a connection."""
 
     peer: str
     listener: str
-    """The listener of an accepted connection; empty for the first listener, which all nodes use."""
+    """The name of the listener that accepted the connection; empty for the first listener, which all nodes use."""
 
     def allow(self, max_frame_bytes: int) -> None:
-        """Set the largest frame to accept. A larger one ends the connection before it is read."""
+        """Set the maximum size of a frame. A larger one ends the connection before it is read."""
 
     @property
     def is_identified(self) -> bool:
-        """False until the peer is known; `peer` is an address until then."""
+        """True once the peer is known. Until then, `peer` is an address."""
 
     def identify(self, frame: bytearray) -> None:
-        """Set the name of the peer from its first frame."""
+        """Name the peer after the client in its first frame."""
 
     async def read(self, take: Callable[[bytearray], None]) -> None:
-        """Hand every whole frame, without its size prefix, to `take`.
+        """Pass every whole frame, without its size prefix, to `take`.
 
-        An accepted connection is mute after each frame: the next one is read after `unmute`, since a server executes
-        one request per connection at a time and lets TCP hold back the others. No frame is handed over after `close`.
+        An accepted connection stops reading after each frame until `unmute`, because a server executes one request per
+        connection at a time and lets TCP hold back the others. No frame is passed on after `close`.
 
         Raises:
             ConnectionGone: when the connection ends.
@@ -90,7 +90,7 @@ class Connection(Protocol):
 
 
 class Parking:
-    """The waiting point of one task, until time resumes it. `gone` is True after the task was cancelled."""
+    """The point at which one task waits until it is resumed. `gone` is True after the task was cancelled."""
 
     __slots__ = ("gone", "task")
 
@@ -100,25 +100,25 @@ class Parking:
 
 
 class Time(Protocol):
-    """One queue of callbacks and the tasks they resume, in virtual time or by the wall clock."""
+    """One queue of callbacks and of the tasks that they resume, in virtual time or by the wall clock."""
 
     @property
     def now_us(self) -> int:
-        """Microseconds since the run began, constant within a step."""
+        """Microseconds since the run began. The value is constant within a step."""
 
     @property
     def events(self) -> int: ...
 
     @property
     def stopwatch(self) -> Callable[[], int] | None:
-        """A clock in microseconds since the run began, which advances within a step; None to measure nothing."""
+        """A clock in microseconds since the run began, which advances within a step; None to measure no times."""
 
     @property
     def slicing(self) -> Callable[[], int] | None:
-        """A stopwatch by which long requests are sliced; None to slice none."""
+        """A clock by which long requests are divided into slices; None if they are not."""
 
     def wall_clock(self) -> WallClock:
-        """Return a new wall clock for one machine, set to the right time."""
+        """Return a new wall clock for one machine, with the correct time."""
 
     @property
     def cause(self) -> int | None:
@@ -129,7 +129,7 @@ class Time(Protocol):
     def at_by_file(self, at_us: int, callback: Callable[[], None]) -> None:
         """Schedule a callback at a time from a scenario's file.
 
-        Runs whose nodes start slowly delay it by the start-up time.
+        Runs whose nodes start slowly delay it by the time that the starts took.
         """
 
     def resume(self, parking: Parking) -> None: ...
@@ -174,16 +174,16 @@ class Fabric(Protocol):
 
     @property
     def exits(self) -> list[ProcessExit]:
-        """Processes that ended by themselves and that the run has not handled yet."""
+        """Processes that ended by themselves and whose end the run has not handled yet."""
 
     @property
     def outsiders(self) -> Sequence[str]:
-        """Names of the outside clients, by which links are found, in order of appearance."""
+        """The names of the outside clients, in order of appearance. Links have these names, too."""
 
     def add_host(self, name: str) -> Host: ...
 
     def address(self, name: str, port: int) -> tuple[str, int]:
-        """Return the address of a server. `port` is the port that it would have on a machine of its own."""
+        """Return the address of a server. `port` is its port if each machine has an address of its own."""
 
     def open(self, nursery: trio.Nursery) -> None:
         """Prepare the fabric before any process starts.
@@ -198,26 +198,26 @@ class Fabric(Protocol):
         """Start to accept connections for a process, through `host.listener`."""
 
     def deaf(self, host: Host) -> None:
-        """Stop accepting connections for a machine whose process ended."""
+        """Stop accepting connections for a machine whose process has ended."""
 
     async def connect(self, source: Host, target: str, port: int) -> MachineConnection: ...
 
     def ends_of(self, host: Host) -> Sequence[MachineConnection]: ...
 
     def move_on(self) -> None:
-        """Let waiting messages and connection attempts continue after a fault on the network was lifted."""
+        """Deliver messages and continue connection attempts that a network fault, now lifted, has stopped."""
 
     async def settle(self) -> None:
-        """Wait until changes of machines, disks and links are in force in every process."""
+        """Wait until changed conditions of machines, disks and links are in force in every process."""
 
     async def stand_still(self) -> None:
         """Wait, at the end of a run, until no process works any more and all events are in the trace."""
 
     async def apart(self, job: Callable[[], None]) -> None:
-        """Run a long job that touches no node's state. In a live run the other tasks continue."""
+        """Run a long job that touches no node's state. In a live run, other tasks continue meanwhile."""
 
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
-        """Return True if a bug in the handling of a request closes only the connection, False if it ends the run."""
+        """Return True if a bug in the handling of a request costs only its connection, False if it ends the run."""
 
     async def reset(self, one: str, two: str) -> int:
-        """Reset (RST) every connection between two nodes and return their number. Data in flight or unread is lost."""
+        """Reset (RST) every connection between two nodes, and return their number. Data in flight is lost."""

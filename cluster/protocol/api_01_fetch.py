@@ -69,13 +69,13 @@ def next_epoch(epoch: int) -> int:
 
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-"""Values of a consumer's isolation.level."""
+"""Values of the isolation level in a Fetch request (the consumer's isolation.level)."""
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 NO_HIGH_WATERMARK_TOLD = 2**63 - 1
 """The high watermark of a fetcher that does not report one, so that the leader does not wait for changes (KIP-1166)."""
 
 REMEMBERED_MAX = 256
-"""The number of short requests and responses that are cached in decoded form."""
+"""The number of short requests and responses of which the decoded form is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ class FetchPartition:
     """One partition of a Fetch request.
 
     Attributes:
-        current_leader_epoch: epoch that the fetcher knows; a leader in another epoch refuses it. -1 for no check.
+        current_leader_epoch: epoch that the fetcher knows; a leader in another epoch refuses the fetch. -1 for no
+            check.
         last_fetched_epoch: epoch of the fetcher's last record.
         log_start_offset: log start offset of the follower; -1 from a consumer.
         max_bytes: soft limit (KIP-74).

@@ -41,8 +41,8 @@ def encode_api_versions_response(
 
     Args:
         ranges: lowest and highest version by API key.
-        known: the features that the broker supports.
-        features_epoch: metadata offset as of which the features have their levels.
+        known: features that the broker supports.
+        features_epoch: metadata offset at which the features had these levels.
     """
     if version > ranges[API_VERSIONS][1]:
         known_here = ranges[API_VERSIONS]

@@ -102,10 +102,10 @@ def _load(api_key: int, version: int, kind: str) -> type:
 
 @contextmanager
 def _without_hypothesis() -> Iterator[None]:
-    """Keep kio from importing hypothesis, which kio imports wherever it is installed and does not need.
+    """Keep kio from importing hypothesis, which it does not need but imports wherever it is installed.
 
     The import takes half a second and creates `.hypothesis/` in the current directory. If hypothesis is already loaded,
-    as in tests, it stays.
+    as in tests, it stays loaded.
     """
     if "hypothesis" in sys.modules:
         yield
@@ -154,7 +154,7 @@ def _defaults(entity_type: type) -> dict[str, Any]:
 
 @functools.cache
 def _converters(entity_type: type) -> dict[str, Converter | None]:
-    """Return for each field the function that converts a plain value to kio's type, or None for no conversion."""
+    """Return for each field the function that converts a plain value to kio's type; None if no conversion is needed."""
     of_answer = is_of_answer(entity_type)
     return {name: _converter(shape, of_answer=of_answer) for name, shape in shapes(entity_type).items()}
 
@@ -207,7 +207,7 @@ def _exists_in_another_version(entity_type: type, name: str) -> bool:
 
 
 def field_names(entity_type: type) -> dict[str, object]:
-    """Return the fields of a class with their wire types, nested classes as dicts."""
+    """Return the field names of a class with their wire types; a nested class is a dict of its own fields."""
     return {
         name: shape.kafka_type if shape.entity is None else field_names(shape.entity)
         for name, shape in shapes(entity_type).items()
@@ -258,10 +258,12 @@ _decode_request = reads_request(MAX_ITEMS)(_read_request)
 
 
 def encode_answer(api_key: int, version: int, correlation_id: int, fields: Mapping[str, object]) -> bytes:
-    """Encode a response whose lists may be iterators. Items are encoded one by one, so that they need little memory.
+    """Return a whole response frame with its size prefix. Lists of structures may be iterators.
+
+    Their items are encoded one by one, so that they need little memory.
 
     Args:
-        fields: the plain values by field name.
+        fields: plain values by field name.
     """
     entity_type = response_class(api_key, version)
     written = dict(fields)

@@ -1,9 +1,9 @@
-"""The messages that consumers exchange through a classic group: subscriptions and assignments.
+"""Encodes and decodes what consumers exchange through a classic group: subscriptions and assignments.
 
-A coordinator reads them to know the topics that a group is subscribed to, to show assigned partitions in the trace, and
-to manage groups that mix classic members and members of KIP-848.
+A coordinator decodes them to find out a group's topics, to show assigned partitions in the trace, and to manage groups
+that mix classic members and members of KIP-848.
 
-Later versions only append fields, so versions after HIGHEST_VERSION are read as HIGHEST_VERSION.
+Later versions only append fields, so versions after HIGHEST_VERSION are decoded as HIGHEST_VERSION.
 
 Source: ConsumerProtocol.java, ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json
 """
@@ -20,7 +20,7 @@ from replica.errors import PeerViolation
 from replica.ids import TopicPartition
 
 CONSUMER = "consumer"
-"""The protocol type of consumers. Other types (Kafka Connect) assign something other than partitions."""
+"""The protocol type of consumers. Groups of other types (Kafka Connect) do not assign partitions."""
 HIGHEST_VERSION = 3
 FIRST_WITH_OWNED, FIRST_WITH_GENERATION, FIRST_WITH_RACK = 1, 2, 3
 _VERSION_BYTES = 2
@@ -28,7 +28,7 @@ _NO_USER_DATA = INT32.pack(-1)
 
 
 class Subscription(NamedTuple):
-    """A consumer's subscription. `owned` are its current partitions, which version 0 does not state."""
+    """A consumer's subscription. `owned` are its current partitions; version 0 lacks them."""
 
     topics: tuple[str, ...]
     owned: tuple[TopicPartition, ...] = ()

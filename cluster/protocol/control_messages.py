@@ -1,4 +1,4 @@
-"""Encoding and decoding of a ZooKeeper-era controller's requests to brokers, with the classes of `zookeeper_era`."""
+"""Encodes and decodes a ZooKeeper-era controller's requests to brokers, with the classes of `zookeeper_era`."""
 
 from __future__ import annotations
 
@@ -115,7 +115,10 @@ def topic_states(request: Entity) -> list[TopicState]:
 
 
 def live_brokers(request: Entity) -> list[LiveBroker]:
-    """Return the brokers of an UpdateMetadata request. Their epochs are unknown, since the request has none."""
+    """Return the brokers in an UpdateMetadata request.
+
+    Their broker epochs are unknown, because the request has none.
+    """
     return [
         LiveBroker(
             broker_id=int(broker.id),
@@ -130,7 +133,7 @@ def live_brokers(request: Entity) -> list[LiveBroker]:
 
 
 def stopped_partitions(request: Entity) -> list[tuple[TopicPartition, bool]]:
-    """Return the partitions that a StopReplica request stops, and whether each log is deleted."""
+    """Return the partitions that a StopReplica request stops, each with True if its log is to be deleted."""
     return [
         (TopicPartition(str(topic.topic_name), int(state.partition_index)), bool(state.delete_partition))
         for topic in request.topic_states

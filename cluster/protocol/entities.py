@@ -61,7 +61,7 @@ FLOAT64 = Struct(">d")
 
 
 class Shape(NamedTuple):
-    """The type of a field: a primitive (`kafka_type`) or an entity, single or in an array, nullable or not."""
+    """The type of a field: a primitive (`kafka_type`) or an entity; single or an array; nullable or not."""
 
     kafka_type: str | None
     entity: type | None
@@ -96,7 +96,10 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
 
 
 def decode_entity(entity_type: type, frame: Frame, position: int) -> tuple[Entity, int]:
-    """Decode the entity at `position`. The caller must be wrapped by primitives.decodes."""
+    """Decode the entity at `position`. Return it and the position after it.
+
+    The caller must be wrapped by primitives.decodes.
+    """
     return entity_reader(entity_type)(frame, position)
 
 
@@ -260,7 +263,7 @@ def _primitive_reader(kafka_type: str, flexible: bool, is_nullable: bool) -> Rea
 
 @functools.cache
 def least_bytes(entity_type: type) -> int:
-    """Return the fewest bytes that an entity of this class can take, which bounds the count of an array."""
+    """Return the smallest number of bytes that an entity of this class can take. It limits the counts of arrays."""
     flexible: bool = entity_type.__flexible__  # type: ignore[attr-defined]
     total = 1 if flexible else 0
     for shape in shapes(entity_type).values():
@@ -333,7 +336,7 @@ def entity_writer(entity_type: type) -> Writer:
 
 
 def is_of_answer(entity_type: type) -> bool:
-    """Return True for the class of a response or of a structure in a response.
+    """Return True if the class belongs to a response, as a whole or as a structure in it.
 
     In responses, long strings are cut and arrays are encoded in slices (cluster.slices); requests are not sliced.
     """

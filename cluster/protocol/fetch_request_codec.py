@@ -1,4 +1,4 @@
-"""Encoding and decoding of Fetch requests, versions 4 to 18; api_01_fetch.py lists the versions.
+"""Encodes and decodes Fetch requests, versions 4 to 18. The versions are listed in api_01_fetch.py.
 
 Source: FetchRequest.json
 """
@@ -50,9 +50,12 @@ from replica.ids import (
 
 REPLICA_STATE_TAG = 1
 DIRECTORY_ID_TAG, HIGH_WATERMARK_TAG = 0, 1
-"""Tags of a partition."""
+"""Tags of the tagged fields of a partition."""
 REMEMBERED_BYTES_MAX = 64
-"""The most bytes after the topics for which a decoding is cached; a fetcher usually repeats them in all requests."""
+"""The maximum size in bytes of the part after the topics that is cached in decoded form.
+
+A fetcher usually repeats this part in all requests.
+"""
 
 _TOP_V15 = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation, session id, session epoch
 _TOP_V7 = Struct(">iiiibii")  # replica id first
@@ -64,7 +67,7 @@ _ASKED_V4 = Struct(">iqi")  # no log start
 _REPLICA_STATE = Struct(">iq")
 
 Tail = tuple[list[tuple[Topic, tuple[int, ...]]], str, tuple[BrokerId, BrokerEpoch] | None]
-"""The part after the topics: forgotten topics, rack, and the replica's id and epoch."""
+"""The decoded part after the topics: forgotten topics, rack, and the replica's id and epoch."""
 
 
 def encode_fetch_request(version: int, correlation_id: int, client_id: str | None, request: FetchRequest) -> bytes:
@@ -91,7 +94,7 @@ def _tail_of_request(
     replica_id: BrokerId,
     replica_epoch: BrokerEpoch,
 ) -> bytes:
-    """Return the encoded part after the topics."""
+    """Encode the part of a request after the topics."""
     flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
     parts: list[bytes] = []
     if version >= 7:
@@ -112,7 +115,7 @@ _remembered_tail = lru_cache(REMEMBERED_MAX)(_tail_of_request)
 
 
 class RepeatedFetches:
-    """An encoder of one fetcher's requests. It reuses the last frame if only the correlation id has changed."""
+    """Encodes one fetcher's requests. If only the correlation id has changed, the last frame is reused."""
 
     def __init__(self, version: int, client_id: str | None) -> None:
         self._version = version
@@ -215,7 +218,7 @@ def _remembered_reading(tail: bytes, version: int) -> Tail:
 
 
 def _read_tail(frame: Frame, position: int, version: int) -> Tail:
-    """Decode the part after the topics."""
+    """Decode the part of a request after the topics."""
     flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
     forgotten: list[tuple[Topic, tuple[int, ...]]] = []
     if version >= 7:

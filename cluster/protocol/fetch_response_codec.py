@@ -1,4 +1,4 @@
-"""Encoding of Fetch responses as bytes and file slices, and decoding, for the messages of api_01_fetch.py.
+"""Encodes Fetch responses as bytes and file slices, and decodes them; the messages are those of api_01_fetch.py.
 
 Source: FetchResponse.json
 """
@@ -49,7 +49,7 @@ from replica.ids import (
 )
 
 REMEMBERED_BYTES_MAX = 100
-"""The largest response, in bytes, that is decoded with a cache. Responses without records are often equal."""
+"""The maximum size in bytes of a response that is decoded with a cache. Responses without records are often equal."""
 DIVERGING_EPOCH_TAG = 0
 CURRENT_LEADER_TAG = 1
 SNAPSHOT_ID_TAG = 2

@@ -1,4 +1,4 @@
-"""The fetcher's side of a fetch session, in which each request names only changed partitions (KIP-227).
+"""The fetcher's side of a fetch session, in which a request has only the partitions that changed (KIP-227).
 
 The broker's side is cluster/broker/replicas/fetch_sessions.py. This module uses no connection and no clock.
 
@@ -38,7 +38,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class SessionFetch:
-    """The session's fields of a `FetchRequest`."""
+    """The fields of a `FetchRequest` that depend on the session."""
 
     session_id: int
     session_epoch: int
@@ -49,8 +49,8 @@ class SessionFetch:
 class FetchSessionHandler:
     """One fetcher's fetch session with one broker.
 
-    Either all requests name topics by id, or all by name. After `build`, the caller sends the request and calls
-    `answered`, or `failed` if no response came, before it builds another request.
+    Either all requests name topics by id, or all by name. After `build`, the caller sends the request. Before it builds
+    another one, it calls `answered`, or `failed` if no response came.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class FetchSessionHandler:
 
     @property
     def partitions(self) -> Mapping[TopicPartition, Wanted]:
-        """The partitions of the last request."""
+        """The partitions of the session after the last request."""
         return self._partitions
 
     def build(
@@ -73,8 +73,10 @@ class FetchSessionHandler:
         """Build the next request and update the session.
 
         Args:
-            wanted: new state of the `stirred` partitions, without those to drop; for a full request, all partitions.
-            stirred: partitions that may have changed since the last request.
+            wanted: new state of the `stirred` partitions that are still to be fetched; for a full request, all
+                partitions.
+            stirred: partitions that may have changed since the last request. Without a state in `wanted`, they are
+                dropped.
 
         Returns:
             None if the session has no partitions and none to drop.
@@ -96,7 +98,7 @@ class FetchSessionHandler:
     def _changes(
         self, wanted: Mapping[TopicPartition, Wanted], stirred: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, Wanted], Forgotten]:
-        """Update the session's partitions, and return the added and changed partitions and those to forget."""
+        """Update the session's partitions. Return the added and changed partitions, and the partitions to forget."""
         known = self._partitions
         added = {name: one for name, one in wanted.items() if name not in known}
         altered: dict[TopicPartition, Wanted] = {}
@@ -116,7 +118,7 @@ class FetchSessionHandler:
         return added | altered, removed + replaced
 
     def _add(self, wanted: Mapping[TopicPartition, Wanted]) -> None:
-        """Add partitions to the session, after all present ones."""
+        """Add partitions at the end of the session."""
         self._partitions.update(wanted)
         self._places.update(zip(wanted, self._count, strict=False))
 
@@ -125,7 +127,7 @@ class FetchSessionHandler:
         return SessionFetch(self._session_id, FINAL_EPOCH, (), ())
 
     def answered(self, response: FetchResponse) -> Entries | None:
-        """Process a response and return its partitions, or None if it is unusable and a new session must begin."""
+        """Process a response and return its partitions; None if it is unusable, so that a new session must begin."""
         if response.error is not ErrorCode.NONE:
             if response.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._begin(NO_SESSION)
@@ -148,16 +150,16 @@ class FetchSessionHandler:
         return entries
 
     def failed(self) -> None:
-        """Start a new session, since the leader may or may not have seen the request."""
+        """Begin a new session with the next request, because the leader may or may not have received this one."""
         self._begin(self._session_id)
 
     def _begin(self, closing: int) -> None:
-        """Make the next request a full one, which closes the session with the id `closing` and asks for a new one."""
+        """Make the next request a full one. It closes the session with the id `closing` and asks for a new session."""
         self._session_id, self._epoch = closing, INITIAL_EPOCH
         self.is_full = True
 
     def _named(self, response: FetchResponse) -> Entries | None:
-        """Return the partitions of a response by name, or None if the session lacks one of them."""
+        """Return the partitions of a response by name; None if the session lacks any of them."""
         entries: Entries = {}
         for named, parts in response.topics:
             topic = self._names.get(named)

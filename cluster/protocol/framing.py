@@ -19,10 +19,10 @@ PREFIX_BYTES = 4
 
 
 class FrameReader:
-    """A splitter of one connection's bytes into frames. Source: NetworkReceive
+    """Splits the bytes of one connection into frames. Source: NetworkReceive
 
     Args:
-        max_bytes: largest frame allowed, without prefix (socket.request.max.bytes).
+        max_bytes: maximum size of a frame, without prefix (socket.request.max.bytes).
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -34,25 +34,25 @@ _LEADER = Struct(">ii")
 
 
 class LeaderIdAndEpoch(NamedTuple):
-    """The leader that the responding broker knows; -1 and -1 if it knows none."""
+    """The current leader of a partition as the broker knows it; -1 and -1 if it knows none."""
 
     leader_id: BrokerId = NO_BROKER
     leader_epoch: LeaderEpoch = UNDEFINED_EPOCH
 
     def encoded(self) -> bytes:
-        """Return the structure as bytes, which end with an empty tagged section."""
+        """Return the encoded structure, which ends with an empty tagged section."""
         return _LEADER.pack(self.leader_id, self.leader_epoch) + NO_TAGS
 
 
 def leader_of(data: bytes) -> LeaderIdAndEpoch:
-    """Decode the bytes of `LeaderIdAndEpoch.encoded`. The caller must be wrapped by primitives.decodes."""
+    """Decode a `LeaderIdAndEpoch`. The caller must be wrapped by primitives.decodes."""
     leader = LeaderIdAndEpoch(*_LEADER.unpack_from(data, 0))
     check_consumed(data, skip_tagged(data, _LEADER.size))
     return leader
 
 
 class NodeEndpoint(NamedTuple):
-    """The address of a broker."""
+    """The id and address of a broker."""
 
     node_id: BrokerId
     host: str
@@ -61,7 +61,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def endpoints_section(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """Return the tagged section that ends a response, with the addresses of leaders."""
+    """Return the tagged section at the end of a response that contains the addresses of leaders."""
     if not endpoints:
         return NO_TAGS
     parts = [uvarint(len(endpoints) + 1)]
@@ -71,7 +71,7 @@ def endpoints_section(endpoints: Sequence[NodeEndpoint]) -> bytes:
 
 
 def read_endpoints(frame: Frame, position: int, *, is_known: bool) -> tuple[tuple[NodeEndpoint, ...], int]:
-    """Return the addresses in an encoded `endpoints_section`, and the position after it.
+    """Decode the tagged section at the end of a response. Return the addresses in it, and the position after it.
 
     The caller must be wrapped by primitives.decodes.
 

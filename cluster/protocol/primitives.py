@@ -1,4 +1,4 @@
-"""Encoding and decoding of the parts of all Kafka messages: varints, strings, array counts, tagged fields.
+"""Encodes and decodes the parts of all Kafka messages: varints, strings, array counts, tagged fields.
 
 Readers take `(frame, position)` and return `(value, next position)`; writers return bytes. `flexible` chooses between
 the two generations of the protocol (KIP-482): an older message has fixed-width lengths, a flexible one has unsigned
@@ -12,8 +12,8 @@ varints holding length + 1 (0 means null) and a tagged section after every struc
     b'\\x01\\x01\\x01x'
 
 A decoder is wrapped in `decodes`, so every error that a hostile frame causes is a `PeerViolation`. Python does not
-report two of them, so readers check: a slice past the end of the frame, which is just short (`read_string`, `take`),
-and a count that is too large for the bytes that are left (`read_count`).
+report two such errors, so readers check for them: a slice past the end of the frame, which is merely short
+(`read_string`, `take`), and a count that is too large for the remaining bytes (`read_count`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ INT64 = Struct(">q")
 
 MAX_INT32 = 2**31 - 1
 MAX_TEXT_BYTES = 2**15 - 1
-"""The longest string in bytes, even if its length field allows more. Source: MessageDataGenerator"""
+"""The maximum size of a string in bytes, even if its length field allows more. Source: MessageDataGenerator"""
 MAX_ARRAY_ITEMS, MAX_TAGGED_FIELDS = 1_000_000, 10_000
-"""The limits in the generated message classes of Kafka 4.4."""
+"""The limits of arrays and tagged fields in the generated message classes of Kafka 4.4."""
 NO_TAGS = b"\x00"
 
 _ERROR_CODES = {int(code): code for code in ErrorCode}
@@ -50,7 +50,10 @@ First = TypeVar("First")
 
 
 def decodes(what: str) -> Callable[[Callable[Concatenate[First, P], T]], Callable[Concatenate[First, P], T]]:
-    """Decorate a decoder of `what` so that data cut short, or text that is not UTF-8, raises a PeerViolation."""
+    """Return a decorator for decoders.
+
+    Truncated data and invalid UTF-8 then raise a PeerViolation that names `what`.
+    """
 
     def decorate(decode: Callable[Concatenate[First, P], T]) -> Callable[Concatenate[First, P], T]:
         @functools.wraps(decode)
@@ -110,7 +113,7 @@ def read_count(
     """Decode the number of items in an array; -1 is null, which is an error unless `nullable`.
 
     Args:
-        item_bytes: the fewest bytes that one item can take, 1 or more.
+        item_bytes: smallest number of bytes that one item can take, at least 1.
     """
     if flexible:
         if (byte := frame[position]) < 0x80:  # the usual case
@@ -164,7 +167,7 @@ def read_text(frame: Frame, position: int, flexible: bool) -> tuple[str, int]:
 
 
 def error_of(code: int) -> ErrorCode:
-    """Return an error code by number; UNKNOWN_SERVER_ERROR if it has no name here. Source: Errors.forCode"""
+    """Return the error code with this number; UNKNOWN_SERVER_ERROR if it is not in ErrorCode. Source: Errors.forCode"""
     return _ERROR_CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -191,7 +194,7 @@ def read_uuid(frame: Frame, position: int) -> tuple[UUID, int]:
 
 
 def read_tagged(frame: Frame, position: int) -> tuple[dict[int, bytes], int]:
-    """Decode the tagged section that ends a flexible structure, as a dict of all encoded values by tag."""
+    """Decode the tagged section at the end of a flexible structure. Return its values, still encoded, by tag."""
     if frame[position] == 0:
         return {}, position + 1
     count, position = read_uvarint(frame, position)
@@ -206,7 +209,7 @@ def read_tagged(frame: Frame, position: int) -> tuple[dict[int, bytes], int]:
 
 
 def skip_tagged(frame: Frame, position: int) -> int:
-    """Return the position after a tagged section whose fields are all ignored."""
+    """Return the position after a tagged section, ignoring its fields."""
     if frame[position] == 0:
         return position + 1
     return read_tagged(frame, position)[1]
@@ -215,8 +218,8 @@ def skip_tagged(frame: Frame, position: int) -> int:
 def check_consumed(frame: Frame, position: int) -> None:
     """Check that the body of a response ends where its frame ends.
 
-    Differs from Kafka, whose clients ignore surplus bytes. Here they raise PeerViolation, since they show that client
-    and broker disagree about the layout. After a request, brokers ignore surplus bytes, as Kafka's do.
+    Kafka's clients ignore surplus bytes. Here they raise PeerViolation, because they show that client and broker
+    disagree about the layout. In requests, brokers ignore surplus bytes, as Kafka's do.
     """
     if position != len(frame):
         raise PeerViolation(f"{len(frame) - position} bytes of the message are left over after its last field")
@@ -292,7 +295,7 @@ Partitions = TypeVar("Partitions")
 
 
 def encode_topic(topic: Topic, *, by_id: bool, flexible: bool) -> bytes:
-    """Encode a topic, by id or by name as the version of the message requires."""
+    """Encode a topic's id or name, as the version of the message requires."""
     if by_id:
         assert isinstance(topic, UUID), f"this version names topics by id, not by {topic!r}"
         return topic.bytes
@@ -311,7 +314,7 @@ def read_by_topic(
     """Decode topics with their partitions. The caller must be wrapped by primitives.decodes.
 
     Args:
-        by_id: True if this version names topics by id.
+        by_id: True if this version has topic ids instead of names.
         read_partitions: decodes one topic's partitions from (frame, position, version), and also returns the next
             position.
     """

@@ -120,7 +120,7 @@ ALTER_SHARE_GROUP_OFFSETS: Final = 91
 DELETE_SHARE_GROUP_OFFSETS: Final = 92
 
 ZOOKEEPER: Final = 10_000
-"""The label of messages to and from ZooKeeper, which does not use Kafka's protocol and so has no API key."""
+"""The key, used only here, of messages to and from ZooKeeper, which has its own protocol without API keys."""
 
 # key: (name, lowest version, highest version, first flexible version)
 _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
@@ -229,9 +229,9 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
 )
 
 LATEST_IN_KIO: Final[Mapping[int, int]] = {API_VERSIONS: 4, TXN_OFFSET_COMMIT: 5, DELETE_GROUPS: 2}
-"""The highest version that kio has, where Kafka has more."""
+"""The highest versions in kio of APIs for which Kafka has a higher one."""
 CONTROL_PLANE: Final = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN)
-"""Requests of the ZooKeeper era, which Kafka 4 and kio have dropped."""
+"""Requests of the ZooKeeper era. Kafka 4 and kio have dropped them."""
 _NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {**{key: name for key, (name, *_) in _APIS.items()}, ZOOKEEPER: "ZooKeeper"}
 )
@@ -284,9 +284,9 @@ OF_NODES: Final = (
     ALTER_PARTITION,
     *OF_SHARE_STATE,
 )
-"""Requests from brokers and controllers to brokers, besides followers' Fetch.
+"""Requests from brokers and controllers to brokers, except followers' Fetch. Source: ApiKeys.clusterAction
 
-Their other requests go to controllers, which accept no requests from clients. Source: ApiKeys.clusterAction
+Their other requests go to controllers, which accept no requests from clients.
 """
 GUARDED_WITHOUT_RULES: Final = frozenset((*OF_NODES, WRITE_TXN_MARKERS))
 """Requests that clients may not send to a broker even if it has no authorizer."""
@@ -339,7 +339,7 @@ _CORRELATION_ID = Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class RequestHeader:
-    """The header of a request; `body_position` is where the body starts in the frame."""
+    """The header of a request. `body_position` is the position of the body in the frame."""
 
     api_key: int
     api_version: int

@@ -1,6 +1,6 @@
-"""Classes, in the form of kio's, for the messages between ZooKeeper-era brokers and controller (API keys 4 to 7).
+"""Message classes like kio's, for the messages between ZooKeeper-era brokers and controllers (API keys 4 to 7).
 
-kio lacks them. Each has one version, the first with all fields that the simulation needs.
+kio lacks them. Each has one version: the first with all fields that the simulation needs.
 
 Source: LeaderAndIsrRequest.json, StopReplicaRequest.json, UpdateMetadataRequest.json, ControlledShutdownRequest.json
 and their responses, Kafka 3.9
@@ -21,8 +21,9 @@ from cluster.protocol.versions import CONTROLLED_SHUTDOWN, LEADER_AND_ISR, STOP_
 from replica.errors import ErrorCode
 
 Fields = Mapping[str, "str | Fields"]
-"""The fields of a structure by name, in wire order: Kafka's type of a primitive, followed by `[]` for an array, or
-the fields of each structure in an array of structures.
+"""The fields of a structure by name, in wire order.
+
+A value is Kafka's type of a primitive, with `[]` for an array, or the Fields of the structures in an array.
 """
 
 _PARTITION_STATE: Final[Fields] = {
@@ -146,7 +147,10 @@ def message_class(api_key: int, kind: str) -> type:
 
 
 def _class(name: str, fields: Fields, namespace: dict[str, Any], nested: dict[str, Any]) -> type:
-    """Create a message class with the given namespace; classes of nested structures get the namespace `nested`."""
+    """Create a message class.
+
+    `namespace` are its class attributes, `nested` those of the classes of nested structures.
+    """
     members = []
     for field_name, described in fields.items():
         if isinstance(described, str):

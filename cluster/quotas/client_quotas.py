@@ -1,4 +1,4 @@
-"""The usage of client quotas and the resulting throttle times, as rates over sampled windows.
+"""Measures the usage of client quotas as rates over sampled windows, and computes the throttle times.
 
 Times are whole milliseconds, as in Kafka. Source: ClientQuotaManager, ClientRequestQuotaManager, QuotaUtils
 """
@@ -35,12 +35,12 @@ from replica.trace.events import ClientThrottled, Recorder
 # those of one client-id where only client-ids have. source: DefaultQuotaCallback
 
 ABSENT = ""
-"""Stands for a user or client-id that an entity does not name; None stands for the default entity."""
+"""The user or client-id of an entity that has none; None stands for the default entity."""
 _Names = tuple[str | None, str | None]
 
 
 class Tags(NamedTuple):
-    """The clients that share one measurement, by user, client-id or both; a part that is not used is ABSENT."""
+    """The clients that share one measurement: by user, client-id or both. An unused part is ABSENT."""
 
     user: str
     client_id: str
@@ -64,7 +64,7 @@ class QuotaLimits:
 
     @property
     def is_enabled(self) -> bool:
-        """True once there was a quota of this kind, until the broker restarts, as in Kafka."""
+        """True once a quota of this kind was set. As in Kafka, it stays True until the broker restarts."""
         return self._levels is not _Levels.NONE
 
     def set(self, entity: QuotaEntity, bound: float | None) -> None:
@@ -102,7 +102,7 @@ class QuotaLimits:
         return Tags(ABSENT, client_id)
 
     def bound(self, tags: Tags) -> float | None:
-        """Return the limit, None if there is none."""
+        """Return the limit of these clients; None if they have none."""
         user, client_id = tags
         found: tuple[_Names, ...] = ()
         if user and client_id:
@@ -115,7 +115,7 @@ class QuotaLimits:
 
 
 INACTIVE_MS = 3_600_000
-"""ClientQuotaManager.InactiveSensorExpirationTimeSeconds: how long an unused measurement is kept."""
+"""How long an unused measurement is kept (ClientQuotaManager.InactiveSensorExpirationTimeSeconds)."""
 INT32_MAX = 2**31 - 1
 Measure = TypeVar("Measure")
 
@@ -135,7 +135,7 @@ class Exceeded(NamedTuple):
 
 
 class Sensor(Generic[Measure]):
-    """The measured usage of one quota. `bound` is the quota's limit, None for no limit."""
+    """The measured usage of one quota. `bound` is the limit, None for no limit."""
 
     __slots__ = ("bound", "is_throttled", "measure", "recorded_ms")
 
@@ -160,7 +160,7 @@ class Sensors(Generic[Measure]):
         self._new = new
         self._limits = QuotaLimits()
         self._by_tags: dict[Tags, Sensor[Measure]] = {}
-        """Measurements, least recently used first."""
+        """Measurements by clients, least recently used first."""
 
     def __len__(self) -> int:
         return len(self._by_tags)
@@ -170,7 +170,7 @@ class Sensors(Generic[Measure]):
         return self._limits.is_enabled
 
     def set(self, entity: QuotaEntity, bound: float | None) -> None:
-        """Set the limit of an entity; None removes it. Earlier usage counts against the new limit."""
+        """Set the limit of an entity; None removes it. Usage before the change counts against the new limit."""
         self._limits.set(entity, bound)
         for tags, sensor in self._by_tags.items():
             sensor.bound = self._limits.bound(tags)
@@ -194,7 +194,7 @@ class Sensors(Generic[Measure]):
 
 
 class RateQuota:
-    """A quota per second, over the last `samples` windows: bytes, or microseconds of handler threads.
+    """A quota of bytes per second, or of microseconds of handler threads per second, over `samples` windows.
 
     Args:
         max_throttle_ms: longest throttle time, None for no maximum.
@@ -209,7 +209,7 @@ class RateQuota:
         self.sensors: Sensors[Rate] = Sensors(lambda: Rate(samples, window_s * 1_000_000))
 
     def record(self, user: str, client_id: str, amount: int, now_ms: int) -> Exceeded | None:
-        """Record usage, and return the excess, if any.
+        """Record usage. Return by how much it exceeds the quota, None if it does not.
 
         Source: ClientQuotaManager.recordAndGetThrottleTimeMs, QuotaUtils.throttleTime
         """
@@ -229,11 +229,11 @@ class RateQuota:
         return sensor.exceeded(min(throttle_ms, INT32_MAX), rate)
 
     def take_back(self, user: str, client_id: str, amount: int, now_ms: int) -> None:
-        """Take back recorded usage that did not happen after all. Source: ClientQuotaManager.unrecordQuotaSensor"""
+        """Remove recorded usage that did not happen after all. Source: ClientQuotaManager.unrecordQuotaSensor"""
         self.sensors.of(user, client_id, now_ms).measure.record(-amount, now_ms * 1000)
 
     def most_at_once(self, user: str, client_id: str, now_ms: int) -> int:
-        """Return the largest single amount that can be within the quota. Source: getMaxValueInQuotaWindow"""
+        """Return the largest amount that fits into the quota at once. Source: getMaxValueInQuotaWindow"""
         bound = self.sensors.of(user, client_id, now_ms).bound
         return INT32_MAX if bound is None else int(min(INT32_MAX, bound * (self._samples - 1) * self._window_s))
 
@@ -247,9 +247,9 @@ class RateQuota:
 EXEMPT: Final = frozenset(
     {LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, WRITE_TXN_MARKERS, ALTER_PARTITION}
 )
-"""Requests between brokers, which are exempt like followers' fetches. Source: sendResponseExemptThrottle"""
+"""Requests between brokers. Like followers' fetches, they count against no quota. Source: sendResponseExemptThrottle"""
 US_PER_PERCENT: Final = 10_000
-"""Microseconds per second in one percent of a handler thread; the limit is for all handlers together."""
+"""One percent of a handler thread, in microseconds per second. The limit applies to all handlers together."""
 
 
 class ClientQuotas:
@@ -259,7 +259,7 @@ class ClientQuotas:
         now: returns the time of the current step in microseconds.
         principal: returns the principal of a connection as `User:name`.
         peer: returns the client of a connection, for the trace.
-        thread_us: returns the handler time of the request that is answered on a connection.
+        thread_us: returns the handler time of the request that is being answered on a connection.
         mute: keeps a connection mute for a number of milliseconds.
     """
 
@@ -305,14 +305,14 @@ class ClientQuotas:
         self._request = RateQuota(samples, window_s, max_throttle_ms=window_s * 1000)
         self._known: dict[QuotaEntity, dict[str, float]] = {}
         self._demanded: dict[ConnectionId, int] = {}
-        """The least throttle time of the next answer on a connection, in milliseconds."""
+        """The minimum throttle time of the next response on a connection, in milliseconds; set by `demand`."""
         self.is_enabled = False
-        """False until a client has a quota; before, no request is measured."""
+        """True once a client has a quota or a throttle time was demanded. Before that, no request is measured."""
         self.measures_threads = False
         """True if handler time is measured."""
 
     def demand(self, connection: ConnectionId, throttle_ms: int) -> None:
-        """Throttle the client of the request in progress on a connection, whatever its quotas are."""
+        """Throttle the client whose request is in progress on a connection, whatever its quotas are."""
         self._demanded[connection] = throttle_ms
         self.is_enabled = True
 
@@ -320,7 +320,7 @@ class ClientQuotas:
         self._demanded.pop(connection, None)
 
     def follow(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Apply the quotas of the metadata. Source: ClientQuotaMetadataManager"""
+        """Apply the quotas in the metadata. Source: ClientQuotaMetadataManager"""
         for entity in {**self._known, **quotas}:
             before, after = self._known.get(entity, {}), quotas.get(entity, {})
             for key, manager, unit in (
@@ -349,9 +349,9 @@ class ClientQuotas:
         return self._throttle(connection, header, (PRODUCER_BYTE_RATE, by_bytes), (REQUEST_PERCENTAGE, by_threads))
 
     def fetched(self, connection: ConnectionId, header: RequestHeader, size_bytes: int) -> int:
-        """Record a Fetch response and return its client's throttle time in milliseconds.
+        """Record a Fetch response, and return its client's throttle time in milliseconds.
 
-        A throttled consumer gets no records, and their bytes are not counted.
+        A throttled consumer gets no records, so their bytes are not counted.
 
         Args:
             size_bytes: size of the response.
@@ -367,7 +367,11 @@ class ClientQuotas:
         return throttle_ms
 
     def answered(self, connection: ConnectionId, header: RequestHeader, controller_ms: int = 0) -> int:
-        """Record any other request and return its throttle time. `controller_ms` is the controller's throttle time."""
+        """Record a request of another API, and return its throttle time in milliseconds.
+
+        Args:
+            controller_ms: throttle time that the controller has set, in milliseconds.
+        """
         if header.api_key in EXEMPT:
             return 0
         exceeded = self._record_threads(connection, header)
@@ -378,7 +382,10 @@ class ClientQuotas:
         return self._throttle(connection, header, (REQUEST_PERCENTAGE, exceeded))
 
     def most_to_fetch(self, connection: ConnectionId, header: RequestHeader) -> int:
-        """Return the most bytes for one fetch of a consumer; more would exceed the quota and return nothing."""
+        """Return the maximum size in bytes of a consumer's fetch.
+
+        A larger one would exceed the quota and get no records.
+        """
         if not self._fetch.sensors.is_enabled:
             return INT32_MAX
         return self._fetch.most_at_once(*self._whose(connection, header), self._now() // 1000)
@@ -405,7 +412,7 @@ class ClientQuotas:
         )
 
     def _throttle(self, connection: ConnectionId, header: RequestHeader, *found: tuple[str, Exceeded | None]) -> int:
-        """Throttle a connection for the longest of the throttle times, and return that time."""
+        """Throttle a connection for the longest of these throttle times, and return that time in milliseconds."""
         exceeded = [(one.throttle_ms, key, one) for key, one in found if one is not None]
         for _, key, one in exceeded:
             if one.begins:

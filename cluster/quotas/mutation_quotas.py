@@ -1,7 +1,7 @@
 """Quotas of partitions created and deleted per second (KIP-599), at the active controller.
 
-A request may exceed the quota and leave the token bucket below zero. A strict quota then refuses changes until the
-bucket has recovered; a permissive quota, for clients that do not know the error, only throttles them.
+A request may exceed the quota and make the number of tokens negative. A strict quota then refuses changes until the
+token bucket has recovered. A permissive quota, for clients that do not know the error, only throttles them.
 
 Source: ControllerMutationQuotaManager, StrictControllerMutationQuota, PermissiveControllerMutationQuota
 """
@@ -18,11 +18,11 @@ from controller.client_quotas import CONTROLLER_MUTATION_RATE
 from controller.metadata import QuotaEntity
 
 MUTATIONS: Final[Mapping[int, int]] = {CREATE_TOPICS: 6, DELETE_TOPICS: 5, CREATE_PARTITIONS: 3}
-"""Counted APIs, with the first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
+"""The APIs that count, each with the first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
 
 
 class MutationQuota:
-    """The quota of one client while one of its requests is decided."""
+    """The quota of one client, for one of its requests."""
 
     __slots__ = ("_is_strict", "_sensor", "throttle_ms")
 
@@ -34,7 +34,7 @@ class MutationQuota:
         # Simplified: Kafka deducts the time until the decision is committed.
 
     def record(self, partitions: int, now_us: int) -> bool:
-        """Record new or deleted partitions; return False if the change is refused."""
+        """Count new or deleted partitions. Return False if the quota refuses the change."""
         bound, bucket, now_ms = self._sensor.bound, self._sensor.measure, now_us // 1000
         if bound is None:
             return True
@@ -65,7 +65,7 @@ class MutationQuotas:
         self._known: dict[QuotaEntity, float] = {}
 
     def follow(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Apply the quotas of the metadata."""
+        """Apply the quotas in the metadata."""
         bounds = {
             entity: found[CONTROLLER_MUTATION_RATE]
             for entity, found in quotas.items()
@@ -77,14 +77,14 @@ class MutationQuotas:
         self._known = bounds
 
     def of(self, user: str, client_id: str, now_us: int, *, is_strict: bool) -> MutationQuota | None:
-        """Return the quota of a client; None if no client has one."""
+        """Return the quota of a client for one request; None if no mutation quota was ever set."""
         if not self._sensors.is_enabled:
             return None
         return MutationQuota(self._sensors.of(user, client_id, now_us // 1000), is_strict=is_strict)
 
 
 class TokenBucket:
-    """A token bucket, full at first. `burst_s` is its capacity in seconds of the quota."""
+    """A token bucket, full at first. `burst_s` is its capacity, in seconds of its rate."""
 
     __slots__ = ("_burst_s", "_last_ms", "_tokens")
 
@@ -94,7 +94,7 @@ class TokenBucket:
         self._last_ms = 0
 
     def tokens(self, per_second: float, now_ms: int) -> float:
-        """Return the current number of tokens, negative while the quota is exceeded."""
+        """Return the current number of tokens. It is negative while the quota is exceeded."""
         burst = self._burst_s * per_second
         filled = burst if self._tokens is None else self._tokens + per_second * (now_ms - self._last_ms) / 1000
         self._tokens, self._last_ms = min(burst, filled), now_ms

@@ -1,4 +1,4 @@
-"""The connections that other nodes and clients opened to this node, with their peers and the times of last activity.
+"""The connections that nodes and clients opened to this node, with their peers and the times of last activity.
 
 Source: Selector.IdleExpiryManager, SocketServer, ConnectionQuotas, KafkaPrincipal
 """
@@ -22,13 +22,13 @@ from replica.trace.events import ConnectionClosed, EventsLeftOut, Recorder
 # records again, can be repeated without end, and each would be an event on disk. Omitted events are counted.
 
 CONNECTIONS_AT_ONCE, CONNECTIONS_PER_SECOND = 10_000, 50
-"""Limits for events about ends of connections of one client; all unidentified clients count as one."""
+"""The event limits for ended connections of one client. All unidentified clients count as one."""
 STATED_EVERY_US = 10_000_000
-"""The interval of events that report how many events of a client were left out."""
+"""The interval at which events report how many of a client's events were left out."""
 
 
 class Bucket:
-    """A token bucket: a burst of a fixed size, and a fixed number more per second.
+    """A token bucket: it holds a limited number of tokens and gains a fixed number per second.
 
     Source: KIP-599 (TokenBucket), without negative balances
     """
@@ -63,11 +63,11 @@ class _Client:
 
 
 class EventLimit:
-    """A limit of events for each client and for all together.
+    """A limit of events per second for each client and for all clients together.
 
     Args:
-        at_once, per_second: the limit of one client.
-        clients: the limit of all clients together, in multiples of that of one.
+        at_once, per_second: the limit of one client: a burst and a rate.
+        clients: the limit of all clients together, as a multiple of one client's.
     """
 
     def __init__(self, at_once: int, per_second: int, clients: int = 4) -> None:
@@ -77,7 +77,10 @@ class EventLimit:
         self._clients: dict[str, _Client] = {}
 
     def allows(self, client: str, now_us: int, count: int = 1) -> bool:
-        """Charge `count` events to a client. Return True if they may be emitted; otherwise count them as left out."""
+        """Return True if `count` events of a client may be emitted, and charge them.
+
+        Otherwise count them as left out.
+        """
         known = self._clients.get(client)
         if known is None:
             known = self._clients[client] = _Client(Bucket(self._at_once, self._per_second))
@@ -89,7 +92,7 @@ class EventLimit:
         return False
 
     def to_state(self, client: str, now_us: int) -> int:
-        """Return the number of left-out events if it is time to report them, else 0."""
+        """Return the number of a client's left-out events if it is time to report them, else 0."""
         known = self._clients[client]
         if now_us - known.stated_us < STATED_EVERY_US:
             return 0
@@ -97,7 +100,7 @@ class EventLimit:
         return left_out
 
     def may_emit(self, recorder: Recorder, node: str, client: str, now_us: int, what: LeftOut, count: int = 1) -> bool:
-        """Return True if that many events may be emitted; otherwise report the left-out events from time to time."""
+        """Return True if `count` events of a client may be emitted. If not, report the left-out events now and then."""
         if self.allows(client, now_us, count):
             return True
         left_out = self.to_state(client, now_us)
@@ -107,7 +110,7 @@ class EventLimit:
 
 
 def outsider(peer: str) -> str | None:
-    """Return the name under which an outside client is counted, or None for a node of the run.
+    """Return the name under which an outside client's events are counted; None for a node of the run.
 
     All clients without a name count as one.
     """
@@ -137,14 +140,14 @@ ANONYMOUS = "User:ANONYMOUS"
 class AcceptedConnections:
     """The accepted connections of one node, limited in number per address and in idle time.
 
-    A connection is closed if no byte moved for connections.max.idle.ms, whether or not a request is in progress, and if
-    there are too many from its address.
+    A connection is closed if no byte moved for connections.max.idle.ms, even with a request in progress. A new one is
+    closed if its address already has too many.
 
     Simplified: Kafka checks only the longest idle connection once per poll of its selector, up to 300 ms late.
 
     Args:
-        node: the node that reports closed connections.
-        on_gone: called for each ended connection, whichever end closed it.
+        node: name of the node that reports closed connections.
+        on_gone: called for each ended connection, no matter which end closed it.
         nodes_only: True to close connections from outside the cluster.
     """
 
@@ -189,7 +192,7 @@ class AcceptedConnections:
         self._peers: dict[ConnectionId, str] = {}
         self._addresses: dict[ConnectionId, str] = {}
         self._listeners: dict[ConnectionId, str] = {}
-        """Listeners of the connections that did not come by the first listener."""
+        """The listener of each connection that did not come through the first listener."""
         self._per_address: dict[str, int] = {}
         self._of_nodes: dict[ConnectionId, None] = {}
         self._principals: dict[ConnectionId, str] = {}
@@ -209,7 +212,7 @@ class AcceptedConnections:
         return len(self._peers)
 
     def peer(self, connection: ConnectionId) -> str | None:
-        """Return the node at the other end, or None if the connection has ended."""
+        """Return the name of the node or client at the other end; None if the connection has ended."""
         return self._peers.get(connection)
 
     def address(self, connection: ConnectionId) -> str:
@@ -229,7 +232,7 @@ class AcceptedConnections:
         return connection in self._of_nodes
 
     def principal(self, connection: ConnectionId) -> str:
-        """Return the authenticated principal of a connection as `User:name`."""
+        """Return the principal of a connection as `User:name`."""
         return self._principals.get(connection, ANONYMOUS)
 
     def authenticated(self, connection: ConnectionId, principal: str) -> None:
@@ -238,7 +241,7 @@ class AcceptedConnections:
             self._principals[connection] = principal
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> bool:
-        """Add a connection; close it and return False if its address has max.connections.per.ip already.
+        """Add a connection. If its address already has max.connections.per.ip, close it and return False.
 
         Args:
             peer: name of the node, or address and port if the peer is not identified yet.
@@ -268,7 +271,7 @@ class AcceptedConnections:
         return True
 
     def identified(self, connection: ConnectionId, peer: str) -> None:
-        """Set the peer of a connection once it is identified."""
+        """Set the name of a connection's peer once it is identified."""
         if connection in self._peers:
             self._peers[connection] = peer
 
@@ -278,7 +281,7 @@ class AcceptedConnections:
             self._last_active_us[connection] = now_us
 
     def answered(self, actions: list[Action], now_us: int) -> list[Action]:
-        """Record activity on the connections to which `actions` send, and return the actions."""
+        """Record activity on the connections to which `actions` send, and return `actions` unchanged."""
         last_active_us = self._last_active_us
         for action in actions:
             if type(action) is Send and last_active_us.pop(action.connection, None) is not None:

@@ -1,4 +1,4 @@
-"""Applies injected faults to responses: delays or drops them, and closes their connections."""
+"""Applies injected faults to responses: delays or drops them, or closes their connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica.causes import CloseCause
 
 
 class LateAnswers:
-    """Responses that are delayed, or whose connection is closed after them or instead of them, by injected faults."""
+    """Applies injected faults to responses: each may be delayed, and its connection closed after it or in its place."""
 
     __slots__ = ("_connections", "_outbox", "expected")
 
@@ -25,7 +25,7 @@ class LateAnswers:
         self.expected.pop(connection, None)
 
     def outgoing(self, actions: list[Action], now_us: int) -> list[Action]:
-        """Delay or drop responses as their faults require, and return the actions that can leave now.
+        """Delay or drop responses as their faults require. Return the actions that can be performed now.
 
         A request without a response (acks=0) counts as answered when its handling ends.
         """
@@ -46,7 +46,7 @@ class LateAnswers:
         self._outbox.put_back(out)
 
     def _end(self, rule: RequestFault, action: Action, out: list[Action]) -> None:
-        """Add the response to `out` unless the fault drops it, and close the connection if the fault requires it."""
+        """Add the response to `out` unless the fault drops it. Close the connection if the fault requires that."""
         if rule.close != "instead":
             out.append(action)
         if rule.close is not None and isinstance(action, Send | ResumeReading):

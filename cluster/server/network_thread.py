@@ -1,6 +1,6 @@
-"""The acceptor and the network threads of a broker, between new connections and the request queue.
+"""The acceptor and the network threads of a broker, which stand between new connections and the request queue.
 
-A network thread (Kafka's Processor) does one thing at a time: while it sets up new connections, or waits for room in a
+A network thread (Kafka's Processor) does one thing at a time. While it sets up new connections, or waits for room in a
 full request queue, the requests and responses on its connections wait.
 
 Source: SocketServer
@@ -25,6 +25,7 @@ class Acceptor:
     A connection above the rate waits up to a second, and so do all connections behind it.
 
     Args:
+        accept: called with each accepted connection.
         is_full: returns True if the broker has max.connections, not counting those that wait here.
         window_us: longest wait of one connection.
 
@@ -51,9 +52,9 @@ class Acceptor:
         self._rate = Rate(samples, window_us)
         self._window_us = window_us
         self._waiting: deque[ConnectionId] = deque()
-        """Connections waiting to be accepted.
+        """Connections that wait to be accepted.
 
-        A connection that its peer has closed stays here, since accept() would return it as well.
+        A connection that its peer has closed stays here, because accept() would return it, too.
         """
 
     def offer(self, connection: ConnectionId, now_us: int) -> None:
@@ -62,7 +63,7 @@ class Acceptor:
             self.go_on(now_us)
 
     def go_on(self, now_us: int) -> None:
-        """Accept the waiting connections whose turn has come, after one was closed."""
+        """Accept waiting connections as long as max.connections and the rate allow."""
         while self._waiting and not self._is_throttled and not self._is_full():
             throttle_us = self._throttle_us(now_us)
             if throttle_us > 0:
@@ -80,7 +81,7 @@ class Acceptor:
         self._accept(self._waiting.popleft(), now_us)
 
     def _throttle_us(self, now_us: int) -> int:
-        """Return the wait of the next connection.
+        """Return how long the next connection must wait, in microseconds.
 
         Source: ConnectionQuotas.recordAndGetThrottleTimeMs, QuotaUtils.boundedThrottleTime
         """
@@ -94,10 +95,10 @@ class Acceptor:
 class NetworkThread:
     """One network thread.
 
-    Simplified: only new connections take time, and their queue is not bounded.
+    Simplified: only new connections take time, and their queue is not limited.
 
     Args:
-        deliver: puts a request into the request queue. Returns False if the queue is full; a call of `unblock` follows.
+        deliver: puts a request into the request queue. If that is full, returns False and later calls `unblock`.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class NetworkThread:
         self._is_blocked = False
         self._is_set_up: dict[ConnectionId, bool] = {}
         self._frames: dict[ConnectionId, bytearray] = {}
-        """Received requests that wait for the thread, in order of arrival, at most one per connection."""
+        """Received requests that wait for this thread, in order of arrival, at most one for each connection."""
         self._answers: list[Action] = []
         self._ready: list[Action] = []
 
@@ -130,7 +131,7 @@ class NetworkThread:
             self._poll(now_us)
 
     def _poll(self, now_us: int) -> None:
-        """Start to set up new connections. Source: Processor.run, configureNewConnections"""
+        """Set up new connections, which takes time. Source: Processor.run, configureNewConnections"""
         limit = self._times.connections_per_poll
         count = len(self._new) if limit is None else min(limit, len(self._new))
         self._being_set_up = [self._new.popleft() for _ in range(count)]
@@ -153,7 +154,7 @@ class NetworkThread:
             self._is_blocked = True
 
     def unblock(self, now_us: int) -> None:
-        """Continue after the request queue has room again."""
+        """Continue, because the request queue has room again."""
         self._is_blocked = False
         if not self._is_polling:
             self._look_again(now_us)
@@ -170,18 +171,18 @@ class NetworkThread:
         return self._is_polling or self._is_blocked
 
     def gone(self, connection: ConnectionId) -> None:
-        """Forget a closed connection. If it is being set up, that still takes its time."""
+        """Forget a closed connection. If the thread is setting it up, that still takes the full time."""
         self._is_set_up.pop(connection, None)
         self._frames.pop(connection, None)
 
     def hold(self, action: Action) -> bool:
-        """Keep a response while the thread is busy; return True if it was kept."""
+        """Keep a response back if the thread is busy. Return True if it was kept."""
         if self._is_busy:
             self._answers.append(action)
         return self._is_busy
 
     def take_ready(self) -> list[Action]:
-        """Return the kept responses that can leave now."""
+        """Return the kept responses, which can leave now."""
         ready, self._ready = self._ready, []
         return ready
 
@@ -193,7 +194,7 @@ class NetworkThread:
 
 
 class ThrottledChannels:
-    """The throttled connections, by the time until which each stays mute."""
+    """The throttled connections, with the time in microseconds until which each stays mute."""
 
     __slots__ = ("_outbox", "until_us")
 
@@ -202,14 +203,17 @@ class ThrottledChannels:
         self.until_us: dict[ConnectionId, int] = {}
 
     def throttle(self, connection: ConnectionId, throttle_ms: int, now_us: int) -> None:
-        """Throttle a connection; called before its response leaves."""
+        """Throttle a connection. Call this before its response leaves."""
         self.until_us[connection] = now_us + throttle_ms * 1000
 
     def gone(self, connection: ConnectionId) -> None:
         self.until_us.pop(connection, None)
 
     def outgoing(self, actions: list[Action], now_us: int) -> list[Action]:
-        """Keep throttled connections mute until their time is over, and return the changed actions."""
+        """Let responses to throttled connections leave, but keep these connections mute until their time is over.
+
+        Return the changed actions.
+        """
         out: list[Action] = []
         for action in actions:
             if not isinstance(action, Send | ResumeReading):
@@ -236,11 +240,11 @@ class ThrottledChannels:
 
 @dataclass(slots=True)
 class _Handled:
-    """The handler time of one request.
+    """The time that a handler spends on one request.
 
     Attributes:
         ended_us: None while a handler is busy with the request.
-        work_us: the time that the scenario assigns to the work.
+        work_us: time that the scenario assigns to the work.
     """
 
     began_us: int
@@ -249,7 +253,7 @@ class _Handled:
 
 
 class ThreadTimes:
-    """The handler time of each request in progress.
+    """Measures the time that handlers spend on each request in progress.
 
     Args:
         clock: returns microseconds; in a live run it advances while a request is handled.
@@ -269,7 +273,7 @@ class ThreadTimes:
         self._current = connection
 
     def worked(self, connection: ConnectionId) -> None:
-        """Record that the handler's work is done or waits for the disk. The handler may stay busy for longer."""
+        """Record that the handler's work is finished or waits for the disk. The handler may stay busy for longer."""
         self._current = None
         handled = self._handled.get(connection)
         if handled is not None:
@@ -285,7 +289,7 @@ class ThreadTimes:
         self._handled.pop(connection, None)
 
     def of(self, connection: ConnectionId) -> int:
-        """Return the handler time of a connection's request so far, in microseconds."""
+        """Return the time spent on a connection's current request so far, in microseconds."""
         handled = self._handled.get(connection)
         if handled is None:
             return 0

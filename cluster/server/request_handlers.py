@@ -1,7 +1,7 @@
-"""The request queue and the handler threads behind it: requests in order of arrival, `num.io.threads` at a time.
+"""The request queue and its handler threads: requests are handled in order of arrival, `num.io.threads` at a time.
 
-A handler that waits for the disk stays busy, as a thread blocked in a write does. At most `queued.max.requests`
-requests wait for the next free handler. A request that has to wait for nothing is handled in the instant it arrives.
+A handler that waits for the disk stays busy, as a thread that is blocked in a write does. At most `queued.max.requests`
+requests wait for a free handler. If a handler is free, a request is handled in the instant it arrives.
 
 Source: KafkaRequestHandlerPool, RequestChannel
 """
@@ -17,11 +17,11 @@ from cluster.node import Outbox
 from replica.log.files.open_files import FileSlice
 
 Work = Callable[[int], None]
-"""Handles a request, or the rest of one, at the given time."""
+"""Handles a request, or the rest of one. The argument is the time in microseconds."""
 
 
 class RequestHandlers:
-    """The handler threads and their request queue.
+    """The handler threads of a broker and their request queue.
 
     Args:
         on_room: called when a full queue has room again.
@@ -40,11 +40,11 @@ class RequestHandlers:
 
     @property
     def is_full(self) -> bool:
-        """True if the next request has to wait for room in the queue (ArrayBlockingQueue.put)."""
+        """True if the queue has no room, so that the next request has to wait (ArrayBlockingQueue.put)."""
         return len(self._waiting) >= self.queued_max_requests
 
     def resize(self, num_io_threads: int, now_us: int) -> None:
-        """Change the number of handlers; busy handlers finish first.
+        """Change the number of handlers. A busy handler finishes its request first.
 
         Source: KafkaRequestHandlerPool.resizeThreadPool
         """
@@ -52,7 +52,7 @@ class RequestHandlers:
         self._go_on(now_us)
 
     def submit(self, work: Work, now_us: int, done: Work | None = None) -> None:
-        """Handle a request as soon as a handler is free. `done` is called when the handler has finished with it."""
+        """Handle a request once a handler is free. `done` is called when the handler has finished."""
         if self._busy < self.num_io_threads and not self._waiting:  # The usual case: no request waits.
             self._busy += 1
             self._run(work, done, now_us)
@@ -61,7 +61,7 @@ class RequestHandlers:
             self._go_on(now_us)
 
     def block(self, rest: Work) -> Work:
-        """Keep the current handler busy, and return a function that does the `rest` of its work and frees it."""
+        """Keep the current handler busy. Return a function that does the `rest` of its work and then frees it."""
         assert self._rest is None, "one work blocks once at a time"
         self._rest = rest
         done = self._current
@@ -103,25 +103,25 @@ class RequestHandlers:
 
 # ------------------------------------------------------------------------------------------------------------------ cpu
 #
-# How much time a broker's threads need: none, unless a scenario says otherwise.
+# The time that a broker's threads need: none, unless a scenario sets it.
 #
 # A handler is busy while it works on a request, so requests queue behind num.io.threads busy ones. New connections take
 # the network thread's time, and its other connections wait meanwhile. A replica fetcher processes a response before its
 # next fetch.
 
 CONNECTION_QUEUE_SIZE = 20
-"""The new connections that a network thread sets up before it serves the others (Processor.ConnectionQueueSize)."""
+"""How many new connections a network thread sets up before it serves others (Processor.ConnectionQueueSize)."""
 _LENGTH, _LENGTH_END, _COUNT, _COUNT_END = 8, 12, 57, 61
-"""Positions in a batch: the length of everything after its first 12 bytes, and the number of records."""
+"""Positions in a batch: start and end of the length (of everything after byte 12), and of the record count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTimes:
-    """Times of a broker's threads, in microseconds.
+    """The times that a broker's threads need for their work, in microseconds.
 
     Attributes:
         request_us: handler time of a request of any kind.
-        produced_us: handler time of each record of a Produce request, refused or not.
+        produced_us: handler time of each record of a Produce request, accepted or refused.
         fetched_us: handler time of each record found for a Fetch request.
         replicated_us: time of a replica fetcher for each response with records.
         connection_us: time of the network thread for each new connection.
@@ -137,14 +137,14 @@ class CpuTimes:
 
 
 def records_produced(batch: memoryview | None) -> int:
-    """Return the number of records in a client's batch; 0 for anything else."""
+    """Return the number of records in a client's batch; 0 if it is not a valid batch."""
     if batch is None or len(batch) < _COUNT_END:
         return 0
     return max(0, int.from_bytes(batch[_COUNT:_COUNT_END], "big", signed=True))
 
 
 def records_found(found: FileSlice | bytes | bytearray | memoryview) -> int:
-    """Return the number of records in the whole batches of a fetched file slice; only batch headers are read."""
+    """Return the number of records in the complete batches of a fetched slice. Only batch headers are read."""
     if not isinstance(found, FileSlice):
         return records_produced(memoryview(found))
     position, end, count = found.position, found.position + found.length, 0
@@ -158,10 +158,10 @@ def records_found(found: FileSlice | bytes | bytearray | memoryview) -> int:
 
 
 class HandlerTime:
-    """Keeps a handler busy for the time that its work takes, and holds the responses until then.
+    """Keeps a handler busy for the time that its work takes, and holds back the responses until then.
 
-    Simplified: a request takes effect when its service begins. Records found for a fetch that waited count for the
-    request that completed it, as in Kafka; outside of any request, for the next one.
+    Simplified: a request takes effect when its handling begins. Records found for a fetch that waited count for the
+    request that completed it, as in Kafka; if no request is being handled, they count for the next one.
     """
 
     __slots__ = ("_handlers", "_outbox", "_spent_us", "takes_any", "times")
@@ -175,7 +175,7 @@ class HandlerTime:
 
     @property
     def spent_us(self) -> int:
-        """The simulated time of the current work so far, in microseconds."""
+        """The simulated time that the current work has taken so far, in microseconds."""
         return self._spent_us
 
     def produced(self, batches: list[memoryview | None]) -> None:
@@ -187,7 +187,7 @@ class HandlerTime:
             self._spent_us += self.times.fetched_us * records_found(found)
 
     def taken_by(self, work: Work) -> Work:
-        """Return `work` extended to keep its handler busy for the time of the work."""
+        """Return a function that does the work and then keeps the handler busy for the time that the work takes."""
         if not self.takes_any:
             return work
 

@@ -1,6 +1,6 @@
-"""The outcome of each request and the time of each stage, as in Kafka's request metrics, as trace events.
+"""Writes trace events with the outcome of each request and the time of each stage, as in Kafka's request metrics.
 
-A connection has one request in progress at a time, so the connection's number identifies it. This module only observes.
+A connection has one request in progress at a time, so its number identifies the request. This module only observes.
 
 Source: RequestChannel.Request.updateRequestMetrics, SocketServer.Processor
 """
@@ -19,7 +19,7 @@ from replica.log.files.open_files import FileSlice
 from replica.trace.events import Recorder, RequestCompleted
 
 REQUESTS_AT_ONCE, REQUESTS_PER_SECOND = 100_000, 500
-"""Limits for the events about requests of one outside client."""
+"""The event limits for the requests of one outside client."""
 
 
 class RequestInProgress:
@@ -27,9 +27,9 @@ class RequestInProgress:
 
     Attributes:
         cause: number of the trace event that caused the request's arrival.
-        outcome: number of the latest trace event when the handler had finished.
-        processor, connected_us: network thread of the connection, and when it was accepted.
-        throttle_us: time for which the client must wait afterwards.
+        outcome: number of the latest trace event at the time when the handler had finished.
+        processor, connected_us: network thread of the connection, and the time when it was accepted.
+        throttle_us: time for which the client is throttled afterwards.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class RequestInProgress:
 
 
 class RequestLog:
-    """The log of one node's requests.
+    """Records the requests of one node.
 
     Args:
         stopwatch: returns microseconds on the scale of the trace, and advances while a request is handled.
@@ -110,13 +110,13 @@ class RequestLog:
             self._just_handled.append(request)
 
     def throttled(self, connection: ConnectionId, throttle_us: int) -> None:
-        """Store the throttle time of a request whose response has not left yet."""
+        """Record the throttle time of a request whose response has not left yet."""
         request = self._in_progress.get(connection)
         if request is not None:
             request.throttle_us = throttle_us
 
     def outgoing(self, actions: list[Action]) -> list[Action]:
-        """Add callbacks to responses that report when they have left, and return the actions."""
+        """Return the actions. Responses get a callback that records when they have left."""
         if self._in_progress:
             actions = [self._answered(action) for action in actions]
         self._just_handled.clear()

@@ -27,7 +27,7 @@ _BY_COORDINATOR: Final = frozenset(ErrorCode) - {
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-"""The errors that a transaction coordinator itself decides and reports in an event."""
+"""The errors that a transaction coordinator decides, and reports in an event of its own."""
 _STEPS: Final[Mapping[int, frozenset[ErrorCode]]] = {
     versions.JOIN_GROUP: frozenset({ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}),
     versions.SYNC_GROUP: frozenset({ErrorCode.REBALANCE_IN_PROGRESS}),
@@ -44,16 +44,16 @@ _STEPS: Final[Mapping[int, frozenset[ErrorCode]]] = {
     versions.FIND_COORDINATOR: RETRIABLE,
     versions.LIST_OFFSETS: RETRIABLE,
 }
-"""For each API that clients depend on, the errors that belong to its protocol and that every client handles."""
+"""For each API that clients cannot do without: the errors that are normal and that every client handles."""
 DEPTH_OF_PARTITIONS = 3
-"""The depth of lists down to partitions in an OffsetFetch response: groups, topics, partitions."""
+"""The depth of the nested lists of an OffsetFetch response: groups, topics, partitions."""
 _REFUSALS_AT_ONCE, _REFUSALS_PER_SECOND = 10_000, 50
-"""Limits for the events about refusals of one outside client, which may repeat its request without end."""
+"""The event limits for the refusals of one outside client, which may repeat its request without end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request in the hands of the API that handles it; `peer` is the node or client that sent it."""
+    """A request that an API handles. `peer` is the node or client that sent it."""
 
     connection: ConnectionId
     peer: str
@@ -62,7 +62,7 @@ class Call:
     now_us: int
 
     def decoded(self) -> Entity:
-        """Return the request.
+        """Return the decoded request.
 
         Raises:
             PeerViolation: if it is malformed.
@@ -70,13 +70,13 @@ class Call:
         return cold.decode_request(self.header, self.frame)
 
     def of(self, request: Entity) -> Call:
-        """Return the call with another body."""
+        """Return the same call with another request as its body."""
         frame = self.frame[: self.header.body_position] + cold.encode_body(request)
         return Call(self.connection, self.peer, self.header, frame, self.now_us)
 
 
 Handler = Callable[[Call], None]
-"""Handles one request. It responds during the call or later, from a closure.
+"""Handles one request. It responds during the call, or later through a closure.
 
 Raises:
     PeerViolation: if the request is invalid.
@@ -84,7 +84,7 @@ Raises:
 
 
 class Refusals:
-    """Reports requests that were refused although their clients cannot proceed without them."""
+    """Reports refused requests that a client needs to go on."""
 
     __slots__ = ("_connections", "_frames", "_limit", "_node", "_recorder")
 
@@ -104,7 +104,11 @@ class Refusals:
         self._frames.pop(connection, None)
 
     def answered(self, connection: ConnectionId, header: RequestHeader, values: Mapping[str, object]) -> None:
-        """Report the first error of a response that is not part of the protocol. `values` are the response's fields."""
+        """Report the first error in a response that is not a normal step of the protocol.
+
+        Args:
+            values: fields of the response.
+        """
         steps = _STEPS.get(header.api_key)
         frame = self._frames.pop(connection, None)
         if steps is None or frame is None:
@@ -138,11 +142,11 @@ class Refusals:
         transactional_id: str | None = None,
         told: str = "",
     ) -> None:
-        """Report a refusal.
+        """Report that a request was refused.
 
         Args:
-            of: the topic that the error is about.
-            told: the error message of the response.
+            of: topic that the error concerns.
+            told: error message of the response.
         """
         client = self._connections.peer(connection)
         if client is None:
@@ -190,7 +194,7 @@ def _text_of(request: object, field: str) -> str | None:
 
 
 class Responder:
-    """The sender of the responses of all APIs but Produce, Fetch and ApiVersions, which encode their own.
+    """Sends the responses of all APIs except Produce, Fetch and ApiVersions, which encode their own.
 
     Args:
         slices: scheduler of the slices in which long responses are encoded.
@@ -223,7 +227,7 @@ class Responder:
         return self._connections.address(connection)
 
     def amend(self, connection: ConnectionId, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
-        """Apply `change` to the fields of the response to the request in progress on a connection.
+        """Apply `change` to the fields of the response to a connection's request in progress.
 
         Changes of one response are applied in the order of the calls.
         """
@@ -263,14 +267,14 @@ class Responder:
             self._outbox.respond(connection, (frame,), header.api_key)
 
     def pass_on(self, call: Call, frame: bytes) -> None:
-        """Send a whole response of the controller, already encoded and with its size."""
+        """Send a controller's response, already encoded and with its size."""
         if call.connection in self._connections:
             if self._quotas.is_enabled:
                 frame = self._throttled(call.connection, call.header, frame)
             self._outbox.respond(call.connection, (frame,), call.header.api_key)
 
     def _throttled(self, connection: ConnectionId, header: RequestHeader, frame: bytes) -> bytes:
-        """Return the forwarded response with the longer of the two throttle times.
+        """Return the forwarded response, with the longer of the controller's and this broker's throttle times.
 
         Source: RequestHandlerHelper.sendForwardedResponse
         """
@@ -287,5 +291,5 @@ class Responder:
 
 
 def _tells_throttle(header: RequestHeader) -> bool:
-    """Return True if the response has a throttle time field."""
+    """Return True if the response to this request has a throttle time field."""
     return "throttle_time" in cold.field_names(cold.response_class(header.api_key, header.api_version))

@@ -1,9 +1,9 @@
-"""The server side of a broker as Kafka builds it: acceptor, network threads, request channel, handlers.
+"""The server side of a broker, built as in Kafka: acceptor, network threads, request queue, handlers.
 
-A connection is accepted, given to the next network thread in turn, and executes one request at a time: it stays mute
-from a whole request until its response has left. The thread puts the request into the request channel, and waits while
-the channel is full; a handler takes it from there. This module decides everything and holds no sockets: those are the
-shell's.
+An accepted connection is assigned to the next network thread in turn. It executes one request at a time: it stays mute
+from a complete request until its response has left. The thread puts the request into the request queue, and waits while
+the queue is full; a handler takes it from there. This module makes all decisions and has no sockets: the shell has
+them.
 
 Source: SocketServer.scala, RequestChannel.scala, KafkaRequestHandlerPool
 """
@@ -33,24 +33,24 @@ SHORT_BYTES: Final = 8 * 1024
 
 
 class Gate(Protocol):
-    """The authentication that comes before the requests of outside clients."""
+    """Authenticates outside clients before their requests are handled."""
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str) -> None: ...
 
     def gone(self, connection: ConnectionId) -> None: ...
 
     def takes(self, connection: ConnectionId, frame: bytearray, now_us: int) -> bool:
-        """Handle a frame and return True, unless it is a request that the broker may handle."""
+        """Handle a frame and return True. Return False if it is a request that the broker may handle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTimes:
-    """How long requests take, and how that is measured.
+    """How much time requests take, and how that is measured.
 
     Attributes:
-        cpu: times of the work.
+        cpu: times that the threads need.
         slices: scheduler of the slices in which long requests of clients are handled.
-        log: notified of every finished request; None for no log.
+        log: records every finished request; None for no log.
         clock: returns the microseconds by which handlers are timed.
     """
 
@@ -65,7 +65,7 @@ class SocketServer:
 
     Args:
         listens_early: True if the port is open before requests are processed (before 3.5, KAFKA-14658).
-        on_gone: called for every ended connection, whichever end closed it.
+        on_gone: called for every ended connection, no matter which end closed it.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class SocketServer:
         self.handler_time = HandlerTime(times.cpu, self.handlers, outbox)
         self.thread_times = ThreadTimes(times.clock, self.handler_time)
         self.times_threads = False
-        """True if a request quota is set; only then is handler time measured."""
+        """True if a request quota is set. Only then is handler time measured."""
         self._throttled = ThrottledChannels(outbox)
         self._outbox = outbox
         self._listens_early = listens_early
         self.handle: Callable[[ConnectionId, str, bytearray, int], RequestHeader]
-        """Handles a request of a peer and returns its header; a PeerViolation closes the connection."""
+        """Handles a request from a peer and returns its header. A PeerViolation closes the connection."""
         self._on_gone = on_gone
         self.gate: Gate | None = None
         """The authentication of clients; None if they need none."""
@@ -112,20 +112,23 @@ class SocketServer:
         self._threads = [self._new_thread(number) for number in range(config.num_network_threads)]
         self._in_use = config.num_network_threads
         self._blocked: deque[NetworkThread] = deque()
-        """Network threads that wait for room in the request channel, in order."""
+        """Network threads that wait for room in the request queue, in order."""
         self._paused: dict[ConnectionId, None] = {}
-        """Connections whose request is handled in slices and waits for earlier slices."""
+        """Connections whose request is handled in slices and waits for the slices of others; a set."""
         self._thread_of: dict[ConnectionId, NetworkThread] = {}
         self._assigned = 0
         self._unassigned: dict[ConnectionId, bytearray] = {}
-        """Requests on connections that wait for their network thread."""
+        """Requests on connections that have no network thread yet."""
         self.is_place_free = False
-        """True if a waiting connection may be accepted now; `settle` is then called at the end of the step."""
+        """True if a waiting connection may now be accepted. `settle` must then be called at the end of the step."""
         self._is_open = False
         self._too_early: dict[ConnectionId, bytearray] = {}
-        """Requests received while the port is open and the server is not; those of closed connections are dropped."""
+        """Requests that arrived when the port was open but requests were not processed yet.
+
+        Requests on connections that have closed are dropped.
+        """
         self._threads_hold_back = times.cpu.connection_us > 0
-        """True if a network thread may be busy when a response has to leave."""
+        """True if a network thread may be busy when a response is to leave."""
 
     def reconfigure(self, config: BrokerConfig, now_us: int) -> None:
         """Change the number of threads and the limits of connections.
@@ -152,7 +155,7 @@ class SocketServer:
 
     @property
     def is_full(self) -> bool:
-        """True if there are max.connections, including those that wait for their network thread."""
+        """True if there are max.connections, including those that have no network thread yet."""
         return len(self.connections) >= self._max_connections
 
     def _has_no_place(self) -> bool:
@@ -194,12 +197,12 @@ class SocketServer:
     # ---------------------------------------------------------------------------------------------------- requests
 
     def start(self) -> None:
-        """Start to listen if the port opens before the broker has joined the cluster."""
+        """Open the port, if this release opens it before the broker has joined the cluster."""
         if self._listens_early:
             self._outbox.listen()
 
     def open(self, now_us: int) -> None:
-        """Process requests of clients and followers from now on, including those that have waited.
+        """Process requests of clients and followers from now on, beginning with those that have waited.
 
         Source: SocketServer.enableRequestProcessing, Acceptor.start
         """
@@ -229,7 +232,7 @@ class SocketServer:
             self._unassigned[connection] = frame
 
     def _deliver(self, thread: NetworkThread, connection: ConnectionId, frame: bytearray, now_us: int) -> bool:
-        """Put a request of a network thread into the request channel; return False if the channel is full."""
+        """Put a network thread's request into the request queue. Return False if the queue is full."""
         if self.handlers.is_full:
             self._threads_hold_back = True
             self._blocked.append(thread)
@@ -301,12 +304,16 @@ class SocketServer:
             self._requests.throttled(connection, throttle_ms * 1000)
 
     def settle(self, now_us: int) -> None:
-        """Accept waiting connections, at the end of a step."""
+        """Accept waiting connections. Call this at the end of a step."""
         self.is_place_free = False
         self._acceptor.go_on(now_us)
 
     def outgoing(self, actions: list[Action], now_us: int) -> list[Action]:
-        """Return the actions that can leave now: responses wait for busy network threads and throttled clients."""
+        """Return the actions that can be performed now.
+
+        Responses wait for busy network threads and injected delays. Throttled connections stay mute after their
+        response.
+        """
         if self._threads_hold_back:
             actions = self._through_threads(actions)
         if self.late.expected:
@@ -327,7 +334,7 @@ class SocketServer:
 
 
 def _is_short(frame: bytearray) -> bool:
-    """Return True for a Produce or Fetch request of few partitions, which is too short for slices."""
+    """Return True for a Produce or Fetch request that is too short to be handled in slices."""
     return len(frame) < SHORT_BYTES and frame[:2] in (_PRODUCE, _FETCH)
 
 

@@ -1,4 +1,4 @@
-"""Kafka's own Java producers and consumers as clients of a run: one JVM with all of them, and their actions as events.
+"""Runs Kafka's own Java producers and consumers in one JVM, and writes their actions into the trace.
 
 May import: cluster, cluster.client.producer, cluster.network, cluster.protocol.
 Open first: producer.py.

@@ -1,7 +1,7 @@
-"""One Java consumer of a run, whose actions become trace events.
+"""Controls one Java consumer, and writes its actions into the trace.
 
-The JVM reports the records that it reads and changes of its position; the frames on its connections show which broker
-answered, with which error.
+The JVM reports each record that the consumer reads and each change of its position. The frames on its connections show
+which broker responded, and with which error.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from replica.trace.events import TraceEvent, TraceLog
 NOBODY_YET = "-"
 END_OFFSET_WITHIN_MS = 30_000
 LOG_TRUNCATION = "LOG_TRUNCATION"
-"""The name of Java's LogTruncationException, which has no error code."""
+"""The error name in the trace for Java's LogTruncationException, which has no error code."""
 
 
 class JavaConsumer(ObservedClient):
     """A Java consumer that a scenario controls (an OperatedConsumer).
 
     Args:
-        tell: sends an order to the JVM.
-        begin: starts the host's process and returns the brokers' addresses.
+        tell: sends a command to the clients' JVM.
+        begin: starts the client's host and returns the brokers' addresses.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class JavaConsumer(ObservedClient):
         self._peers: dict[TopicPartition, str] = {}
         self._next: dict[TopicPartition, Offset] = {}
         self._errors: dict[TopicPartition, str] = {}
-        """The latest error of each partition since its last record."""
+        """The latest error of each partition since the last record read from it."""
         self._asked_by_application: dict[TopicPartition, str | None] = {}
         self._asked_ends: dict[TopicPartition, None] = {}
 
@@ -68,7 +68,10 @@ class JavaConsumer(ObservedClient):
         return []
 
     def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
-        """Request an end offset. The first error is the answer, as for simulated consumers, though Java retries."""
+        """Request a partition's end offset.
+
+        Java retries after an error, but the trace has the first error as the result, as for simulated consumers.
+        """
         self._asked_ends[tp] = None
         self._tell({**self._order("end_offset", tp), "within_ms": END_OFFSET_WITHIN_MS})
         return []

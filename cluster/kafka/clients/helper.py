@@ -1,4 +1,4 @@
-"""The JVM with all Java clients of a run: it reads orders from standard input and writes events to its output."""
+"""Runs the JVM with all Java clients: it reads commands from standard input and writes events to standard output."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CHUNK = 65_536
 
 
 class ClientsJvm:
-    """The process of the clients' JVM.
+    """The JVM process with all Java clients.
 
     Args:
-        console: file for Java's own output.
-        heard: called with each event, in a separate step.
+        console: file for Java's standard error.
+        heard: called with each event from the JVM.
     """
 
     def __init__(self, command: Sequence[str], console: Path, heard: Callable[[dict[str, Any]], None]) -> None:
@@ -47,7 +47,7 @@ class ClientsJvm:
         self.died_of: str | None = None
 
     def tell(self, order: Order) -> None:
-        """Queue an order without waiting for the JVM to read it."""
+        """Queue a command without waiting until the JVM reads it."""
         self._orders.send_nowait(order)
 
     async def run(self) -> None:
@@ -104,16 +104,16 @@ COMPILE_S = 180
 
 
 class NotCompiled(Exception):
-    """`javac` refused the source; the text is the output of `javac`."""
+    """`javac` failed; the text is its output."""
 
 
 def classes_place(folder: Path) -> Path:
-    """Return the folder of the compiled classes, whose name has a hash of the source."""
+    """Return the folder below `folder` for the compiled classes. Its name contains a hash of the source."""
     return folder / f"clients-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}"
 
 
 def compiled(compiler: Path, classpath: str, folder: Path) -> Path:
-    """Return the folder of the classes below `folder`, compiled if needed.
+    """Return the folder below `folder` that has the compiled classes; compile them if they are missing.
 
     Raises:
         NotCompiled: if the compiler fails.

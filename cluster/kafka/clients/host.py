@@ -1,4 +1,4 @@
-"""The host of one Java client. All clients share one JVM, so only the client ends, not the process."""
+"""The host of one Java client. All clients share one JVM, so a kill closes the client and leaves the JVM running."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replica.trace.events import TraceLog
 
 
 class ClientsOrders(Protocol):
-    """The JVM that all clients share. `bootstrap` lists the brokers' addresses as the JVM reaches them."""
+    """The clients' shared JVM. `bootstrap` lists the brokers' addresses as this JVM reaches them."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -39,7 +39,7 @@ class JavaClientHost(Host):
         self._client: JavaProducer | JavaConsumer | None = None
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
-        """Call a method of the object that represents the client."""
+        """Call a method of the Python object that controls the Java client."""
         method(self.time.now_us)
 
     def client_stand_in(self, order: ClientOrder) -> JavaProducer | JavaConsumer:
@@ -55,7 +55,7 @@ class JavaClientHost(Host):
         return self._jvm.bootstrap
 
     def sight(self, peer: str) -> ConnectionSight | None:
-        """Return the observer of a connection that the client has opened; None if the client has ended."""
+        """Return a new observer for a connection that the client has opened to `peer`; None if the client has ended."""
         return None if self._client is None or self.process is None else ConnectionSight(self._client, peer)
 
     def heard(self, event: dict[str, Any]) -> None:

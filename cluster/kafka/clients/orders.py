@@ -1,4 +1,4 @@
-"""The orders to the clients' JVM: lines of JSON, with Kafka's own configuration keys."""
+"""Builds the commands to the clients' JVM: lines of JSON, with Kafka's own configuration keys."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ KeyAndValue = tuple[bytes | None, bytes]
 
 
 def settings(config: Config) -> dict[str, str]:
-    """Return every key with its value, so that no version's defaults apply; values are limited to Java's int.
+    """Return the values of all configuration keys, so that no default of a Kafka version applies.
 
-    Empty values stand for Kafka's null, as for `transactional.id`, and are omitted, as are serializers and
-    interceptors, because the JVM's clients send and read bytes.
+    Numbers are limited to Java's int. Omitted are empty values, which stand for Kafka's null (as in
+    `transactional.id`), and the serializers and interceptors, because the JVM's clients send and read bytes.
     """
     found = {}
     for key, field in config.keys().items():
@@ -35,9 +35,10 @@ def settings(config: Config) -> dict[str, str]:
 def producer_settings(
     name: str, bootstrap: str, config: ProducerConfig, largest_batch: Sequence[KeyAndValue]
 ) -> dict[str, str]:
-    """Return a producer's settings, with which the application decides what a batch contains.
+    """Return a producer's settings, chosen so that the application decides which records share a batch.
 
-    A batch has one record, or is filled by the records of one call, and is flushed.
+    If `largest_batch` has one record, each record is a batch of its own. Otherwise the records of one call fill a
+    batch, which is then flushed.
     """
     own = settings(config)
     if len(largest_batch) > 1:
@@ -60,7 +61,10 @@ def consumer_settings(name: str, bootstrap: str, config: ConsumerConfig) -> dict
 
 
 def batch_bytes(records: Sequence[KeyAndValue]) -> int:
-    """Return the size of one uncompressed batch of records with equal timestamps. Source: DefaultRecord.sizeInBytes"""
+    """Return the size in bytes of one uncompressed batch of records with equal timestamps.
+
+    Source: DefaultRecord.sizeInBytes
+    """
     return BATCH_HEADER_BYTES + sum(_record_bytes(record, index) for index, record in enumerate(records))
 
 

@@ -1,7 +1,7 @@
-"""One Java producer of a run, whose actions become trace events.
+"""Controls one Java producer, and writes its actions into the trace.
 
-The JVM reports which records were acked or failed, with offset, time and error. The frames on its connections show the
-batch of each record, the attempt, and each response.
+The JVM reports each record that was acked or failed, with its offset, time and error. The frames on the producer's
+connections show the batch of each record, its attempts, and each response.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from replica.trace import events as trace
 from replica.trace.events import TraceLog
 
 UNKNOWN_PARTITION = -1
-"""The partition in RecordSent while the producer has yet to choose it."""
+"""The partition in the trace event RecordSent if the producer has not chosen one yet."""
 NOT_ON_ITS_WAY = "-"
 
 
 @dataclass(slots=True)
 class SentRecord:
-    """A record that was sent and is neither acked nor failed.
+    """A sent record that is neither acked nor failed yet.
 
     Attributes:
-        partition: the partition of the record, as far as known.
-        latest: number of the trace event that causes the record's next event.
+        partition: partition of the record, or UNKNOWN_PARTITION.
+        latest: number of the record's latest trace event, which causes its next one.
         unanswered: number of attempts in flight.
         may_be_written: True if an attempt had no definite response.
     """
@@ -48,7 +48,7 @@ class SentRecord:
 
 @dataclass(frozen=True, slots=True)
 class BatchAttempt:
-    """One attempt of one batch."""
+    """One attempt to send one batch. `names` are the names of its records, `seq` is the number of its trace event."""
 
     batch: BatchSeen
     names: tuple[str, ...]
@@ -60,8 +60,8 @@ class JavaProducer(ObservedClient):
     """A Java producer that a scenario controls (an OperatedProducer).
 
     Args:
-        tell: sends an order to the JVM.
-        begin: starts the host's process and returns the brokers' addresses.
+        tell: sends a command to the clients' JVM.
+        begin: starts the client's host and returns the brokers' addresses.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class JavaProducer(ObservedClient):
         return []
 
     def _partition_of(self, record: ProducerRecord) -> int:
-        """Return the partition that the producer will choose, or UNKNOWN_PARTITION."""
+        """Return the partition that the producer will choose, or UNKNOWN_PARTITION if that cannot be predicted."""
         if record.partition is not None:
             return record.partition
         if record.key is not None:
@@ -239,10 +239,10 @@ class JavaProducer(ObservedClient):
             record.may_be_written |= error in INDEFINITE
 
     def _known(self, sending: BatchAttempt) -> list[SentRecord]:
-        """Return the batch's records that are neither acked nor failed."""
+        """Return the records of the attempt's batch that are neither acked nor failed yet."""
         return [self._sent[name] for name in sending.names if name in self._sent]
 
 
 def name_of(value: bytes | None) -> str:
-    """Return the first word of a record's value, which is the record's name."""
+    """Return the name of a record: the first word of its value."""
     return (value or b"?").split(b" ", 1)[0].decode("utf-8", "replace")

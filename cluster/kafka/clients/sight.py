@@ -1,6 +1,7 @@
-"""The observer of one connection of a Java client: requests when they leave, responses when they arrive.
+"""Observes one connection of a Java client: requests when they leave, responses when they arrive.
 
-It reads only what a client does not report itself: its batches, the errors in responses, and the responding broker.
+It decodes only what the client does not report itself: the client's batches, the errors in responses, and the
+responding broker.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from replica.log.batches.records import BatchHeader, Record, read_header, read_r
 
 
 class BatchSeen(NamedTuple):
-    """One batch of a Produce request."""
+    """One batch in a Produce request."""
 
     topic_partition: TopicPartition
     header: BatchHeader
@@ -29,7 +30,7 @@ class BatchSeen(NamedTuple):
 
 
 class AnswerSeen(NamedTuple):
-    """The response for one partition. `has_records` is for a Fetch."""
+    """The response for one partition. `has_records` is used for Fetch only."""
 
     topic_partition: TopicPartition
     error: ErrorCode
@@ -38,19 +39,19 @@ class AnswerSeen(NamedTuple):
 
 
 class ObservedClient:
-    """Receives what is observed on a client's connections. Subclasses override the methods that they need."""
+    """A base class that receives what is observed on a client's connections. Subclasses override what they need."""
 
     def __init__(self, topics: tuple[str, ...]) -> None:
-        """Create a client that uses these topics."""
+        """Create a client that uses these topics, by name."""
         self.topics = topics
         self._names: dict[UUID, str] = {}
 
     def topic_told(self, topic_id: UUID, name: str) -> None:
-        """Store the name of a topic id in the client's metadata."""
+        """Store the name of a topic id, as found in a Metadata response to the client."""
         self._names[topic_id] = name
 
     def name_of(self, topic_id: UUID) -> str:
-        """Return the name of a topic id (KIP-516), from metadata that the client got before.
+        """Return the name of a topic id (KIP-516), as found in an earlier Metadata response to the client.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_ID.
@@ -62,7 +63,7 @@ class ObservedClient:
         return self._names[topic_id]
 
     def batch_left(self, peer: str, batch: BatchSeen, acks: int) -> object:
-        """Handle a batch that leaves. Return an object that identifies this attempt for its response."""
+        """Handle a sent batch. Return an object that identifies this attempt when its response arrives."""
         return None
 
     def batch_answered(self, peer: str, sending: object, answer: AnswerSeen) -> None: ...
@@ -100,7 +101,7 @@ class ConnectionSight:
                     return
 
     def ended(self, reason: str) -> None:
-        """Report that the unanswered requests will get no response."""
+        """Handle the end of the connection: report each unanswered batch, with this reason."""
         unanswered, self._open = self._open, deque()
         for _, sendings in unanswered:
             for sending in sendings.values():

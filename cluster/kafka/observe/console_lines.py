@@ -19,7 +19,7 @@ from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidLeader:
-    """The line of a broker that became leader; `offset` is where its epoch starts.
+    """A broker's line that it became leader; `offset` is where its epoch starts.
 
     `partition_epoch` is None in 2.8, whose line omits it.
     """
@@ -34,7 +34,7 @@ class SaidLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidFollower:
-    """The line of a broker that became follower of `leader`, -1 for none.
+    """A broker's line that it became follower of `leader`, -1 for none.
 
     Leader and partition epoch are None in 2.8, whose line omits them.
     """
@@ -49,7 +49,7 @@ class SaidFollower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidLoaded:
-    """The line about an existing log that was opened, after its recovery if needed."""
+    """A broker's line that it has opened an existing log, after recovering it if needed."""
 
     topic_partition: TopicPartition
     log_start_offset: Offset
@@ -58,14 +58,14 @@ class SaidLoaded:
 
 @dataclass(frozen=True, slots=True)
 class SaidCleanness:
-    """The line that says whether the log directory has the file of a clean shutdown."""
+    """The line that says whether the log directory has the marker file of a clean shutdown."""
 
     was_clean: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SaidTruncation:
-    """The line about a truncated log. `words` say where and why; in 2.8 they are empty."""
+    """The line about a truncated log. `words` are its text about the offset and the reason, empty in 2.8."""
 
     topic_partition: TopicPartition
     words: str
@@ -73,7 +73,7 @@ class SaidTruncation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidShrink:
-    """The line of a leader that proposes a smaller ISR. `words` describe the replicas that left."""
+    """A leader's line that it proposes a smaller ISR. `words` are its text about the replicas to be removed."""
 
     topic_partition: TopicPartition
     previous_isr: tuple[BrokerId, ...]
@@ -83,14 +83,14 @@ class SaidShrink:
 
 @dataclass(frozen=True, slots=True)
 class SaidRefusal:
-    """The line of a leader that refused an append; the next line names the exception."""
+    """A leader's line that it refused an append; the next line names the exception."""
 
     topic_partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class SaidException:
-    """A line that names an exception. `name` lacks the package and the suffix `Exception`."""
+    """A line that names an exception. `name` omits the package and the suffix `Exception`."""
 
     name: str
     message: str
@@ -98,7 +98,10 @@ class SaidException:
 
 @dataclass(frozen=True, slots=True)
 class SaidFencing:
-    """The line about a broker whose session timed out. `broker_epoch` is None up to 3.9, whose line omits it."""
+    """A controller's line about a timed-out session of a broker.
+
+    `broker_epoch` is None up to 3.9, whose line omits it.
+    """
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch | None
@@ -106,14 +109,14 @@ class SaidFencing:
 
 @dataclass(frozen=True, slots=True)
 class SaidExpiry:
-    """The line about a session that ZooKeeper expired."""
+    """ZooKeeper's line about an expired session."""
 
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class SaidLive:
-    """A ZooKeeper-era controller's line about brokers that started or failed, or that are live when it takes over."""
+    """A ZooKeeper-era controller's line about live brokers: those that started, those that failed, or all of them."""
 
     kind: Literal["startup", "failure", "takeover"]
     brokers: tuple[BrokerId, ...]
@@ -136,9 +139,9 @@ Said = (
 
 @dataclass(frozen=True, slots=True)
 class ConsoleLine:
-    """A line of a console.
+    """A recognized line of a console.
 
-    `wall_ms` is the time that the line states; a line without a time gets the time of the previous line.
+    `wall_ms` is the time in the line; a line without a time has the time of the previous line.
     """
 
     wall_ms: int

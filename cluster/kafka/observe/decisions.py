@@ -1,4 +1,4 @@
-"""The decisions of real controllers, read from a quorum's metadata log or from ZooKeeper's log."""
+"""Reads the decisions of real controllers from a KRaft quorum's metadata log or from ZooKeeper's log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replica.ids import METADATA_TOPIC, BrokerId, Names, TopicPartition
 class Decisions(Protocol):
     @property
     def controller(self) -> str:
-        """The name of the active controller, "" before the first."""
+        """The name of the active controller, "" before the first one."""
 
     def look(self) -> Iterator[Dated]:
         """Yield the decisions since the last call.
@@ -29,13 +29,17 @@ class Decisions(Protocol):
         """
 
     def have_joined(self, brokers: Sequence[BrokerId]) -> bool:
-        """Return True if these first brokers of a cluster have joined, so that the next broker may join."""
+        """Return True if these brokers, the first of a cluster, have joined, so that the next broker may join."""
 
     def partition(self, name: TopicPartition) -> PartitionRegistration | None:
         """Return the latest decided state of a partition, None for an unknown partition."""
 
     def said(self, node: str, line: ConsoleLine) -> Iterable[Seen] | None:
-        """Return the events of a console line as a lazy iterable; None if the line does not concern decisions."""
+        """Handle a console line of a node.
+
+        Returns:
+            The line's events, evaluated lazily; None if the line does not concern decisions.
+        """
 
 
 class QuorumDecisions:
@@ -68,7 +72,7 @@ class QuorumDecisions:
 
 
 class RegistryDecisions:
-    """The decisions in a cluster with one ZooKeeper server and a controller among the brokers."""
+    """The decisions in a cluster with one ZooKeeper server, where one of the brokers is the controller."""
 
     def __init__(self, registry: ObservedNode, names: Names, topic_defaults: Mapping[str, str]) -> None:
         self._events = RegistryEvents(registry.name, names, topic_defaults)
@@ -83,7 +87,7 @@ class RegistryDecisions:
             yield transaction.wall_ms, list(self._events.decided(transaction))
 
     def have_joined(self, brokers: Sequence[BrokerId]) -> bool:
-        """Return True once the first broker is the controller; the order of the others does not matter."""
+        """Return True if there is a controller. It is the first broker; the order of the others does not matter."""
         return not brokers or bool(self.controller)
 
     def partition(self, name: TopicPartition) -> PartitionRegistration | None:

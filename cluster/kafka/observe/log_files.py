@@ -1,6 +1,6 @@
-"""The logs in a broker's directory, read while the broker writes them.
+"""Reads the logs in a broker's directory while the broker writes them.
 
-It takes two system calls to see that the files of a log are unchanged.
+Two system calls suffice to find out that a log's files are unchanged.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from replica.ids import METADATA_TOPIC, Offset, TopicPartition
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 
 LISTINGS_AFTER_CHANGE = 16
-"""The number of listings after a change.
+"""How often a directory is listed after a change.
 
-Timestamps of directories advance in steps of some milliseconds, so a single listing could miss a file that is created
-within the same step.
+The timestamps of directories advance in steps of some milliseconds, so a single listing could miss a file that is
+created within the same step.
 """
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
-"""The name of a replica's directory; a deleted log is first renamed to a name with another ending."""
+"""The name of a replica's directory. A deleted replica's directory has another ending."""
 
 
 class Listing:
-    """The names in a directory, listed again when they may have changed."""
+    """The names in a directory. It is listed again if they may have changed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -34,7 +34,7 @@ class Listing:
         self._left = 0
 
     def look(self) -> bool:
-        """List the directory if it may have changed. Return True if `names` may have changed.
+        """List the directory if its contents may have changed. Return True if it was listed.
 
         Raises:
             FileNotFoundError: if the directory is missing.
@@ -91,7 +91,7 @@ class DiskLog:
 
 
 class BrokerDisk:
-    """The replicas in a broker's directory, by partition, without its copy of the metadata log."""
+    """The replicas in a broker's directory, by partition. The broker's copy of the metadata log is left out."""
 
     def __init__(self, log_dir: Path) -> None:
         self._listing = Listing(log_dir)
@@ -110,5 +110,5 @@ class BrokerDisk:
         return self._logs
 
     def checkpointed_high_watermark(self, topic_partition: TopicPartition) -> Offset:
-        """Return a partition's high watermark in the checkpoint, 0 if it has none."""
+        """Return a partition's high watermark in the checkpoint file, 0 if it is missing there."""
         return read_offsets(self._listing.directory / HIGH_WATERMARKS).get(topic_partition, 0)

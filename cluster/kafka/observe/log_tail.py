@@ -1,7 +1,7 @@
-"""Follows a log whose files another process writes, and reports appended and truncated batches.
+"""Follows a log whose files another process writes, and finds appended and truncated batches.
 
-Only headers are read. A batch counts once it is complete. A log counts as truncated where a batch is missing or was
-replaced, since a follower may truncate its log and fill it again between two looks.
+Only batch headers are read. A batch counts once it is complete. Between two looks at the files a follower may truncate
+its log and fill it again. So a log counts as truncated where a known batch is missing or was replaced.
 
 Source: LogSegment (a segment is named by its base offset), UnifiedLog.truncateTo, LocalLog.truncateFullyAndStartAt
 """
@@ -34,7 +34,7 @@ HEADERS_CHUNK_BYTES = 64 << 10
 
 
 class SegmentSize(NamedTuple):
-    """A segment file. `state` changes with every write."""
+    """A segment file and its size in bytes. `state` changes with every write."""
 
     base_offset: Offset
     size: int
@@ -52,7 +52,13 @@ class LogFiles(Protocol):
 
 
 class TailBatch(NamedTuple):
-    """The position of a batch in the files. `crc` is the CRC that the producer sent."""
+    """A batch and its position in the files.
+
+    Attributes:
+        segment: base offset of the segment.
+        position: position in the segment's file in bytes.
+        crc: CRC of the batch as the producer sent it.
+    """
 
     segment: Offset
     position: int
@@ -69,7 +75,7 @@ class TailBatch(NamedTuple):
 
 
 class TailChange(NamedTuple):
-    """A truncation to offset `cut_to` (None for no truncation), followed by appended batches."""
+    """The change since the last look: a truncation to offset `cut_to` (None without one), then appended batches."""
 
     cut_to: Offset | None
     appended: tuple[TailBatch, ...]
@@ -79,7 +85,7 @@ NO_CHANGE = TailChange(None, ())
 
 
 class LogTail:
-    """The observed state of one log.
+    """The contents of one log at the last look.
 
     Attributes:
         batches: batches of the log, in order.
@@ -93,7 +99,7 @@ class LogTail:
 
     @property
     def end(self) -> Offset:
-        """The log end offset in the files."""
+        """The log end offset at the last look."""
         return self.batches[-1].end_offset if self.batches else self.start
 
     def look(self, files: LogFiles) -> TailChange:
@@ -116,7 +122,7 @@ class LogTail:
         return TailChange(cut_to, tuple(appended))
 
     def _forget_below(self, first: Offset) -> None:
-        """Forget deleted segments at the log's start, whose deletion is no truncation."""
+        """Forget the segments that were deleted at the start of the log. Their deletion is no truncation."""
         if self.batches and self.batches[-1].segment >= first > self.start:
             self.batches = [batch for batch in self.batches if batch.segment >= first]
             self.start = first
@@ -148,7 +154,7 @@ def _is_there(files: LogFiles, sizes: dict[Offset, int], batch: TailBatch) -> bo
 
 
 def _whole_batches(files: LogFiles, segment: Offset, position: int, size: int) -> list[TailBatch]:
-    """Return the whole batches from a position on, up to the end of the file or an incomplete batch."""
+    """Read the headers of complete batches from `position` on, up to an incomplete batch or the end of the file."""
     found: list[TailBatch] = []
     chunk, chunk_start = b"", position
     while position + BATCH_HEADER_BYTES <= size:
@@ -186,7 +192,7 @@ class MetadataTail:
         self._topics: dict[UUID, str] = {}
 
     def look(self) -> Iterator[list[WrittenRecord]]:
-        """Yield the batches committed since the last call.
+        """Yield the batches committed since the last call, each as a list of its records.
 
         Raises:
             PeerViolation, KafkaError: if a file is not a metadata log.
@@ -199,7 +205,7 @@ class MetadataTail:
             yield self._records(name, batch)
 
     def _committed(self) -> tuple[str, TailBatch] | None:
-        """Return the next committed batch with the name of a voter that holds it, None if there is none."""
+        """Return the next batch that a majority of the voters has, and the name of such a voter; None without one."""
         holders: Counter[BatchHeader] = Counter()
         for name, tail in self._tails.items():
             index = bisect_left(tail.batches, self._next, key=lambda batch: batch.header.base_offset)

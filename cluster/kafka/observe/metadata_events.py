@@ -1,8 +1,8 @@
-"""The controllers' decisions as events, from the records of their metadata log.
+"""Derives trace events of the controllers' decisions from the records of their metadata log.
 
-The log states decisions, not their causes. Other records of the same batch suggest the cause: a fencing and its
-partition changes are one decision. A change of the ISR alone was proposed by the leader, because a controller makes
-none on its own. The active controller's console shows whether a broker was fenced because its session timed out.
+The log has decisions, but not their causes. The other records of a batch suggest them: a fencing and the partition
+changes beside it are one decision. A lone change of the ISR was proposed by the leader, because a controller never
+makes one on its own. The active controller's console shows whether a broker was fenced because its session timed out.
 
 Source: ReplicationControlManager (handleBrokerFenced, handleBrokerUnfenced, handleBrokerInControlledShutdown,
 handleUncleanBrokerShutdown, alterPartition)
@@ -50,7 +50,7 @@ from replica.wording import shown
 
 
 class WrittenRecord(NamedTuple):
-    """A record of the metadata log. `wall_ms` is the time by the clock of the controller that wrote the record."""
+    """A record of the metadata log. `wall_ms` is its time by the clock of the controller that wrote it."""
 
     offset: Offset
     wall_ms: int
@@ -61,10 +61,10 @@ class MetadataEvents:
     """Translates metadata records into trace events.
 
     Args:
-        topic_defaults: topic settings in the files of brokers and controllers.
+        topic_defaults: defaults for topics in the configuration files of brokers and controllers.
 
     Attributes:
-        timed_out: brokers and epochs whose sessions timed out, from a controller's console.
+        timed_out: brokers whose sessions timed out according to a controller's console, with their epochs; a set.
     """
 
     def __init__(self, names: Names, topic_defaults: Mapping[str, str]) -> None:
@@ -81,7 +81,10 @@ class MetadataEvents:
         return self._teller.node
 
     def fencing_said(self, said: SaidFencing) -> None:
-        """Record a fencing from a console. Up to 3.9 the line has no epoch, so the broker's current epoch counts."""
+        """Handle a console line about a fenced broker.
+
+        Up to 3.9 it has no epoch, so the broker's current epoch counts.
+        """
         known = self.image.brokers.get(said.broker_id)
         epoch = said.broker_epoch if said.broker_epoch is not None or known is None else known.broker_epoch
         if epoch is not None:
@@ -138,7 +141,7 @@ class MetadataEvents:
     # ------------------------------------------------------------------------------------- controllers and brokers
 
     def _leads(self, written: WrittenRecord, record: LeaderChangeMessage) -> Iterator[Seen]:
-        """Yield the events of a new quorum leader, which is the active controller once the record is committed."""
+        """Yield the events of a new quorum leader. It is the active controller, because its record is committed."""
         node, epoch = self._names(record.leader_id), record.controller_epoch
         self._teller = ChangeEvents(node=node, names=self._names)
         key = ("controller", epoch)
@@ -165,7 +168,7 @@ class MetadataEvents:
         return self._seen(written, event)
 
     def _registration_changed(self, written: WrittenRecord, record: BrokerRegistrationChangeRecord) -> Iterator[Seen]:
-        """Yield the events of a changed registration, except a fencing that precedes its partition changes."""
+        """Yield the events of a changed registration. A fencing that `_fenced_with` has already yielded is left out."""
         before = self.image.brokers[record.broker_id]
         who = self._names(record.broker_id)
         if record.fenced and not before.fenced:
@@ -186,7 +189,7 @@ class MetadataEvents:
         return FencingCause.SHUTDOWN if self.image.brokers[record.broker_id].in_controlled_shutdown else None
 
     def _fenced_with(self, batch: Sequence[WrittenRecord], index: int) -> Iterator[Seen]:
-        """Yield a fencing before the partition changes that it causes, although they precede it in the log."""
+        """Yield the fencing that caused partition changes, before their events; its record follows them in the log."""
         written = _next_that_is_no_change(batch, index)
         if written is None or not isinstance(written.record, BrokerRegistrationChangeRecord):
             return
@@ -213,9 +216,9 @@ class MetadataEvents:
         yield self._seen(written, event)
 
     def _broker_configured(self, written: WrittenRecord, record: BrokerConfigRecord) -> Iterator[Seen]:
-        """Yield an event for a changed setting of a broker.
+        """Yield the event of a changed setting of a broker.
 
-        Records before the first topic yield none, because they come from formatting the disks.
+        Records before the first topic yield none, because formatting the disks wrote them.
         """
         self._apply(written)
         if not self.image.topics:
@@ -235,7 +238,7 @@ class MetadataEvents:
         return self._seen(written, altered)
 
     def _feature_changed(self, written: WrittenRecord, record: FeatureLevelRecord) -> Iterator[Seen]:
-        """Yield a changed feature level, as a changed setting of all brokers."""
+        """Yield the event of a changed feature level, presented as a changed setting of all brokers."""
         self._apply(written)
         if self.image.topics:
             level = str(record.feature_level)
@@ -308,9 +311,10 @@ class MetadataEvents:
     def _occasion(
         self, batch: Sequence[WrittenRecord], index: int, before: PartitionRegistration, after: PartitionRegistration
     ) -> tuple[Occasion | None, Key | None]:
-        """Return the cause of a change, and the key of the cause's event; None where they are unknown.
+        """Return the cause of a partition change and the key of the cause's event, None for each that is unknown.
 
-        The records are compared with the change, since a batch may also hold decisions about other partitions.
+        A batch may also hold decisions about other partitions, so its other records count as the cause only if they fit
+        the change.
         """
         following = _next_that_is_no_change(batch, index)
         leaving = (*before.in_sync_replicas, *before.elr)
@@ -352,7 +356,7 @@ class MetadataEvents:
 
 
 def election_between(before: PartitionRegistration, after: PartitionRegistration) -> Choice:
-    """Return the election implied by a partition's states before and after it."""
+    """Return the leader election that the states of a partition before and after a change imply."""
     is_member = after.leader in (*before.in_sync_replicas, *before.elr)
     clean = after.leader == NO_BROKER or is_member or len(after.in_sync_replicas) > 1
     return Choice(after.leader, clean, None, () if after.leader in before.in_sync_replicas else before.elr)

@@ -1,7 +1,7 @@
 """Decodes Kafka's metadata records into the record types of Highwater's controller.
 
-Every record has a frame version (1), the number of its kind, its version, and flexible fields. Kinds that do not
-concern brokers, topics or partitions are skipped, as are unused fields.
+Each record consists of a frame version (1), the number of its kind, its version, and flexible fields. Unused fields are
+skipped, and so are kinds that do not concern brokers, topics or partitions.
 
 Source: MetadataRecordSerde, metadata/src/main/resources/common/metadata/*.json, ControlRecordType
 """
@@ -47,9 +47,9 @@ from replica.log.batches.records import BatchHeader, Record
 
 FRAME_VERSION = 1
 SEGMENT_BYTES, INTERNAL_SEGMENT_BYTES = "segment.bytes", "internal.segment.bytes"
-"""Kafka 4.1's separate key for the small segments of tests. Source: LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG"""
+"""Kafka 4.1 has a separate key for small segments in tests. Source: LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG"""
 LEADER_CHANGE = 2
-"""A value of ControlRecordType."""
+"""The control record type of a leader change. Source: ControlRecordType"""
 
 TopicNames = Mapping[UUID, str]
 """Names of existing topics by id, since records name topics by id only."""
@@ -57,7 +57,7 @@ TopicNames = Mapping[UUID, str]
 
 @decodes("a metadata record")
 def decode_record(data: bytes, topics: TopicNames) -> MetadataRecord | None:
-    """Decode a record; None for an unused kind.
+    """Decode a record; return None for a kind that is not used here.
 
     Raises:
         PeerViolation: if the bytes are not a metadata record.
@@ -73,7 +73,7 @@ def decode_record(data: bytes, topics: TopicNames) -> MetadataRecord | None:
 
 @decodes("a control record")
 def decode_leader_change(header: BatchHeader, record: Record) -> LeaderChangeMessage | None:
-    """Decode a leader change; None for another kind of control record."""
+    """Decode a leader change; return None for another kind of control record."""
     key, value = record.key or b"", record.value or b""
     if INT16.unpack_from(key, 2)[0] != LEADER_CHANGE:
         return None
@@ -87,7 +87,7 @@ def _broker_ids(data: bytes, position: int) -> tuple[tuple[BrokerId, ...], int]:
 
 
 def _tagged_ids(fields: Mapping[int, bytes], tag: int) -> tuple[BrokerId, ...] | None:
-    """Return the ids in a tagged field; None if it is missing or null."""
+    """Return the broker ids in a tagged field; None if the field is missing or null."""
     if tag not in fields or fields[tag] == b"\0":
         return None
     return _broker_ids(fields[tag], 0)[0]
@@ -226,7 +226,7 @@ def _registration_change(data: bytes, position: int, version: int, topics: Topic
 
 
 def _fence(data: bytes, position: int, version: int, topics: TopicNames) -> MetadataRecord:
-    """Decode a fencing of 3.2 or older, where fencing and unfencing were separate kinds."""
+    """Decode a record that fences a broker. Kafka 3.2 and older have separate kinds for fencing and unfencing."""
     return _fencing(data, position, fenced=True)
 
 

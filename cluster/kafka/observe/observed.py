@@ -1,4 +1,4 @@
-"""The observed nodes, the clock of the run, and observations that are not in the trace yet."""
+"""The observed nodes, the clock of the run, and observations that are to be added to the trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REGISTRY_LOG = "registry log"
 LOG_DIRECTORY = "log directory"
 WIRE = "wire"
 CONSOLE = "console log"
-"""How an event was observed: the values of its column `observed_by`."""
+"""How an event was observed. The values above are those of the trace's column `observed_by`."""
 
 SAMPLE_MS = 100
 """The sampling interval of high watermarks."""
@@ -52,16 +52,17 @@ class RunTime(Protocol):
     epoch_us: int
 
     def enter(self, cause: int | None = None) -> None:
-        """Begin a step at the current time, whose events are caused by the event `cause`."""
+        """Begin a step at the current time. Its events are caused by the trace event with number `cause`."""
 
 
 Key = tuple[object, ...]
 
 
 class Seen(NamedTuple):
-    """An event and where it was observed.
+    """An event that was observed but is not in the trace yet.
 
     Attributes:
+        observed_by: how it was observed, for instance METADATA_LOG.
         wall_ms: time by the node's clock; None if only the time of the observation is known.
         key: key by which later events refer to this event as their cause.
         after: key of the event that caused this event.
@@ -75,9 +76,9 @@ class Seen(NamedTuple):
 
 
 Dated = tuple[int, Iterable[Seen]]
-"""A wall-clock time in milliseconds, and the events written then."""
+"""A wall-clock time in milliseconds, and the events that the node wrote at this time."""
 
 
 def leader_key(topic: str, partition: int, leader_epoch: int) -> Key:
-    """Return the key of the decision that began a leader epoch."""
+    """Return the key of the event that began a leader epoch."""
     return ("leader", topic, partition, leader_epoch)

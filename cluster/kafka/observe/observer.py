@@ -1,11 +1,12 @@
 """Observes a cluster of Kafka brokers, and writes their events into the trace while the run continues.
 
-Files are checked every few milliseconds, and before a response is passed on to a client, so that a record is in a log
-before its ack is in the trace. The observer writes no files, and sends brokers no requests but a consumer's.
+Files are checked every few milliseconds. They are also checked before a response is passed on to a client, so that an
+appended record precedes its ack in the trace. The observer writes no files, and the only requests that it sends to
+brokers are a consumer's fetches.
 
-A look reads the segments first, then the consoles, then the log of decisions (of a quorum or of ZooKeeper), so that
-what a later source refers to was read before. Decisions and lines have the times of their writers; for a batch only the
-time of the look is known.
+Each check reads the segments first, then the consoles, then the log of decisions (the quorum's or ZooKeeper's), so that
+whatever a later source refers to was read before. Decisions and console lines have the times at which they were
+written; for a batch only the time of the check is known.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class KafkaObserver:
 
     Args:
         nodes: each node by name; any of them may be down, paused or without a disk at any time.
-        topic_defaults: topic settings in the nodes' configuration files.
+        topic_defaults: defaults for topics in the nodes' configuration files.
     """
 
     def __init__(
@@ -65,13 +66,16 @@ class KafkaObserver:
     # ------------------------------------------------------------------------------------------------ nodes' lives
 
     def started(self, name: str) -> None:
-        """Begin to observe a node's new process; earlier changes of the node's directory are not attributed to it."""
+        """Begin to observe a node's new process.
+
+        Earlier changes of its directory are not attributed to this process.
+        """
         self._running[name] = None
         if name in self._brokers:
             self._brokers[name].started()
 
     def stopped(self, name: str) -> None:
-        """Look a last time at a node whose process has ended, or is stopped and will be killed."""
+        """Check the files a last time for a node whose process has ended, or is stopped and will be killed."""
         self.look()
         self._running.pop(name, None)
         if name in self._brokers:
@@ -80,7 +84,7 @@ class KafkaObserver:
     # ------------------------------------------------------------------------------------------------------- looks
 
     async def watch(self) -> None:
-        """Sample high watermarks and look at the files until cancelled."""
+        """Sample high watermarks and check the files until cancelled."""
         async with trio.open_nursery() as nursery:
             for name in self._brokers:
                 sampler = Sampler(
@@ -97,14 +101,14 @@ class KafkaObserver:
                 await trio.sleep(LOOK_S)
 
     def finish(self) -> None:
-        """Take a last look, after all clients have stopped."""
+        """Check the files a last time, after all clients have stopped."""
         self.look()
 
     def look(self, since_us: int | None = None) -> None:
-        """Put everything new in the files into the trace.
+        """Write all new observations into the trace.
 
         Args:
-            since_us: earliest time for new events, that of the latest event in the trace; None for the current step's
+            since_us: earliest time for new events: that of the latest event in the trace. None for the current step's
                 time.
         """
         cause, at_us = self._trace.cause, self._trace.at_us
@@ -124,9 +128,9 @@ class KafkaObserver:
         self._trace.cause, self._trace.at_us = cause, at_us
 
     def _said(self) -> list[Dated]:
-        """Return the dated events of new console lines.
+        """Return the events of new console lines, each with the line's time.
 
-        The events are evaluated later, in the order of their times, since each depends on earlier lines.
+        The events are generated later, in the order of these times, because each depends on the lines before it.
         """
         found: list[Dated] = []
         for name in self._running:
@@ -171,7 +175,7 @@ def _decisions(nodes: Mapping[str, ObservedNode], names: Names, topic_defaults: 
 
 
 class Console:
-    """The console file of a node's processes."""
+    """The console file to which all processes of a node append."""
 
     def __init__(self, node: ObservedNode) -> None:
         self._path = node.console

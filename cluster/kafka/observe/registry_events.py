@@ -1,8 +1,8 @@
 """Derives the events of a cluster with ZooKeeper from ZooKeeper's transaction log and the consoles.
 
-A transaction states what was written and by whose session, but not why. The console of ZooKeeper shows expired
-sessions, and that of the controller the brokers that it considers live. This era has no fencing, so `broker_fenced`
-means that the controller has taken a broker offline, as in the simulator.
+A transaction states what was written and by which session, but not why. ZooKeeper's console shows expired sessions; the
+controller's console shows which brokers it considers live. This era has no fencing, so `broker_fenced` means that the
+controller has taken a broker offline, as in the simulator.
 
 Source: ZkData.scala, ZooKeeperServer.expire, KafkaController (onBrokerStartup, onBrokerFailure,
 initializeControllerContext), ZkReplicaStateMachine.doRemoveReplicasFromIsr
@@ -39,7 +39,7 @@ class RegistryEvents:
 
     Args:
         registry: name of ZooKeeper's node.
-        topic_defaults: topic settings in the brokers' configuration files.
+        topic_defaults: defaults for topics in the brokers' configuration files.
     """
 
     def __init__(self, registry: str, names: Names, topic_defaults: Mapping[str, str]) -> None:
@@ -51,15 +51,15 @@ class RegistryEvents:
         self._owners: dict[str, int] = {}
         """The session that created each ephemeral node, by path."""
         self._writers: dict[int, str] = {}
-        """Brokers by session."""
+        """The broker of each session, by session id."""
         self._expired: dict[int, None] = {}
-        """Expired sessions."""
+        """The ids of expired sessions that have not been closed yet; a set."""
         self._replicas: dict[str, dict[int, tuple[BrokerId, ...]]] = {}
         self._configs: dict[str, dict[str, str]] = {}
         self._online: dict[BrokerId, None] = {}
-        """Brokers that the controller considers live."""
+        """Brokers that the controller considers live; a set."""
         self._activations: list[tuple[int, str]] = []
-        """The elections of controllers as (wall_ms, node), in order."""
+        """The changes of the controller as (wall_ms, node), in order."""
 
     def expiry_said(self, session: int) -> None:
         self._expired[session] = None
@@ -120,7 +120,7 @@ class RegistryEvents:
         return self._seen(transaction, event)
 
     def _activated(self, transaction: RegistryTransaction, data: bytes) -> Seen:
-        """Return the activation of a controller, whose epoch the same transaction writes."""
+        """Return the event of a controller's activation. The same transaction writes the controller's epoch."""
         who = self.controller = self._names(znodes.controller_id(data.decode()))
         self._activations.append((transaction.wall_ms, who))
         epoch = next(int(write.data or b"0") for write in transaction.writes if write.path == znodes.CONTROLLER_EPOCH)
@@ -137,9 +137,9 @@ class RegistryEvents:
     # ---------------------------------------------------------------------------------------------------- settings
 
     def _configured(self, transaction: RegistryTransaction, topic: str, write: Write) -> Iterator[Seen]:
-        """Yield the changed settings of a topic; the first settings of a new topic are no change.
+        """Yield the events of a topic's changed settings. The first settings of a new topic are no change.
 
-        A znode holds all settings of a topic.
+        One znode holds all settings of a topic.
         """
         before = self._configs.get(topic, {})
         after = self._configs[topic] = znodes.config_of((write.data or b"").decode())
@@ -214,7 +214,10 @@ class RegistryEvents:
     def _occasion(
         self, before: PartitionRegistration, after: PartitionRegistration
     ) -> tuple[Key | None, Occasion | None]:
-        """Return the event key and the occasion if a leader or in-sync replica has left ZooKeeper, else twice None."""
+        """Return the broker whose departure from ZooKeeper caused a change, as the key of its event and as an occasion.
+
+        Both are None if no leader or in-sync replica has left ZooKeeper.
+        """
         for who in (before.leader, *before.in_sync_replicas):
             leaves = who != after.leader if who == before.leader else who not in after.in_sync_replicas
             if leaves and who >= 0 and znodes.broker_path(who) not in self._owners:
@@ -224,10 +227,10 @@ class RegistryEvents:
     # -------------------------------------------------------------------------------------------------------- consoles
 
     def live_said(self, node: str, said: SaidLive, wall_ms: int) -> Iterator[Seen]:
-        """Handle a controller's report of brokers that started, that failed, or all live ones when it takes over.
+        """Handle a controller's report of brokers that started, that failed, or of all live brokers when it takes over.
 
-        A paused controller finishes an event (KafkaController.onBrokerFailure) before it learns that another was
-        elected: its report then no longer decides who is online.
+        A paused controller may report a failure (KafkaController.onBrokerFailure) before it learns that another
+        controller was elected. Such a report no longer decides which brokers are online.
         """
         decides = self._controller_at(wall_ms) == node
         if said.kind == "takeover":
@@ -247,5 +250,5 @@ class RegistryEvents:
             yield Seen(unfenced, CONSOLE, wall_ms)
 
     def _controller_at(self, wall_ms: int) -> str | None:
-        """Return the controller at a time, None before the first."""
+        """Return the controller at a time; None before the first election."""
         return next((who for since_ms, who in reversed(self._activations) if since_ms <= wall_ms), None)

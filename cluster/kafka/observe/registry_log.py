@@ -1,6 +1,6 @@
-"""Reads ZooKeeper's transaction log while ZooKeeper writes it: every change, with its time.
+"""Reads ZooKeeper's transaction log, with every change and its time, while ZooKeeper writes it.
 
-A transaction is in the log, and flushed, before any client sees the change.
+A transaction is flushed to the log before any client sees the change.
 
 Source: ZooKeeper 3.5 FileTxnLog, TxnLogToolkit, zookeeper.jute, ZooDefs.OpCode
 """
@@ -20,10 +20,10 @@ FOLDER = "version-2"
 MAGIC = b"ZKLG"
 FILE_HEADER_BYTES = 16
 RECORD_HEADER = Struct(">qi")
-"""Adler-32 of the transaction, and its size in bytes."""
+"""The header of a log record: the Adler-32 checksum of the transaction, and its size in bytes."""
 RECORD_END = b"B"
 TXN_HEADER = Struct(">Qiqqi")
-"""Session, number of the request in the session, zxid, time in milliseconds, type."""
+"""The header of a transaction: session, number of the request in the session, zxid, time in milliseconds, type."""
 INT = Struct(">i")
 CREATES, DELETES, SET_DATA, MULTI, CLOSE_SESSION = (1, 15, 19, 21), (2, 20), 5, 14, -11
 _LOG = re.compile(r"log\.([0-9a-f]{1,16})")
@@ -35,7 +35,7 @@ class Write:
 
     Attributes:
         data: new contents; None if the znode was deleted.
-        ephemeral: True if the znode is deleted with the session that created it.
+        ephemeral: True if ZooKeeper will delete the znode at the end of the session that created it.
     """
 
     path: str
@@ -50,7 +50,7 @@ class RegistryTransaction:
 
     Attributes:
         wall_ms: time of the transaction by ZooKeeper's clock.
-        closes: True if the transaction closes the session, and so deletes its ephemeral znodes.
+        closes: True if the transaction closes the session, which deletes its ephemeral znodes.
     """
 
     zxid: int
@@ -61,7 +61,7 @@ class RegistryTransaction:
 
 
 class RegistryTail:
-    """Reads new transactions. `log_dir` is ZooKeeper's `dataDir`, which may be emptied."""
+    """Reads new transactions. `log_dir` is ZooKeeper's `dataDir`; it may be emptied meanwhile."""
 
     def __init__(self, log_dir: Path) -> None:
         self._folder = log_dir / FOLDER
@@ -81,7 +81,7 @@ class RegistryTail:
             self._places[path.name] = position
 
     def _files(self) -> list[Path]:
-        """Return the files in the order of their first transactions; none if the folder is missing."""
+        """Return the log files in the order of their first transactions; none if the folder is missing."""
         try:
             found = [(match, path) for path in self._folder.iterdir() if (match := _LOG.fullmatch(path.name))]
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class RegistryTail:
 
 
 def _from(path: Path, position: int) -> bytes:
-    """Return everything after `position`; nothing if zeros of preallocated space follow."""
+    """Return the rest of the file from `position` on; nothing if only preallocated zeros follow."""
     with path.open("rb", buffering=0) as file:
         begins = file.read(len(MAGIC))
         if len(begins) == len(MAGIC) and begins != MAGIC:
@@ -128,7 +128,7 @@ def _transaction(data: bytes) -> RegistryTransaction:
 
 
 def _writes(kind: int, data: bytes, position: int) -> Iterator[Write]:
-    """Yield the writes of a transaction; errors and kinds that change nothing have none."""
+    """Yield the writes of a transaction; there are none for an error or for a type that changes nothing."""
     if kind == MULTI:
         (count,) = INT.unpack_from(data, position)
         position += INT.size
@@ -151,7 +151,7 @@ def _writes(kind: int, data: bytes, position: int) -> Iterator[Write]:
 
 
 def _is_ephemeral(data: bytes, position: int) -> bool:
-    """Return True if a created node is ephemeral; the flag follows the list of ACLs."""
+    """Return True if a created znode is ephemeral. This flag follows the list of ACLs."""
     (count,) = INT.unpack_from(data, position)
     position += INT.size
     for _ in range(max(0, count)):

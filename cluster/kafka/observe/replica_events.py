@@ -1,8 +1,8 @@
-"""Derives the events of one broker's replicas: log contents from its files, roles from its console.
+"""Derives the events of one broker's replicas: log contents from the files, roles from the console.
 
-A console line states a log end that may be older or newer than the last look at the files. So batches below that end
-are put before the line and all others after it, and the line's event states the end in the files. The contents of a log
-in the trace are therefore always those of the files.
+A console line states a log end that may be older or newer than the last check of the files. So batches below that end
+are put before the line and all other batches after it, and the line's event states the log end in the files. The log
+contents in the trace are therefore always those of the files.
 
 Source: Partition.scala, LogManager.scala; a log's end after a start is that of its recovery
 """
@@ -43,7 +43,7 @@ class SizedLog(LogFiles, Protocol):
 
 
 class ReplicaDisk(Protocol):
-    """A broker's directory."""
+    """The replicas in a broker's directory."""
 
     def logs(self) -> Mapping[TopicPartition, SizedLog]: ...
 
@@ -58,11 +58,12 @@ class Replica:
 
     Attributes:
         end: log end offset.
-        role: None until the broker reports it.
+        role: None until the broker's console shows it.
         leader: leader that the replica follows.
         loads: True if the broker has started and its recovery may still truncate this log.
         size_at_start: size of the log's files in bytes when the broker started.
-        waiting: observations of the files that are not events yet: offsets of truncations, and batches.
+        waiting: observed changes of the files that are not events yet: offsets of truncations, and appended batches.
+        truncation: reason of the next truncation, from the console; None if the console has no line about it yet.
     """
 
     def __init__(self, topic_partition: TopicPartition) -> None:
@@ -81,10 +82,10 @@ class Replica:
 
 
 class ReplicaEvents:
-    """The events of one broker's replicas.
+    """Derives the events of one broker's replicas.
 
     Args:
-        decided: returns the controllers' latest state of a partition.
+        decided: returns the latest state of a partition that a controller has decided.
     """
 
     def __init__(self, node: str, disk: ReplicaDisk, names: Names, *, decided: Decided) -> None:
@@ -99,7 +100,8 @@ class ReplicaEvents:
     def started(self) -> None:
         """Handle a broker's start.
 
-        Faults on the disk of a stopped broker are not changes by the broker; its recovery shows them.
+        Changes of the disk while the broker was stopped, such as injected faults, are no events of the broker. Its
+        recovery shows them.
         """
         logs = self._disk.logs()
         self._was_clean = False
@@ -122,7 +124,10 @@ class ReplicaEvents:
     # ------------------------------------------------------------------------------------------------------- files
 
     def look(self) -> Iterator[Seen]:
-        """Look at the files, and yield an event for each deleted replica; `said` and `rest` yield the other events."""
+        """Check the files, and yield an event for each deleted replica.
+
+        `said` and `rest` yield the events of other changes.
+        """
         logs = self._disk.logs()
         for name in [name for name in self.replicas if name not in logs]:
             yield self._deleted(self.replicas.pop(name))
@@ -139,7 +144,7 @@ class ReplicaEvents:
         replica.waiting += change.appended
 
     def rest(self) -> Iterator[Seen]:
-        """Yield the events of all remaining observations of the files."""
+        """Yield the events of all observed changes of the files that are left."""
         for replica in self.replicas.values():
             while replica.waiting:
                 yield self._next(replica)
@@ -147,7 +152,7 @@ class ReplicaEvents:
                 yield from self._start_moved(replica)
 
     def _below(self, replica: Replica, end: Offset) -> Iterator[Seen]:
-        """Yield the events before the broker's report that its log ends at `end`."""
+        """Yield the events that precede a console line in which the log ends at `end`."""
         while replica.waiting:
             first = replica.waiting[0]
             is_before = replica.truncation is not None if isinstance(first, int) else first.header.base_offset < end
@@ -218,7 +223,7 @@ class ReplicaEvents:
             yield Seen(event, LOG_DIRECTORY)
 
     def _role_key(self, name: TopicPartition) -> Key:
-        """Return the key of the broker's latest report of a replica's role."""
+        """Return the key of the latest console line about a replica's role."""
         return ("role", self.node, *name)
 
     # ----------------------------------------------------------------------------------------------------- console
@@ -252,7 +257,10 @@ class ReplicaEvents:
                 yield from self._refusal(said, line)
 
     def _opened(self, replica: Replica, wall_ms: int) -> Iterator[Seen]:
-        """Yield the opening of a log after a broker's start. Later batches in the files were appended afterwards."""
+        """Yield the event that the broker opened a log after its start.
+
+        Further batches in the files were appended later.
+        """
         log = self._disk.logs().get(replica.topic_partition)
         if log is None or not replica.loads:
             return
@@ -315,7 +323,7 @@ class ReplicaEvents:
         return -1 if known is None else known.partition_epoch
 
     def _leader_of(self, said: SaidFollower) -> str | None:
-        """Return the leader that a line names, else that in the controllers' latest decision; None if there is none."""
+        """Return the leader that the line names, else the leader in the latest decision; None if there is none."""
         known = self._decided(said.topic_partition)
         leader = said.leader if said.leader is not None or known is None else known.leader
         return None if leader is None or leader == NO_BROKER else self._names(leader)
@@ -381,10 +389,13 @@ class ReplicaEvents:
 
 
 def _why_cut(words: str) -> tuple[TruncationCause | None, LeaderEpoch | None, Offset | None]:
-    """Return why a log was truncated, the deciding epoch, and its end at the leader.
+    """Return the cause of a truncation, with the epoch that decided it and the end of this epoch on the leader.
 
     Args:
-        words: reason in the fetcher's console line, empty if there is none.
+        words: reason in the fetcher's console line, empty if unknown.
+
+    Returns:
+        None for each part that is unknown.
     """
     if found := _LEADER_ENDS.search(words):
         return TruncationCause.EPOCH_END, int(found[1]), int(found[2])

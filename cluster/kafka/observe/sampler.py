@@ -16,7 +16,7 @@ from replica.errors import ErrorCode, PeerViolation
 from replica.ids import Offset, TopicPartition
 
 PATIENCE_S = 2.0
-"""The timeout of a response; a paused or starting broker gives none."""
+"""The timeout of a response in seconds. A paused or starting broker does not respond."""
 ANSWER_BYTES_MAX = 64 << 20
 READ_BYTES = 64 << 10
 
@@ -25,8 +25,8 @@ class Sampler:
     """Samples the high watermarks of one broker.
 
     Args:
-        known: returns the high watermark of every replica with a known role; none while the broker is down.
-        sampled: called with the contents of one response.
+        known: returns the known high watermark of each replica whose role is known; empty while the broker is down.
+        sampled: called with the high watermarks in each response.
     """
 
     def __init__(
@@ -98,16 +98,16 @@ class SampledHighWatermark(NamedTuple):
 
 
 class SampledOffsets:
-    """Encodes requests to one broker and decodes responses.
+    """Encodes the requests that sample high watermarks from one broker, and decodes the responses.
 
-    After an offset out of range, a partition is next fetched from its start.
+    A partition that was out of range is next fetched from offset 0.
     """
 
     def __init__(self) -> None:
         self._out_of_range: dict[TopicPartition, None] = {}
 
     def question(self, correlation_id: int, known: Mapping[TopicPartition, Offset]) -> bytes:
-        """Return a request for replicas with their known high watermarks."""
+        """Return a request for these replicas, by partition with their known high watermarks."""
         topics: dict[str, list[FetchPartition]] = {}
         for name, high_watermark in known.items():
             offset = 0 if name in self._out_of_range else high_watermark

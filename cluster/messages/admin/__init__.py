@@ -1,4 +1,4 @@
-"""Decodes admin clients' requests, and lists settings as DescribeConfigs shows them.
+"""Decodes admin clients' requests, and lists settings as DescribeConfigs returns them.
 
 Brokers answer or forward these requests; controllers make the decisions.
 

@@ -1,4 +1,4 @@
-"""A broker's entries in DescribeConfigs besides those of BrokerConfig: identity, listeners and unused keys.
+"""A broker's entries in DescribeConfigs that BrokerConfig lacks: identity, listeners and keys without effect.
 
 Source: KafkaConfig, SocketServerConfigs, KRaftConfigs; ReplicationConfigs of 3.9 (inter.broker.protocol.version)
 """
@@ -94,7 +94,7 @@ def _printed(endpoints: Sequence[Endpoint]) -> str:
 
 
 def is_of_the_era(name: str, rules: Rules) -> bool:
-    """Return True if brokers of this era have a key; some keys exist only with KRaft, with ZooKeeper or in 0.8."""
+    """Return True if brokers of this era have the key. Some keys exist only with KRaft, with ZooKeeper or in 0.8."""
     if name == "max.partitions":
         return False  # Highwater's key, not Kafka's.
     if name == "replica.lag.max.messages":
@@ -113,7 +113,7 @@ UNKNOWN, BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = rang
 class PassiveKey(NamedTuple):
     """A broker key of Kafka that has no effect here. It is described with Kafka's default, for tools that read it.
 
-    Differs from Kafka: the key's feature does not exist here (TLS and SASL), or is fixed.
+    Differs from Kafka: the key's feature does not exist here (TLS and SASL), or cannot be changed.
 
     Attributes:
         default: default value as Kafka prints it; None for null.

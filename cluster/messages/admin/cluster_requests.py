@@ -17,7 +17,10 @@ MESSAGE = "The update failed for all features since the following feature had an
 
 
 def update_features(asked: AdminRequest) -> RequestEntries:
-    """Return the feature updates of a request. From 4.0 on all succeed or none, with one error for all (KIP-1022)."""
+    """Return the feature updates in a request.
+
+    From 4.0 on they succeed or fail together, with one error for all (KIP-1022).
+    """
     updates = {str(one.feature): one for one in asked.request.feature_updates}
     if asked.all_features_or_none:
         entries = [Entry(None, _input(asked, updates))]

@@ -80,7 +80,10 @@ _SAME_THING = (
     ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-"""Groups of broker keys for one setting, highest priority first. Source: DynamicBrokerConfig.brokerConfigSynonyms"""
+"""Groups of broker keys for the same setting, highest priority first.
+
+Source: DynamicBrokerConfig.brokerConfigSynonyms
+"""
 _SYNONYMS = {name: names for names in _SAME_THING for name in names if name != "log.flush.scheduler.interval.ms"}
 _LISTS = frozenset(
     {
@@ -94,7 +97,10 @@ _LISTS = frozenset(
 
 
 class Synonym(NamedTuple):
-    """A possible source of a value; the first in a list counts. `value` is None if it is secret."""
+    """One possible source of a setting's value.
+
+    In a list of synonyms the first one counts. `value` is None for a secret.
+    """
 
     name: str
     value: str | None
@@ -133,7 +139,7 @@ def settings_of_all(stored: Mapping[str, str], config: BrokerConfig, *, elr: boo
 
 
 class Dynamic(NamedTuple):
-    """Settings of a broker in the metadata log: its own, and the defaults of all brokers."""
+    """The settings of a broker in the metadata log: its own, and the defaults of all brokers."""
 
     own: Mapping[str, str] = {}
     default: Mapping[str, str] = {}
@@ -148,7 +154,7 @@ class Dynamic(NamedTuple):
 
 
 def topic_entries(stored: Mapping[str, str], config: BrokerConfig, dynamic: Dynamic) -> Iterator[ConfigEntry]:
-    """Yield every topic setting by name. Source: ConfigHelper.createTopicConfigEntry
+    """Yield an entry for each topic setting, by name. Source: ConfigHelper.createTopicConfigEntry
 
     Args:
         stored: the topic's own settings.
@@ -166,7 +172,7 @@ def topic_entries(stored: Mapping[str, str], config: BrokerConfig, dynamic: Dyna
 
 
 def _synonyms(name: str, config: BrokerConfig, dynamic: Dynamic) -> list[Synonym]:
-    """Return the synonyms of a broker key, from the first with the key's own name on.
+    """Return the synonyms of a broker key, beginning with the first of its own name.
 
     Source: ConfigHelper.configSynonyms
     """
@@ -181,7 +187,7 @@ def _synonyms(name: str, config: BrokerConfig, dynamic: Dynamic) -> list[Synonym
 
 
 def group_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[ConfigEntry]:
-    """Yield every group setting by name. Source: ConfigHelper.createGroupConfigEntry
+    """Yield an entry for each group setting, by name. Source: ConfigHelper.createGroupConfigEntry
 
     Args:
         stored: the group's own settings.
@@ -194,7 +200,7 @@ def group_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[C
 
 
 def broker_entries(config: BrokerConfig, rules: Rules, own: Sequence[OwnKey], dynamic: Dynamic) -> list[ConfigEntry]:
-    """Return every broker setting by name.
+    """Return an entry for each broker setting, by name.
 
     Args:
         config: configuration at the broker's start.
@@ -213,7 +219,7 @@ def broker_entries(config: BrokerConfig, rules: Rules, own: Sequence[OwnKey], dy
 
 
 def default_entries(default: Mapping[str, str]) -> list[ConfigEntry]:
-    """Return the settings that are defaults of all brokers, by name."""
+    """Return an entry for each setting that is a default of all brokers, by name."""
     dynamic, keys = Dynamic(default=default), {**BrokerConfig.keys(), **PASSIVE}
     known = {name: _default_entry(keys[name]) for name in default if name in keys}
     found = [_with_dynamic(name, dynamic, known.get(name)) for name in sorted(default)]
@@ -274,7 +280,7 @@ def _own_entry(key: OwnKey) -> ConfigEntry:
 
 
 def type_of(item: Field[Any]) -> int:
-    """Return Kafka's number for the type of a key."""
+    """Return Kafka's number for the type of a key (ConfigType)."""
     if key_of(item) in _LISTS:
         return LIST
     match item.default:

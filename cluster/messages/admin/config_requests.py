@@ -1,7 +1,7 @@
 """Converts IncrementalAlterConfigs and AlterConfigs requests to controller inputs, and replies to responses.
 
 Source: ControllerApis.handleIncrementalAlterConfigs, .handleLegacyAlterConfigs; ConfigurationControlManager;
-ConfigAdminManager.preprocess, which the broker does in Kafka
+ConfigAdminManager.preprocess, which in Kafka runs on the broker
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Changes = dict[str, str | None]
 
 
 def incremental_alter_configs(asked: AdminRequest) -> RequestEntries:
-    """Set or delete single keys, or append to or subtract from lists; all other keys stay."""
+    """Return the changes that set or delete single keys, or append to or subtract from lists. Other keys stay."""
     return _alter(asked, _incremental)
 
 
 def alter_configs(asked: AdminRequest) -> RequestEntries:
-    """Replace all settings of a resource; keys that the request lacks return to their defaults."""
+    """Return the changes that replace all settings of a resource. Keys missing in the request get their defaults."""
     return _alter(asked, _complete)
 
 
@@ -67,7 +67,7 @@ def _change_of(
     configs: Sequence[Entity],
     changes_of: Callable[[Mapping[str, str], Sequence[Entity]], Changes],
 ) -> ChangeConfig | ChangeBrokerConfig | ChangeGroupConfig:
-    """Return the change of one resource.
+    """Return the change of one resource as a controller input.
 
     Raises:
         KafkaError: if the request is invalid.
@@ -99,10 +99,10 @@ def _change_of(
 
 
 def broker_of(name: str) -> int:
-    """Return the broker id in a resource name; the empty name means every broker.
+    """Return the broker id in a resource name. The empty name means all brokers.
 
     Raises:
-        KafkaError: INVALID_REQUEST if it is not a broker id.
+        KafkaError: INVALID_REQUEST if the name is not a broker id.
     """
     if not name:
         return EVERY_BROKER

@@ -56,7 +56,7 @@ def _election(asked: AdminRequest, topic: str, number: int, kind: int) -> Entry:
 def _by_topic(
     entries: Sequence[Entry], replies: Sequence[SingleReply]
 ) -> Iterator[tuple[str | None, list[tuple[int, dict[str, object]]]]]:
-    """Yield each topic with its partitions and their errors."""
+    """Yield each topic with its partitions and the errors of their replies."""
     told = zip(entries, replies, strict=True)
     for topic, results in groupby(told, key=lambda pair: pair[0].name):
         yield topic, [(entry.partition, error_fields(reply)) for entry, reply in results]
@@ -91,7 +91,7 @@ def alter_partition_reassignments(asked: AdminRequest) -> RequestEntries:
 
 
 def list_partition_reassignments(asked: AdminRequest) -> RequestEntries:
-    """Return the reassignments in progress after all earlier decisions are committed."""
+    """Return the reassignments in progress. The response waits until all earlier decisions are committed."""
     named = asked.request.topics
     wanted = None if named is None else {str(one.name): tuple(map(int, one.partition_indexes)) for one in named}
     moving = [

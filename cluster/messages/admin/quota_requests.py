@@ -25,9 +25,9 @@ Values = dict[str, object]
 
 
 def alter_client_quotas(asked: AdminRequest) -> RequestEntries:
-    """Return one change per entity.
+    """Return the changes in a request, one for each entity.
 
-    If an entity is named twice, its first change is made and the response is an error.
+    If an entity occurs twice, its first change is made and the response is an error.
     """
     entities = [
         entity_of({str(part.entity_type): part.entity_name for part in one.entity}) for one in asked.request.entries
@@ -67,7 +67,7 @@ def _altered(entity: QuotaEntity, reply: SingleReply, twice: str | None) -> Valu
 
 
 def named(entity: QuotaEntity) -> list[Values]:
-    """Return the entity as a field of the messages."""
+    """Return the entity in the form in which messages contain it."""
     return [{"entity_type": kind, "entity_name": name} for kind, name in entity]
 
 
@@ -92,7 +92,7 @@ def describe_client_quotas(request: Entity, quotas: Quotas) -> Values:
 
 
 def _filter(components: Sequence[Entity]) -> tuple[dict[str, str | None], list[str]]:
-    """Return the entity names by type, None for a default, and the types that an entity must have."""
+    """Return the filter's entity names by type, None for a default, and the types that an entity must have."""
     exact: dict[str, str | None] = {}
     specified: list[str] = []
     for component in components:

@@ -1,6 +1,6 @@
-"""Admin clients' requests to the controller, split into one input or one refusal per topic, partition or resource.
+"""Splits admin clients' requests into one input or one refusal for each topic, partition or resource.
 
-The replies are joined to one response afterwards.
+The controller decides the inputs. Its replies are joined to one response.
 
 Source: ControllerApis.scala
 """
@@ -23,7 +23,7 @@ from replica.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
-    """An admin client's request, with what the controller needs to decode it.
+    """An admin client's request, with what is needed to decode it.
 
     Attributes:
         image: metadata of the active controller.
@@ -44,12 +44,12 @@ class AdminRequest:
 
 
 def refused(error: ErrorCode, message: str) -> PlainReply:
-    """Return a reply that refuses an entry, for which the controller decides nothing."""
+    """Return the reply that refuses an entry. The controller decides nothing then."""
     return PlainReply(error=error, message=message)
 
 
 class Entry(NamedTuple):
-    """One topic, partition or resource of a request, with its name and either an input to decide or a refusal."""
+    """One topic, partition or resource of a request. It has either an input for the controller or a refusal."""
 
     name: str | None
     what: SingleInput | PlainReply
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 class RequestEntries(NamedTuple):
-    """A request's entries, and the function that joins one reply per entry to the fields of the response.
+    """The entries of a request, and the function that joins their replies to the fields of the response.
 
     The response is built in slices, with a possible pause after each entry.
     """
@@ -72,7 +72,11 @@ class RequestEntries(NamedTuple):
         return Several(now_us=now_us, inputs=tuple(inputs))
 
     def answer(self, decided: Iterable[SingleReply]) -> dict[str, object]:
-        """Return the response's fields from the replies to `as_input`, in its order."""
+        """Return the response's fields.
+
+        Args:
+            decided: replies to the inputs (`as_input`), in their order.
+        """
         replies = iter(decided)
         told = (entry.what if isinstance(entry.what, PlainReply) else next(replies) for entry in paced(self.entries))
         return self.values(Items(told))

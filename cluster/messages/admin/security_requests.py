@@ -70,7 +70,7 @@ def _deleted(acls: Iterable[Acl]) -> Values:
 
 
 def filter_of(one: Entity) -> AclFilter:
-    """Return the filter of a DescribeAcls request, or one of a DeleteAcls request."""
+    """Return the filter in a DescribeAcls request, or one of the filters in a DeleteAcls request."""
     name, principal, host = one.resource_name_filter, one.principal_filter, one.host_filter
     return AclFilter(
         resource_type=int(one.resource_type_filter),
@@ -102,7 +102,7 @@ def described(acls: Iterable[Acl]) -> Values:
 
 
 def alter_user_scram_credentials(asked: AdminRequest) -> RequestEntries:
-    """Return the changes of credentials, at most one per user."""
+    """Return the changes of credentials in a request, at most one for each user."""
     request, now_us = asked.request, asked.now_us
     alterations = [
         AlterScramCredential(now_us=now_us, user=str(one.name), mechanism=int(one.mechanism))

@@ -20,9 +20,9 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, METADATA_TOPIC, BrokerId
 
 MAX_RECORDS_PER_REQUEST = 10_000
-"""QuorumController.MAX_RECORDS_PER_USER_OP: a request that would write more is refused whole."""
+"""A request that would write more metadata records is refused as a whole (QuorumController.MAX_RECORDS_PER_USER_OP)."""
 DEFAULT = -1
-"""The number of partitions or replicas that leaves the choice to the brokers' configuration."""
+"""The number of partitions or replicas in a request that asks for the default in the configuration."""
 
 
 # -------------------------------------------------------------------------------------------------------- CreateTopics
@@ -53,7 +53,11 @@ def create_topics(asked: AdminRequest) -> RequestEntries:
 
 
 def _check_size(records: int) -> None:
-    """Refuse a request that needs too many metadata records (POLICY_VIOLATION)."""
+    """Refuse a request that would write too many metadata records.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION.
+    """
     if records > MAX_RECORDS_PER_REQUEST:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -173,7 +177,7 @@ def _named(request: Entity) -> list[tuple[str | None, UUID | None]]:
 
 
 def _deletions(asked: AdminRequest) -> Iterator[Entry]:
-    """Yield each topic once; a topic that is named twice, by name or by id, is refused."""
+    """Yield each topic once. A topic that occurs twice, by name or by id, is refused."""
     named = Counter(_named(asked.request))
     chosen = Counter(_resolved(asked.image, name, topic_id) for name, topic_id in paced(named))
     for (name, topic_id), count in paced(named.items()):

@@ -14,9 +14,9 @@ from kio.static.primitive import i16, i32
 class ApiVersionsRequest(api_versions.ApiVersionsRequest):
     __version__: ClassVar[i16] = i16(5)
     cluster_id: str | None = field(metadata={"kafka_type": "string"}, default=None)
-    """The cluster that the client expects; None if it expects none."""
+    """The id of the cluster that the client expects to reach; None for any."""
     node_id: i32 = field(metadata={"kafka_type": "int32"}, default=i32(-1))
-    """The broker that the client expects; -1 if it expects none."""
+    """The id of the broker that the client expects to reach; -1 for any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
