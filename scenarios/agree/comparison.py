@@ -1,10 +1,10 @@
-"""Compares the runs of a scenario in the simulator with its runs on real Kafka.
+"""Compare the runs of a scenario in the simulator with its runs on real Kafka.
 
     agreement = compare(ours, theirs, slack_us=2_000_000)  # simulated runs and Kafka's runs, in order of repetition
     agreement.verdict                                      # same, noise or differs
 
-A difference is real if it is in every repetition. It is noise if a repetition of one side agrees with some repetition
-of the other, or if the runs of one side differ among themselves.
+A difference is real if it is in every repetition. It is noise if some run of one side agrees with some run of the other
+side, or if the runs of one side differ from each other.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Agreement:
     """The result of a comparison.
 
     Attributes:
-        differences: real ones first.
-        gaps: time gaps of every state that both sides have, in all repetitions; they are not judged.
+        differences: real differences, followed by noise.
+        gaps: time gaps between equal states of both sides, in all repetitions; they do not count as differences.
     """
 
     differences: tuple[WorldDifference, ...]
@@ -49,7 +49,7 @@ def compare(ours: Sequence[RunFacts], theirs: Sequence[RunFacts], *, slack_us: i
     """Compare the simulated runs, `ours`, with the runs on real Kafka, `theirs`.
 
     Args:
-        slack_us: time before the end of a run in which events may be missing.
+        slack_us: length of the period before the end of a run in which events may be missing, in microseconds.
     """
     assert len(ours) == len(theirs) > 0
     runs = Runs(ours, theirs, slack_us)
@@ -64,7 +64,7 @@ def compare(ours: Sequence[RunFacts], theirs: Sequence[RunFacts], *, slack_us: i
 
 
 def _together(found: Sequence[WorldDifference]) -> list[WorldDifference]:
-    """Join differences that are equal except for the node into one, such as `b1, b2 t-0`."""
+    """Join differences that are equal except for the node. `where` then has all nodes, such as `b1, b2 t-0`."""
     nodes: dict[WorldDifference, list[str]] = {}
     for one in found:
         node, _, partition = one.where.rpartition(" ")
@@ -77,10 +77,12 @@ def _together(found: Sequence[WorldDifference]) -> list[WorldDifference]:
 # The outcome of each record, and the errors that each client got.
 
 RECORDS_COMPARED = ("acked", "failed", "lost", "missing", "unseen", "duplicated", "reordered", "dirty")
-"""The compared classes of RECORD_CLASSES. `unknown` is left out, since it has the remaining records."""
+"""The RECORD_CLASSES to compare. `unknown` is left out, because it follows from the other classes."""
 
 COUNT_SLACK = 0.25
-"""Share of the larger count by which the counts of an error may differ, since the number of retries depends on timing.
+"""Largest difference between the counts of an error that is noise, as a share of the larger count.
+
+The number of retries depends on timing.
 """
 COUNT_SLACK_LEAST = 2
 

@@ -1,4 +1,4 @@
-"""A difference between the simulated runs and those on real Kafka, and helpers to find differences."""
+"""A difference between the simulated runs and the runs on real Kafka, and helpers to find differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VARIES = "not in every repetition"
 RUN_ENDED = "the run ended first"
 RETRIES = "how often depends on timing"
 DRAWN = "its producer draws the partition"
-"""The name on screens of records of the class `missing`."""
+"""This and the four texts above are reasons why a difference is noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,10 @@ class WorldDifference:
     Attributes:
         what: the kind of fact, such as `truncations`.
         where: the partition, replica or client.
-        at_us: time at which the difference begins, None if the fact has no time.
-        ours, theirs: the values in the first repetition that differs.
-        noise: why it is no real difference, empty if it is real.
+        at_us: time at which the difference begins; None if the fact has no time.
+        ours: value of the simulator in the first repetition that differs.
+        theirs: value of the other side in that repetition.
+        noise: reason why the difference is noise; empty if it is real.
     """
 
     what: str
@@ -38,7 +39,7 @@ class WorldDifference:
 
     @property
     def title(self) -> str:
-        """Return everything but the values: `t-0, leader, epoch, ISR, ELR since 19.029 s`."""
+        """Return the difference as text without the values: `t-0, leader, epoch, ISR, ELR since 19.029 s`."""
         since = "" if self.at_us is None else f" since {seconds(self.at_us)}"
         return f"{self.where}, {self.what}{since}" + (f": {self.noise}" if self.noise else "")
 
@@ -51,7 +52,7 @@ class Runs:
     """The runs of both sides, in the order of their repetitions.
 
     Attributes:
-        slack_us: time before the end of a run in which events may be missing.
+        slack_us: length of the period before the end of a run in which events may be missing, in microseconds.
     """
 
     ours: Sequence[RunFacts]
@@ -62,13 +63,17 @@ class Runs:
         return zip(self.ours, self.theirs, strict=True)
 
     def keys(self, of: Callable[[RunFacts], Iterable[Any]]) -> list[Any]:
-        """Return the keys for which any run has a fact, sorted."""
+        """Return the sorted keys that any run has, such as the partitions for which it has facts.
+
+        Args:
+            of: returns the keys of one run.
+        """
         return sorted({key for run in (*self.ours, *self.theirs) for key in of(run)})
 
     def sent_apart(self) -> dict[str, frozenset[str]]:
-        """Return the records that were sent to different partitions in different runs, with these partitions.
+        """Return the partitions of each record that was not sent to the same partition in all runs.
 
-        The producer of such records chooses the partition at random.
+        The producer of such a record chooses the partition at random.
         """
         found: dict[str, set[str]] = {}
         for run in (*self.ours, *self.theirs):
@@ -77,9 +82,9 @@ class Runs:
         return {record: frozenset(partitions) for record, partitions in found.items() if len(partitions) > 1}
 
     def apart(self, agree: Agree) -> tuple[tuple[RunFacts, RunFacts], str] | None:
-        """Return the first repetition whose runs do not agree, with the reason if that is noise; None if all agree.
+        """Return the first pair of runs that do not agree, and the reason why that is noise, empty if it is real.
 
-        The difference is noise if some repetition of one side agrees with some repetition of the other.
+        The difference is noise if any run of one side agrees with any run of the other. Return None if all pairs agree.
         """
         first = next((pair for pair in self if not agree(*pair)), None)
         if first is None:
@@ -94,9 +99,13 @@ Element = TypeVar("Element")
 def elements_apart(
     ours: Sequence[frozenset[Element]], theirs: Sequence[frozenset[Element]]
 ) -> tuple[frozenset[Element], frozenset[Element], str] | None:
-    """Return the elements that only ours and only theirs have, with the reason if that is noise; None if all are equal.
+    """Compare the sets of both sides, one set for each run; return None if all pairs are equal.
 
-    Real differences are elements that every run of one side has and no run of the other.
+    Elements that are in every run of one side and in no run of the other are a real difference. If there are none, the
+    difference of the first unequal pair is noise.
+
+    Returns:
+        Elements only in ours, elements only in theirs, and the reason why they are noise; empty if they are real.
     """
     first = next(((one, other) for one, other in zip(ours, theirs, strict=True) if one != other), None)
     if first is None:

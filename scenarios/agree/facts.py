@@ -1,4 +1,4 @@
-"""The facts of one run by which it can be compared with others, read from its trace and its brokers' logs.
+"""The facts of a run that are compared with other runs, read from its trace and its brokers' logs.
 
 facts = facts_of(rows, epochs_in(run_dir / "logs"))
 facts.standings["t-0"][0].leader
@@ -23,13 +23,13 @@ from scenarios.observe.mirror import LogMirror
 from scenarios.observe.view import ClusterView
 
 Epochs = Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
-"""(partition, node) -> entries of its leader-epoch-checkpoint as (leader epoch, start offset)."""
+"""The entries (leader epoch, start offset) of each leader-epoch-checkpoint, by (partition, node)."""
 
 
 class PartitionStanding(NamedTuple):
-    """The state of a partition in one record of the metadata log.
+    """The leader, ISR and ELR of a partition after a record of the metadata log.
 
-    ISR and ELR are sorted, since their order has no meaning in Kafka.
+    ISR and ELR are sorted by name, because their order has no meaning in Kafka.
     """
 
     leader: str | None
@@ -39,7 +39,7 @@ class PartitionStanding(NamedTuple):
 
 
 class Stood(NamedTuple):
-    """The leader, ISR and ELR of a partition from a point in time on."""
+    """A state of a partition, and the time at which it began."""
 
     at_us: int
     standing: PartitionStanding
@@ -54,7 +54,7 @@ class LogCut(NamedTuple):
 
 
 class ReplicaEnd(NamedTuple):
-    """The end of a replica at the end of a run, without the high watermark of a stopped broker, which may be old."""
+    """LEO and HW of a replica at the end of a run. The HW is None if the broker is down, because it may be outdated."""
 
     log_end_offset: int
     high_watermark: int | None
@@ -69,16 +69,18 @@ class FinalRecord(NamedTuple):
 
 @dataclass(slots=True)
 class RunFacts:
-    """The facts of a run, by partition (`t-0`), by (partition, node), or by client.
+    """The facts of a run, by partition (`t-0`), (partition, node), record or client.
 
     Attributes:
-        moments_us: time at which each record was answered, or sent if it never was.
-        sources: the client of each record; for an output of a transform, the partition of its input. Records of one
-            source are ordered.
+        standings: states of each partition in order of time.
+        records: names of the records of each class, such as `lost`.
+        moments_us: time at which each record was answered; the time of sending if it was never answered.
+        sources: for each record, the client; for an output of a transform, the partition of the input record. Records
+            of one source have a fixed order.
         partitions: the partition to which each record was sent.
         errors: number of times that each client got each error.
         logs: records of each replica, in offset order.
-        epochs: None without log files.
+        epochs: None if the run has no log files.
     """
 
     end_us: int = 0
@@ -95,7 +97,7 @@ class RunFacts:
 
 
 def facts_of(rows: Iterable[TraceRow], epochs: Epochs | None = None) -> RunFacts:
-    """Return the facts of a complete trace, whose rows are in order of time."""
+    """Return the facts of a run from all rows of its trace, in order of time."""
     facts = _Facts(RunFacts(epochs=epochs))
     for row in rows:
         facts(row)
@@ -126,7 +128,7 @@ class _Facts(Listener):
         trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted, trace.ElrCommitted
     )  # fmt: skip
     def _stands(self, row: TraceRow, event: Any) -> None:
-        """Add the state after a record of the metadata log. Events of one partition epoch make one state."""
+        """Add the partition's state after an event. Events of the same partition epoch make one state."""
         name = _name(event)
         partition = self.view.partitions[TopicPartition(event.topic, event.partition)]
         standing = PartitionStanding(
@@ -167,13 +169,13 @@ def _name(event: object) -> str:
 
 
 def _source(sent: trace.RecordSent, read: Mapping[str, str]) -> str:
-    """Return the source of a record: its client, or the partition of the record (r7) that it (tr7) was made from."""
+    """Return the source of a record: its client, or, for a transform's output tr7, the partition of its input r7."""
     tails = (sent.record[start:] for start in range(1, len(sent.record)))
     return next((read[tail] for tail in tails if tail in read), sent.client)
 
 
 def _changes(stood: list[Stood]) -> list[Stood]:
-    """Return the states whose leader, leader epoch, ISR or ELR differs from the state before, and the first state."""
+    """Return the states without those that equal the state before."""
     first = stood[:1]
     return first + [one for before, one in pairwise(stood) if one.standing != before.standing]
 
@@ -201,7 +203,7 @@ def _note_logs(found: RunFacts, ledger: RecordLedger) -> None:
 
 
 def epochs_in(logs: Path) -> Epochs | None:
-    """Return the leader-epoch checkpoints of all replicas below a run's folder `logs`, None without that folder."""
+    """Return the leader-epoch checkpoints of all replicas below a run's folder `logs`; None without that folder."""
     if not logs.is_dir():
         return None
     found: dict[tuple[str, str], tuple[tuple[int, int], ...]] = {}

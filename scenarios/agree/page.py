@@ -1,6 +1,6 @@
-"""agree.html: for each scenario the timelines of both sides, one above the other on one time axis, and the differences.
+"""Render agree.html, which shows the timelines of both sides of each scenario on one time axis, and the differences.
 
-It is one file without scripts that loads nothing.
+The page is a single file without scripts, and loads nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import seconds
 
 PARTITIONS_DRAWN = 4
-"""Number of partitions drawn per scenario; partitions that differ come first."""
+"""Largest number of partitions drawn per scenario; partitions that differ come first."""
 
 _LABEL, _WIDTH, _MARGIN = 120, 860, 32
 _ROW, _GAP = 14, 3
@@ -63,7 +63,7 @@ class Drawing:
     """The drawing of one partition on both sides, with a row for each replica.
 
     Attributes:
-        parts_x: horizontal position at which the sides diverge, None if they do not.
+        parts_x: horizontal position at which the sides diverge; None if they do not.
     """
 
     partition: str
@@ -82,7 +82,11 @@ class Drawing:
 
 
 def sheet_page(sheet: Sheet) -> str:
-    """Return agree.html for the scenarios of a sheet. Raises TraceError, OSError."""
+    """Return the text of agree.html for the scenarios of a sheet.
+
+    Raises:
+        TraceError, OSError: a trace cannot be read.
+    """
     style = files("scenarios.agree").joinpath("page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     environment = Environment(
@@ -100,7 +104,7 @@ def sheet_page(sheet: Sheet) -> str:
 
 
 def _drawings(row: SheetRow, sheet: Sheet) -> Iterator[Drawing]:
-    """Yield drawings of a few partitions of the first repetition; partitions that differ come first."""
+    """Yield drawings of up to PARTITIONS_DRAWN partitions from the first repetition, partitions that differ first."""
     assert row.agreement is not None
     stories = [Story.of(ClusterView((), ()), read_rows(folder / "trace")) for folder in row.repetitions[0]]
     end_us = max(story.end_us for story in stories)

@@ -1,9 +1,10 @@
-"""The phases of the periodic actions of a run's processes, for a simulated run that is to act at the same times.
+"""Measure when a run's processes do periodic work (the phase), so that a simulated run can do it at the same times.
 
-Kafka's ReplicaManager checks the ISR every half of `replica.lag.time.max.ms`, from its own start on: a JVM that took
-4 s to start checks at 4, 19 and 34 s, a simulated broker at 15, 30 and 45 s. The same applies to the heartbeats of a
-broker, from its unfencing on, and from 4.0 on to the controller's checks for expired sessions. Which of two events
-comes first can depend on that, and no rule decides it. The simulated run gets nothing else from the other run.
+Kafka's ReplicaManager checks the ISR every half of `replica.lag.time.max.ms`, starting when the broker starts: a JVM
+that took 4 s to start checks at 4, 19 and 34 s, a simulated broker at 15, 30 and 45 s. The same is true of a broker's
+heartbeats, which start with its unfencing, and since 4.0 of the controller's checks for expired sessions. The order of
+two events can depend on these phases, and no rule decides it. The simulated run gets nothing else from the
+other run.
 
 Source: ReplicaManager.startup, scheduler.schedule("isr-expiration", ..., replicaLagTimeMaxMs / 2);
     BrokerLifecycleManager.scheduleNextCommunication; QuorumController.registerMaybeFenceStaleBroker
@@ -32,29 +33,29 @@ from scenarios.observe.trace_writer import read_rows
 from scenarios.run.runs import RunNotFound, list_runs, lock_sha256, read_summary
 
 PHASES = "phases.json"
-"""File in a run's folder with the phases that were read from its processes' log output."""
+"""File in a run's folder with the phases that `write_phases` read from its processes' log output."""
 
 ON_ITS_WAY_US = 20_000
-"""Approximate time from a broker's check until the commit of the smaller ISR is in the trace."""
+"""Approximate time from a broker's check of the ISR until the trace shows the commit of the smaller ISR."""
 
 _STAMP = r"^(?:(\d{13})|\[([-\d]{10} [:\d]{8},\d{3})\]) "
-"""Time stamp of a log line; Log4j 1 writes UTC."""
+"""The time stamp of a log line. Log4j 1 writes it in UTC."""
 _SCHEDULED = re.compile(_STAMP + r".*LogDirFailureHandler.*: Starting")
-"""The log line of a thread that ReplicaManager.startup starts right after it has scheduled the check."""
+"""ReplicaManager.startup starts the thread that logs this right after scheduling the check of the ISR."""
 _UNFENCED = re.compile(_STAMP + r".*The broker has been unfenced\. Transitioning from RECOVERY to RUNNING")
-"""BrokerLifecycleManager: the next heartbeat is sent one interval later."""
+"""BrokerLifecycleManager logs this one interval before it sends the next heartbeat."""
 _CHECKED = re.compile(_STAMP + r".*Fencing broker \d+ at epoch \d+ because its session has timed out")
 _ENDED = re.compile(_STAMP + r".*Fencing broker (\d+) because its session has timed out")
-"""Up to 3.9, logged when a session ends: the last heartbeat came one session timeout earlier."""
+"""Up to 3.9, the controller logs this when a session ends, one session timeout after the last heartbeat."""
 _ACTIVATED = re.compile(_STAMP + r".*Activated periodic tasks: .*maybeFenceStaleBroker")
-"""PeriodicTaskControlManager: the first check comes one interval later, each further one about 1 ms late."""
+"""PeriodicTaskControlManager logs this one interval before the first check. Each later check is about 1 ms late."""
 
 
 class MeasuredPhases(NamedTuple):
     """The measured phases of a run's processes, in microseconds by node.
 
     Attributes:
-        checks: phases of the checks that brokers and controllers do.
+        checks: phases of the periodic checks of brokers and controllers.
         heartbeats: phases of the heartbeats of brokers.
     """
 
@@ -67,8 +68,8 @@ class ShownPhases(NamedTuple):
 
     Attributes:
         checks: phase of each broker that proposed a smaller ISR before its first restart.
-        late_us: delay of the file's steps when a broker was first fenced, which is when the phases of heartbeats and
-            session checks matter; 0 if none was fenced.
+        late_us: how late the steps of the timeline were when a broker was first fenced; 0 if none was fenced. Phases of
+            heartbeats and session checks matter at that time.
     """
 
     checks: dict[str, int]
@@ -76,9 +77,10 @@ class ShownPhases(NamedTuple):
 
 
 def phases_of_run(run_dir: Path, scenario: Scenario) -> MeasuredPhases:
-    """Return the phases derived from the run's trace, and for other nodes those from its processes' logs.
+    """Return the phases from a run's trace, completed by the phases from its processes' logs.
 
-    Raises TraceError, OSError.
+    Raises:
+        TraceError, OSError: the trace cannot be read.
     """
     file = run_dir / PHASES
     said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"checks": {}, "heartbeats": {}}
@@ -95,7 +97,7 @@ def phases_of_run(run_dir: Path, scenario: Scenario) -> MeasuredPhases:
 
 
 def phases_shown(rows: Iterable[TraceRow], scenario: Scenario) -> ShownPhases:
-    """Return the phases derived from a trace, whose rows are read once, in order."""
+    """Return the phases that can be derived from the rows of a trace, which are in order of time."""
     shown = _Shown(scenario)
     for row in rows:
         shown(row)
@@ -103,10 +105,9 @@ def phases_shown(rows: Iterable[TraceRow], scenario: Scenario) -> ShownPhases:
 
 
 class _Shown(Listener):
-    """The trace listener behind `phases_shown`.
+    """A trace listener that derives phases for `phases_shown`.
 
-    `_late_us` is the largest delay of a step of the timeline so far. After a step that waits for a process to start,
-    later steps are delayed.
+    `_late_us` is the largest delay of a step so far. A step that waits for a process to start delays all later steps.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -125,7 +126,7 @@ class _Shown(Listener):
     @on(trace.FaultBegan)
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
         if event.fault in self._by_file:
-            # A real process takes 0.1 s to die, and the step is in the trace when all of them have died.
+            # A real process takes 0.1 s to die. The trace has the step only when all its processes have died.
             dying = event.targets if event.verb in ("kill", "power_off") else ()
             began_us = min([row.at_us, *(self._stopped_us.get(name, row.at_us) for name in dying)])
             self._late_us = max(self._late_us, began_us - self._by_file.pop(event.fault))
@@ -150,7 +151,7 @@ class _Shown(Listener):
 
 
 def write_phases(run_dir: Path, consoles: Path, began_us: int, scenario: Scenario) -> None:
-    """Write the phases into the run's folder.
+    """Write the phases found in the processes' logs to the file PHASES in the run's folder.
 
     Args:
         consoles: folder with the log output of each process.
@@ -176,7 +177,7 @@ def write_phases(run_dir: Path, consoles: Path, began_us: int, scenario: Scenari
 
 
 class _Said:
-    """The lines of a process's log that match the patterns above, read once; empty if there is no file."""
+    """The lines of a process's log that match one of the patterns above; none if there is no log."""
 
     def __init__(self, console: Path) -> None:
         self._found: dict[re.Pattern[str], list[re.Match[str]]] = {
@@ -196,15 +197,15 @@ class _Said:
         return self._found[pattern]
 
     def first_us(self, pattern: re.Pattern[str]) -> int | None:
-        """Return when a pattern matched first, in microseconds since 1970."""
+        """Return the time of the first line that matches, in microseconds since 1970; None if no line matches."""
         return next(map(_since_1970_us, self._found[pattern]), None)
 
 
 def _last_heartbeats(said: Mapping[str, _Said], controller: str, scenario: Scenario) -> dict[str, int]:
-    """Return the last heartbeat of each broker whose first life ended with its session.
+    """Return the time of the last heartbeat, since 1970, of each broker whose first session timed out.
 
-    The last one matters because each heartbeat is a little later than the previous one: it is sent one interval after
-    the answer to that, which takes time (BrokerLifecycleManager).
+    The last heartbeat is used because the phase drifts: BrokerLifecycleManager sends each heartbeat one interval after
+    the answer to the previous heartbeat.
     """
     names = {number: name for name, number in scenario.cluster.ids.items()}
     session_us = scenario.cluster.controller_config().broker_session_timeout_ms * 1000
@@ -238,7 +239,7 @@ def _session_checks_us(scenario: Scenario) -> int:
 
 
 def in_phase(scenario: Scenario, phases: MeasuredPhases) -> Scenario:
-    """Return the scenario with the measured phases for each process's first start. Unknown phases stay unchanged."""
+    """Return the scenario with the measured phases. Phases that were not measured stay unchanged."""
     cluster = scenario.cluster
     return replace(
         scenario,
@@ -256,13 +257,13 @@ def _over(written: Phases, measured: dict[str, int]) -> Phases:
 
 # ------------------------------------------------------------------------------------------------------------- playing
 #
-# Play a scenario several times on both sides, below one folder; existing runs are not played again.
+# Play a scenario several times on both sides, below one folder. Existing runs are not played again.
 #
-# A repetition is a folder named by its number, with both runs: first `1/theirs/0001-NAME`, then its simulated twin in
-# `1/ours`, whose brokers check for lagging followers when those of the other side did.
+# Each repetition has a folder named by its number, with both runs: first `1/theirs/0001-NAME`, then in `1/ours` the
+# simulated run with the phases of the first run.
 
 Play = Callable[[Scenario, Path], Path]
-"""A function that plays a scenario into a folder of runs, and returns the run's own folder."""
+"""A function that plays a scenario, given a folder for its runs, and returns the folder of the new run."""
 
 
 class Repetition(NamedTuple):
@@ -273,7 +274,7 @@ class Repetition(NamedTuple):
 
 
 def why_no_two_are_alike(scenario: Scenario) -> str:
-    """Return why a scenario is random, so that no two runs of it are equal; empty for other scenarios."""
+    """Return the reason why no two runs of a scenario are equal, such as random delays; empty if they can be equal."""
     delays = [scenario.network.latency, *(link.latency for link in scenario.network.links)]
     if any(delay is not None and delay.kind != "constant" for delay in delays):
         return "the delays of its links are random, so every run is different"
@@ -285,7 +286,7 @@ def why_no_two_are_alike(scenario: Scenario) -> str:
 def repetitions(
     scenario: Scenario, folder: Path, times: int, *, play_ours: Play, play_theirs: Play
 ) -> Iterator[Repetition]:
-    """Yield the repetitions, after playing the missing ones. Errors of `play_ours` and `play_theirs` pass through."""
+    """Yield the folders of all repetitions, and play the missing runs. Errors of the play functions pass through."""
     for number in range(1, times + 1):
         repetition_dir = folder / str(number)
         theirs = _kept(scenario, repetition_dir / "theirs") or play_theirs(scenario, repetition_dir / "theirs")
@@ -294,12 +295,16 @@ def repetitions(
 
 
 def facts_in(run_dir: Path) -> RunFacts:
-    """Return the facts of a run. Raises TraceError, OSError."""
+    """Return the facts of the run in a folder.
+
+    Raises:
+        TraceError, OSError: the trace cannot be read.
+    """
     return facts_of(read_rows(run_dir / "trace"), epochs_in(run_dir / "logs"))
 
 
 def _kept(scenario: Scenario, runs_dir: Path) -> Path | None:
-    """Return the folder of the newest complete run of exactly this scenario, None if there is none."""
+    """Return the folder of the newest finished run of exactly this scenario; None if there is none."""
     digest = lock_sha256(lock.dump(scenario))
     for run_dir in reversed(list_runs(runs_dir)):
         try:

@@ -1,7 +1,7 @@
-"""The content of each disk at the end of a run: log, leader epochs, LEO and HW, and earlier truncations.
+"""Compare the replicas of two sides at the end of a run: log, leader epochs, LEO, HW, and earlier truncations.
 
-Offsets mean little if logs differ by noise, such as the records sent just before a kill. For such replicas only facts
-that do not depend on counts are compared.
+If the logs of a partition differ by noise, such as the records sent just before a kill, offsets cannot be compared. In
+this case only the existence of truncations and the sequence of leader epochs are compared.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from scenarios.agree.facts import FinalRecord, RunFacts
 from scenarios.observe.wording import count_of
 
 Replica = tuple[str, str]
-"""(partition, node)"""
+"""A replica as (partition, node)."""
 
 
 def replica_differences(runs: Runs) -> Iterator[WorldDifference]:
     drawn = runs.sent_apart()
     vague = {partition for partitions in drawn.values() for partition in partitions}
-    """Partitions with logs that differ by noise."""
+    """Partitions whose logs differ by noise."""
     if drawn:
         one, other = next(iter(runs))
         names = sorted(drawn, key=split_record_name)
@@ -74,7 +74,7 @@ def _order(replica: Replica, runs: Runs) -> Iterator[WorldDifference]:
 
 
 def _in_common(one: Sequence[FinalRecord], other: Sequence[FinalRecord]) -> list[tuple[str, str]]:
-    """Return the records that both logs have, as pairs: the n-th in the first log with the n-th in the second."""
+    """Return (n-th record of the first log, n-th record of the second log), counting only records that both have."""
     left, right = (dict.fromkeys(entry.record for entry in log) for log in (one, other))
     return list(zip((name for name in left if name in right), (name for name in right if name in left), strict=True))
 
@@ -82,7 +82,11 @@ def _in_common(one: Sequence[FinalRecord], other: Sequence[FinalRecord]) -> list
 def _order_of_each_source_agrees(common: list[tuple[str, str]], sources: dict[str, str]) -> bool:
     """Return True if the records of each source have the same order in both logs.
 
-    No rule decides the order of two clients, or of the partitions that a transform reads.
+    No rule decides the order of records from different clients, or from different partitions that a transform reads.
+
+    Args:
+        common: the records that both logs have, as returned by `_in_common`.
+        sources: the source of each record (see RunFacts).
     """
     by_source: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
     for pair in common:
@@ -95,7 +99,7 @@ def _ends(replica: Replica, runs: Runs) -> Iterator[WorldDifference]:
     def agree(one: RunFacts, other: RunFacts) -> bool:
         mine, its = one.ends.get(replica), other.ends.get(replica)
         if mine is None or its is None or one.logs.get(replica) != other.logs.get(replica):
-            return (mine is None) == (its is None)  # Another difference says that the logs differ.
+            return (mine is None) == (its is None)  # Different logs are reported by another function.
         known = None not in (mine.high_watermark, its.high_watermark)
         return mine.log_end_offset == its.log_end_offset and (not known or mine.high_watermark == its.high_watermark)
 

@@ -1,7 +1,7 @@
-"""Random schedules of kills, pauses, cuts and restarts that both the simulator and real Kafka can play.
+"""Random schedules of kills, stops, pauses and cuts that both the simulator and real Kafka can play.
 
-Real brokers take seconds to start, and small delays decide which faults overlap. So each fault is over, and the cluster
-complete again, before the next one begins. `scenarios.search.schedules` has schedules without these limits.
+Real brokers take seconds to start, so small delays would decide which faults overlap. Therefore each fault ends, and
+the cluster recovers, before the next fault begins. `scenarios.search.schedules` makes schedules without these limits.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ APART_MS = 15_000
 """Time from the end of a fault to the beginning of the next."""
 FIRST_MS, FAULTS_MAX, QUIET_MS = 10_000, 4, 30_000
 LENGTHS_MS = (2_000, 12_000, 25_000)
-"""Lengths of faults: shorter than a session, longer than a session, longer than the time a follower may lag."""
+"""Durations of faults: shorter than a session, longer than a session, and longer than replica.lag.time.max.ms."""
 
 RECORDS_FROM_MS = 5_200
-"""Time of the first record. Two are sent each second, none at the instant at which a fault begins or ends."""
+"""Time of the first record. Two records are sent each second, never at the moment when a fault begins or ends."""
 
 BROKERS = ("b1", "b2", "b3")
 
 
 def schedule_of(seed: int, profile: str) -> Scenario:
-    """Return the scenario with the random schedule of a seed."""
+    """Return a scenario with a random cluster and schedule, drawn from the seed.
+
+    Args:
+        profile: the era of Kafka.
+    """
     rng = random.Random(f"agree/{seed}")
     timeline, end_ms = _faults(rng)
     acks = rng.choice((1, "all", "all"))
@@ -70,7 +74,7 @@ def schedule_of(seed: int, profile: str) -> Scenario:
 
 
 def _faults(rng: random.Random) -> tuple[list[Tree], int]:
-    """Return the timeline's steps, and the time in milliseconds at which the last fault is over."""
+    """Return random steps for a timeline, and the time at which the last fault ends, in milliseconds."""
     at_ms, steps = FIRST_MS, []
     for _ in range(rng.randint(2, FAULTS_MAX)):
         length_ms = rng.choice(LENGTHS_MS)

@@ -21,7 +21,8 @@ class SheetRow:
 
     Attributes:
         name: `acks1-leader-kill`, or `acks1-leader-kill:acks-all` for a variant.
-        why_not: why the scenario was not played, empty if it was.
+        agreement: result of the comparison; None if the scenario was not played.
+        why_not: reason why the scenario was not played; empty if it was.
     """
 
     name: str
@@ -52,9 +53,12 @@ class Sheet:
     """The whole table of a comparison.
 
     Attributes:
-        ours, theirs: names of the two sides: `simulated`, `Kafka 4.1.0`.
-        slack_us: larger time gaps are shown.
-        date: day on which the table was made.
+        ours: name of the first side, such as `simulated`.
+        theirs: name of the other side, such as `Kafka 4.1.0`.
+        times: number of repetitions of each scenario.
+        slack_us: time gaps above this are shown, in microseconds.
+        date: day on which the comparison was made.
+        version: version of Highwater.
     """
 
     ours: str
@@ -72,7 +76,7 @@ class Sheet:
 
     @property
     def in_words(self) -> str:
-        """Return the counts of verdicts: `3 same, 1 noise, 0 differ; 1 not played`."""
+        """Return the counts of verdicts as text: `3 same, 1 noise, 0 differ; 1 not played`."""
         counts = self.counts
         missing = f"; {counts[NOT_PLAYED]} not played" if counts[NOT_PLAYED] else ""
         return f"{counts[SAME]} same, {counts[NOISE]} noise, {counts[DIFFERS]} differ{missing}"
@@ -96,7 +100,11 @@ class Sheet:
 
 
 def compared(name: str, repetitions: Sequence[Repetition], slack_us: int) -> SheetRow:
-    """Compare a scenario's repetitions and return the row with the result. Raises TraceError, OSError."""
+    """Compare the repetitions of a scenario, and return the row with the result.
+
+    Raises:
+        TraceError, OSError: a trace cannot be read.
+    """
     ours = [facts_in(repetition.ours) for repetition in repetitions]
     theirs = [facts_in(repetition.theirs) for repetition in repetitions]
     agreement = compare(ours, theirs, slack_us=slack_us)

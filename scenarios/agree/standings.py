@@ -1,9 +1,9 @@
-"""The sequence of states of each partition (leader, leader epoch, ISR, ELR): where two runs diverge, and what is a tie.
+"""Compare the sequence of states (leader, leader epoch, ISR, ELR) of each partition in two runs.
 
-A tie is a sequence of states in which both runs, under the same leader, removed the same members from the ISR or added
-the same members, in another order or in other steps. No rule decides which of two followers fetches first, or which of
-two brokers that stop together is noticed first. The last broker to leave may be in the ELR during the tie. The tie ends
-when both runs are in the same state again.
+A tie is a difference that no rule decides: under the same leader, both runs remove the same members from the ISR, or
+add the same members, but in another order or in other steps. For example, either of two followers may fetch first, and
+either of two brokers that stop together may be noticed first. During a tie, the last broker to leave may be in the ELR.
+The tie ends when both runs are in the same state again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,17 @@ from scenarios.observe.wording import seconds
 WHAT = "leader, epoch, ISR, ELR"
 NOTHING_MORE = "nothing more"
 TIE_LENGTH_MAX = 12
-"""Largest number of states in a tie, enough for the followers of a partition."""
+"""Largest number of states in a tie, which is enough for all followers of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeGap:
-    """A difference in time between equal states: the other run's came `by_us` later than ours."""
+    """A difference in time between equal states of both sides.
+
+    Attributes:
+        at_us: time of the state in our run.
+        by_us: how much later the state came in the other run; negative if earlier.
+    """
 
     partition: str
     at_us: int
@@ -71,7 +76,11 @@ def _aligned(partition: str, one: RunFacts, other: RunFacts) -> Alignment:
 
 
 def _ended(partition: str, one: RunFacts, other: RunFacts, parts_at: tuple[int, int], slack_us: int) -> bool:
-    """Return True if the runs differ only in events just before the end of one of them."""
+    """Return True if one run only lacks states that the other reached at most `slack_us` before its end.
+
+    Args:
+        parts_at: index in each run of the first state that differs.
+    """
     rests = [
         (run.standings.get(partition, [])[position:], run.end_us - slack_us)
         for run, position in zip((one, other), parts_at, strict=True)
@@ -115,7 +124,7 @@ def standing_text(standing: PartitionStanding) -> str:
 
 
 def aligned(one: Sequence[Stood], other: Sequence[Stood]) -> Alignment:
-    """Align two sequences of states, taking ties into account."""
+    """Return the pairs of equal states of two sequences, the ties, and the place from which they differ."""
     left, right = ([stood.standing for stood in side] for side in (one, other))
     return align(left, right, lambda mine, theirs: _end_of_tie(left, mine, right, theirs))
 
@@ -123,7 +132,7 @@ def aligned(one: Sequence[Stood], other: Sequence[Stood]) -> Alignment:
 def _end_of_tie(
     one: Sequence[PartitionStanding], left: int, other: Sequence[PartitionStanding], right: int
 ) -> tuple[int, int] | None:
-    """Return the indexes of the next state that both runs have, if all states before it are one tie, else None."""
+    """Return the indexes of the equal states that end the tie from `left` and `right` on; None if it is no tie."""
     if not left or not right:
         return None
     for steps in range(2 * TIE_LENGTH_MAX):
@@ -138,10 +147,10 @@ def _end_of_tie(
 
 
 def _lowest_isr(path: Sequence[PartitionStanding]) -> tuple[str, ...] | None:
-    """Return the smallest ISR in a sequence of states, None if the sequence cannot be part of a tie.
+    """Return the smallest ISR in a sequence of states; None if the sequence cannot be part of a tie.
 
-    The leader and its epoch must stay the same. First every step must remove members of the ISR, or change only the
-    ELR, and then every step must add members.
+    The leader and its epoch must stay the same. The ISR must first shrink, or stay the same while the ELR changes, and
+    from then on grow with every state.
     """
     lowest, grows = path[0].isr, False
     for before, after in pairwise(path):

@@ -1,7 +1,7 @@
 """`highwater bench` measures this machine in about two minutes; `highwater bench acks` models published benchmarks.
 
-Further benchmarks for developers are in tests/bench/. No test asserts any of these figures. The two values of a ratio
-are measured alternately within one run.
+Further benchmarks for developers are in tests/bench/. No test depends on these figures. If a figure is a ratio, its two
+values are measured alternately within one run.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _print_measured(document: dict[str, Any]) -> None:
 )  # fmt: skip
 @format_option
 def acks(latency_us: int, format_: str) -> int:
-    """What acks and replication cost in throughput: a model of published benchmarks, and how far it is from them."""
+    """Model published benchmarks of the cost of acks and replication, and compare the results."""
     from scenarios.bench.acks import measure_acks
 
     with ProgressLine("bench acks") as line:
@@ -102,7 +102,7 @@ def acks(latency_us: int, format_: str) -> int:
 
 
 def machine() -> dict[str, Any]:
-    """Describe the machine on which the figures are measured."""
+    """Return the CPU, versions, load and Python speed of this machine, to be printed beside the figures."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
@@ -122,7 +122,7 @@ def machine() -> dict[str, Any]:
 def _sum_us() -> float:
     """Return how long Python takes to add 10,000 numbers, in microseconds.
 
-    Figures of two machines can be compared by it, since virtual machines with the same CPU name differ much in speed.
+    This time helps to compare figures of two machines, since virtual machines with the same CPU name differ in speed.
     """
     times = []
     for _ in range(51):

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 def list_scenarios(words: tuple[str, ...], tag: str | None, on: WorldName | None, plain: bool, format_: str) -> int:
     """List the bundled scenarios by the lessons of scenarios/LESSONS.md, each with its expectations.
 
-    With WORDs only those that have all of them in a title, a question, a setting, a verb, a tag, a source,
-    a verdict or a name. The beginning of a word will do.
+    With WORDs, list only the scenarios that have all of them in a title, a question, a setting, a verb, a tag,
+    a source, a verdict or a name. The beginning of a word is enough.
     """
     words = tuple(" ".join(words).split())
     tagged = catalogue.sections(tag)
@@ -91,7 +91,7 @@ def _nothing_found(sections: Sequence[catalogue.Section], words: Sequence[str]) 
 
 
 FIRST_THREE = ("acks1-leader-kill", "min-isr-1-trap", "unclean-election")
-"""Scenarios for newcomers: the worth of acks=1, the number of replicas behind acks=all, and an empty ISR."""
+"""Scenarios for newcomers, about acks=1, min.insync.replicas with acks=all, and unclean leader election."""
 _ENDS_WIDTH = 12
 _PLACES_SHOWN = 6
 
@@ -102,8 +102,8 @@ def _list_lines(
     """Return the lines of `highwater list`: a table of scenarios that fits the screen.
 
     Args:
-        words: the words searched for; a line below each scenario says where they occur.
-        begins: print the three scenarios for newcomers before the table.
+        words: search words; the lines below each scenario show where they occur in it.
+        begins: list the three scenarios for newcomers before the table.
     """
     files = [file for section in found for file in section.files]
     by_id = {file.id: file for file in files}
@@ -134,7 +134,11 @@ def _list_lines(
 
 
 def _where(file: Outline, word: str, style: Style, *, one_of: int) -> list[str]:
-    """Return the lines that say where a word occurs in a scenario, begun with the word if it is `one_of` several."""
+    """Return lines with the parts of a scenario that contain a search word.
+
+    Args:
+        one_of: number of search words; if there are several, the lines begin with the word.
+    """
     places = file.places_of(word)
     more = len(places) - _PLACES_SHOWN
     text = ", ".join(places[:_PLACES_SHOWN]) + (f" and {more} more" if more > 0 else "")
@@ -142,7 +146,7 @@ def _where(file: Outline, word: str, style: Style, *, one_of: int) -> list[str]:
 
 
 def _list_row(file: Outline, style: Style, title_width: int) -> tuple[str, str, str]:
-    """Return the row of a scenario, with the cells folded to the width of their columns."""
+    """Return the table row of a scenario: id, title and verdicts, wrapped to the width of their columns."""
     outcomes = " / ".join(_worst([outcome.words for outcome in file.all]))
     ends = "\n".join(folded(outcomes, _ENDS_WIDTH))
     painted = re.sub(r"[a-z-]+", lambda word: style.paint(word[0], "green" if word[0] == "ok" else "red"), ends)
@@ -192,7 +196,7 @@ def _verdict(outcome: OutlinedRun) -> list[str] | None:
 @plain_option
 @format_option
 def show(scenario: str, as_yaml: bool, plain: bool, format_: str) -> int:
-    """The story of SCENARIO (a bundled id or a file): its timeline, and what is expected of each variant."""
+    """Show the story of SCENARIO (a bundled id or a file), its timeline, and what each variant is expected to do."""
     file = load_scenario(scenario)
     if as_yaml:
         click.echo(file.text, nl=not file.text.endswith("\n"))
@@ -210,7 +214,7 @@ def _show_document(file: ScenarioFile) -> dict[str, Any]:
 
 
 def story(text: str) -> str:
-    """Return the comment at the top of a scenario file without its `#` signs; it says what to watch for."""
+    """Return the comment at the top of a scenario file, without `#`. It describes what happens in the run."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -269,7 +273,7 @@ def _indented(text: str, columns: int, style: Style) -> list[str]:
 
 
 def _events(scenario: Scenario) -> list[tuple[str, str]]:
-    """Return the set-up of a scenario as pairs of a label and a text; the label is empty on continued lines."""
+    """Return the set-up of a scenario (brokers, topics, clients) as (label, text); the label may be empty."""
     cluster = scenario.cluster
     racks = [f"{name} in rack {rack}" for name, rack in cluster.racks.items()]
     events = [("Brokers", ", ".join(racks or cluster.brokers) + f"; controller {', '.join(cluster.controllers)}")]
@@ -323,7 +327,7 @@ def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str
 @click.option("--format", "format_", type=click.Choice(["text", "json", "github"]), default="text", show_default=True)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the language, for editors.")
 def check(files: tuple[str, ...], format_: str, schema: bool) -> int:
-    """Find every error in scenario FILEs; runs nothing. Exit code 3 if there is one."""
+    """Report all errors in scenario FILEs without running them. The exit code is 3 if there are any."""
     if schema:
         click.echo(catalogue.SCHEMA_FILE.read_text(encoding="utf-8"), nl=False)
         return ExitCode.HELD
@@ -375,7 +379,7 @@ def _check_text(path: str, diagnostics: tuple[Diagnostic, ...], file: ScenarioFi
 )
 @plain_option
 def rules(format_: str, plain: bool) -> int:
-    """Every switchable rule of replication: its value in each era of Kafka, and the scenarios that show it."""
+    """Show every switchable rule of replication, its value in each era of Kafka, and the scenarios that show it."""
     from scenarios.language.parse.loading import load_file
     from scenarios.language.rules_table import as_markdown, rule_rows
 

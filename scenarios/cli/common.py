@@ -58,7 +58,7 @@ SENTENCE_CHARACTERS_MAX = 200
 
 
 class CommandGroup(click.Group):
-    """A group of commands whose help shows the first sentence of each command in full, folded if it is long."""
+    """A group of commands whose help shows the first sentence of each command in full, on several lines if needed."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -167,7 +167,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno
 
 @contextmanager
 def must_be_written(path: Path, fix: str = "make room, or choose another place") -> Iterator[None]:
-    """End the command with an error if the block, which writes `path`, raises OSError other than FileExistsError."""
+    """End the command with an error if the block fails to write `path`. A FileExistsError passes through."""
     try:
         yield
     except FileExistsError:
@@ -210,17 +210,17 @@ def metrics_server(port: int | None) -> Iterator[MetricsServer | None]:
 
 
 def print_json(document: Any) -> None:
-    from scenarios.observe.columns.names import write_json  # It loads numpy, which most commands do not need.
+    from scenarios.observe.columns.names import write_json  # This loads numpy, which most commands do not need.
 
     write_json(document, sys.stdout)
     sys.stdout.flush()
 
 
 def summary_in_json(summary: Mapping[str, Any], *, names_records: bool) -> Mapping[str, Any]:
-    """Return a run's summary as `--format json` prints it, with record names and offsets as ranges with their number.
+    """Return a run's summary as `--format json` prints it: lists of records and offsets become counts and ranges.
 
     Args:
-        names_records: return the summary unchanged instead.
+        names_records: keep the full lists instead.
     """
     if names_records:
         return summary
@@ -251,7 +251,7 @@ _RUN_AGAIN = "make the run again: highwater run SCENARIO"
 
 @contextmanager
 def usable_runs(fix: str = _RUN_AGAIN) -> Iterator[None]:
-    """End the command with an error if a run is missing, or its summary or trace cannot be read.
+    """End the command with an error if the block finds a run missing, or cannot read its summary or trace.
 
     Args:
         fix: advice to print if the trace cannot be read.
@@ -268,7 +268,7 @@ def usable_runs(fix: str = _RUN_AGAIN) -> Iterator[None]:
 
 @contextmanager
 def usable_traces() -> Iterator[None]:
-    """End the command with an error if a trace cannot be read; let OSErrors through, as they may be about output."""
+    """End the command with an error if the block raises TraceError. OSErrors may be about output and pass through."""
     try:
         yield
     except TraceError as error:
@@ -289,7 +289,7 @@ def trace_of(run_dir: Path, summary: Mapping[str, Any]) -> list[TraceRow]:
 
 
 def load_scenario(name: str, overrides: Sequence[str] = (), only: str | None = None) -> ScenarioFile:
-    """Load a bundled scenario by its id, or a file by its path. Print all errors of an invalid one and exit with 3.
+    """Load a bundled scenario by its id, or a file by its path. If it is invalid, print all errors and exit with 3.
 
     Args:
         overrides: changes in the form PATH=VALUE.
@@ -311,9 +311,9 @@ WARNINGS_SHOWN_MAX = 5
 
 
 def warn_of_mistakes(name: str, file: ScenarioFile, variants: Sequence[str | None]) -> None:
-    """Print on stderr the warnings about probable mistakes in the variants that are about to be played.
+    """Print warnings about probable mistakes in the variants that are about to be played, on stderr.
 
-    For a bundled scenario print only warnings caused by `--set`; the file itself is known to be as intended.
+    For a bundled scenario, print only warnings caused by `--set`, because the file itself is as intended.
     """
     from scenarios.language.diagnostics import MISTAKES, render_briefly
     from scenarios.language.parse.catalogue import LIBRARY, find_scenario
@@ -342,7 +342,15 @@ def fail_invalid(invalid: ScenarioInvalid) -> NoReturn:
 
 
 def pick_variant(file: ScenarioFile, variant: str | None, seed: int | None) -> Scenario:
-    """Return the scenario itself (`base` or None) or one of its variants, with `seed` in place of its own if given."""
+    """Return a variant of a scenario.
+
+    Args:
+        variant: id of the variant; `base` or None for the scenario itself.
+        seed: replaces the seed of the file; None to keep that.
+
+    Raises:
+        click.UsageError: the scenario has no such variant.
+    """
     from dataclasses import replace
 
     from scenarios.language.diagnostics import did_you_mean
@@ -401,7 +409,11 @@ def execute(
 
 
 def exit_code_of(results: Sequence[RunResult], fail_on: Sequence[str] = ()) -> ExitCode:
-    """Return the exit code of several runs. A bug in Highwater outranks failed expectations and forbidden outcomes."""
+    """Return one exit code for several runs, that of a bug in Highwater before that of failed expectations.
+
+    Args:
+        fail_on: kinds of anomalies that count as failures; `any` for all kinds.
+    """
     if any(result.broke_an_invariant for result in results):
         return ExitCode.OUR_BUG
     if any(not result.held for result in results):

@@ -19,7 +19,7 @@ WHERE = {
 @click.argument("shell", type=click.Choice(list(WHERE)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:
-    """Print what makes SHELL complete commands, options, scenarios and runs."""
+    """Print a script that makes SHELL complete commands, options, scenarios and runs."""
     from click.shell_completion import get_completion_class
 
     made_for = get_completion_class(shell)

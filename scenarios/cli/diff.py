@@ -28,7 +28,7 @@ DIFFERENCES_SHOWN = 12
 
 Pair = tuple[str, str]
 Figures = Mapping[str, Pair]
-"""Figures of both runs, by the label of their row in `highwater compare`."""
+"""Figures as (first run, other run), by the label of their row in `highwater compare`."""
 
 
 @click.command()
@@ -39,8 +39,8 @@ Figures = Mapping[str, Pair]
 def diff(one: str, other: str, format_: str, plain: bool) -> int:
     """Show which settings differ between the runs ONE and OTHER, and which results.
 
-    First come records, leaders, ISRs, final logs and expectations, then times. For two simulated runs also the first
-    event that differs is shown; live runs always differ in their times.
+    Records, leaders, ISRs, final logs and expectations come first, then times. For two simulated runs, the first
+    event that differs is shown as well; live runs always differ in their times.
     """
     from scenarios.cli.view import rows_of
     from scenarios.observe.differences import first_difference
@@ -89,7 +89,7 @@ def _outcome(folders: Sequence[Path], rows: Sequence[Sequence[TraceRow]]) -> Agr
 
 
 def _settings_that_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Pair]:
-    """Return the settings in which two runs differ, as pairs of lines; a line is empty if its run lacks the setting."""
+    """Return the settings that differ as pairs of lines, one line for each run, empty if that run lacks the setting."""
     from scenarios.observe.wording import settings_of
 
     left, right = ([*settings_of(summary), *_rules(summary)] for summary in (one, other))
@@ -113,7 +113,7 @@ def _rules(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _figures(one: Mapping[str, Any], other: Mapping[str, Any], style: Style) -> Figures:
-    """Return the rows of `highwater compare` in which two runs differ, and how many expectations were met."""
+    """Return the rows of `highwater compare`, and the number of expectations that hold, where the two runs differ."""
     from scenarios.cli.screens import compared
 
     left, right = ({**compared(run, style), **_expected(run)} for run in (one, other))
@@ -128,7 +128,7 @@ def _expected(summary: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _failed(summary: Mapping[str, Any]) -> dict[str, str]:
-    """Return the reasons why expectations were not met, by expectation."""
+    """Return the expectations that the run did not meet, each with the reason."""
     judged = (one for one in summary["expectations"] if one.get("judged", True))
     return {one["what"]: one["why"] for one in judged if not one["held"]}
 

@@ -21,7 +21,7 @@ from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import Style, table_lines
 
 FREE_BYTES_MIN = 500_000_000
-"""Free disk space to ask for: a run takes a few megabytes, and Spark's temporary files more."""
+"""Required free disk space in bytes. A run takes a few megabytes, and Spark's temporary files take more."""
 PORTS = range(19092, 19095)
 """Ports that `highwater serve` uses by default."""
 SPARK_VERSIONS = ((4, 0), (4, 4))
@@ -54,8 +54,8 @@ class Requirement(NamedTuple):
 @format_option
 @plain_option
 def doctor(format_: str, plain: bool) -> int:
-    """Look for all that the commands need: Python, libraries, disk, Java, Spark, ports, clients. Exit code 6 if
-    something is missing that is not optional."""
+    """Check for everything that the commands need: Python, libraries, disk, Java, Spark, ports, clients. The exit code
+    is 6 if something required is missing."""
     checks = list(_checks())
     missing = [check for check in checks if check.state == "missing"]
     if format_ == "json":

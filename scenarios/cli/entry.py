@@ -7,7 +7,7 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Import the command and run it, both within the block that catches KeyboardInterrupt."""
+    """Import and run the command. Ctrl-C ends it without a traceback, even during the imports."""
     try:
         from scenarios.cli.main import main as command
 

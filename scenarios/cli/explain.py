@@ -58,12 +58,12 @@ PARTITION = re.compile(r".+-[0-9]{1,9}")
 @format_option
 @plain_option
 def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: str, plain: bool) -> int:
-    """Tell why RECORD of RUN met its end. RUN is a folder, an id, `last`, `last~1` or a unique beginning.
+    """Explain what happened to RECORD of RUN, and why. RUN is a folder, an id, `last`, `last~1` or a unique beginning.
 
-    Without RUN it is `last`, without RECORD the first acked record that was lost.
+    RUN defaults to `last`, and RECORD to the first acked record that was lost.
 
-    RECORD may be an invariant that broke, such as S2, or a partition, such as t-0: why nothing could be written to it
-    or read from it for a time. `highwater explain E104` explains a diagnostic instead.
+    Instead of RECORD, name an invariant that broke, such as S2, or a partition, such as t-0, to learn why it could not
+    be written or read for a time. `highwater explain E104` explains a diagnostic.
     """
     if record is None and re.fullmatch(r"[EWew]\d{3}", run):
         return _explain_code(run.upper())
@@ -161,7 +161,7 @@ def _is_of_a_topic(summary: Mapping[str, Any], name: str) -> bool:
 
 
 def _explain_waits(summary: Mapping[str, Any], partition: str, format_: str, plain: bool) -> int:
-    """Print the times of a second or longer without a write to the partition or a read from it, and their causes."""
+    """Print when a client waited a second or longer to write to the partition or read from it, and the causes."""
     waits = [wait for wait in summary.get("waits", ()) if wait["partition"] == partition]
     if not waits:
         known = sorted({wait["partition"] for wait in summary.get("waits", ())})
@@ -196,7 +196,7 @@ _ENDED_BY = {
 
 
 def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invariant: str | None) -> Findings:
-    """Find which missing rules explain the run's broken invariants, by playing it again with each rule added.
+    """Find the rules whose absence explains the run's broken invariants, by playing the run again with each rule added.
 
     Args:
         what_if: play these runs even if they take long.
@@ -226,7 +226,7 @@ def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invarian
 
 
 def _played(run_dir: Path) -> tuple[str, Scenario]:
-    """Return the text of the run's lock file and the scenario in it, with which the run can be repeated."""
+    """Return the text of the run's lock file and the scenario in it, to play the run again."""
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_text
     from scenarios.run.runs import RunNotFound, read_lock, read_summary
@@ -239,7 +239,7 @@ def _played(run_dir: Path) -> tuple[str, Scenario]:
 
 
 def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[RecordFate]]:
-    """Play the run again with one change at a time, and return the outcome of each record under every change."""
+    """Play the run again with one change at a time. Return the outcomes of each record, one for each change."""
     from scenarios.explain.what_if import changes_for, play_changes
 
     outcomes: dict[str, list[RecordFate]] = {story.record: [] for story in stories}
@@ -263,7 +263,7 @@ def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Re
 
 
 def _keep(run_dir: Path, summary: Mapping[str, Any], outcomes: Mapping[str, Sequence[RecordFate]]) -> None:
-    """Keep the outcomes in the run's folder for `highwater view`, if the folder is writable."""
+    """Store the outcomes in the run's folder, if it is writable, so that `highwater view` can show them."""
     from scenarios.explain.kept_outcomes import keep_outcomes
 
     trace_sha256 = summary.get("trace_sha256")
@@ -312,11 +312,11 @@ def _explain_code(code: str) -> int:
 @format_option
 @plain_option
 def path(run: str, request: str | None, format_: str, plain: bool) -> int:
-    """The journey of one Produce or Fetch of RUN through its broker, down to the sendfile calls.
+    """Show the stages of one Produce or Fetch request of RUN in its broker, down to the sendfile calls.
 
     RUN is a folder, an id, `last`, `last~1` or a unique beginning. REQUEST is a record, such as r12, or a request as
-    client:number, such as p1:7; without it they are listed. Where clients share a client.id, the list has their
-    requests apart by the number of the connection: client/rdkafka:7@b1/31.
+    client:number, such as p1:7. Without REQUEST, list all requests. If clients share a client.id, the list adds the
+    number of the connection: client/rdkafka:7@b1/31.
     """
     from scenarios.explain.request_journey import RequestJourneys, RequestUnknown, journey_text, requests_text
     from scenarios.run.runs import find_run, read_summary
@@ -352,7 +352,7 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
 
 
 def _measured_again(run_dir: Path) -> list[TraceRow]:
-    """Play a simulated run again with every request measured, and return its events."""
+    """Play a simulated run again with events for every stage of every request, and return all events."""
     from scenarios.run.runner import run_scenario
     from scenarios.run.worlds import measured
 

@@ -120,7 +120,7 @@ def _tell(answer: dict[str, Any]) -> None:
 
 
 def printable_line(line: str) -> str:
-    """Return a line without unprintable characters, except for its colour sequences."""
+    """Return a line without unprintable characters. Escape sequences for colours are kept."""
     return "\x1b".join(printable(part) for part in line.split("\x1b"))
 
 

@@ -71,7 +71,7 @@ def _follow(trace_dir: Path, out: Path | None, waiting: WaitingLine) -> int:
 
 @contextmanager
 def _marked(trace_dir: Path) -> Iterator[None]:
-    """Keep the trace marked as followed for the duration of the block, which includes the slow start of Spark."""
+    """Mark the trace as followed, and renew the mark until the block ends."""
     from scenarios.run.followed_trace import mark, unmark
 
     over = threading.Event()
@@ -116,7 +116,7 @@ class _Screen:
 
         Args:
             out: folder of the page; None for no page.
-            waiting: the line on stderr that is shown until the first state arrives.
+            waiting: progress line on stderr, shown until the first state of the cluster arrives.
         """
         self._out = out
         self._waiting = waiting

@@ -40,11 +40,11 @@ version_argument = click.argument("version", type=KafkaVersion())
 
 @click.group(cls=CommandGroup)
 def kafka() -> None:
-    """Versions of Apache Kafka that scenarios can be played on (`run --on kafka`)."""
+    """Manage the versions of Apache Kafka on which scenarios can be played (`run --on kafka`)."""
 
 
 class ProgressOfInstall:
-    """A callable that shows the progress of an installation: one line, redrawn on a terminal, else repeated."""
+    """A callable that shows the progress of an installation in one line; it is redrawn on a terminal, else repeated."""
 
     def __init__(self, line: WaitingLine) -> None:
         self._line = line
@@ -63,7 +63,7 @@ class ProgressOfInstall:
 def install(version: str, plain: bool) -> int:
     """Get a version of Apache Kafka through Maven, and keep it in your cache folder (~/.cache/highwater/kafka).
 
-    Maven's own settings (~/.m2/settings.xml) say where the jars come from. Their checksums are compared and kept.
+    Maven's own settings (~/.m2/settings.xml) decide where the jars come from. Their checksums are verified and kept.
     """
     from cluster.kafka.home import cache_folder
     from cluster.kafka.installation import install as install_version
@@ -89,7 +89,7 @@ def install(version: str, plain: bool) -> int:
 @format_option
 @plain_option
 def list_versions(format_: str, plain: bool) -> int:
-    """The versions that are installed, and whether their jars are still the same. Exit code 6 if some are not."""
+    """List the installed versions and check their jars. The exit code is 6 if a jar has changed."""
     from cluster.kafka.home import ARCHIVE, TRIED, cache_folder, installed
 
     found = [(jars, jars.damaged()) for jars in installed(os.environ)]

@@ -42,19 +42,19 @@ if TYPE_CHECKING:
     from scenarios.terminal.style import Style
 
 FILES_MAX = 1000
-"""Largest number of files that are judged at a time: enough for a class with several answers per student."""
+"""Largest number of files judged at a time, enough for a class with several answers per student."""
 
 
 @click.group(cls=CommandGroup)
 def lab() -> None:
-    """The exercises of a lesson: hand them out, and judge what comes back. scenarios/LESSONS.md is the lesson."""
+    """Hand out the exercises of the lesson in scenarios/LESSONS.md, and judge the answers."""
 
 
 @lab.command("list")
 @format_option
 @plain_option
 def list_exercises(format_: str, plain: bool) -> int:
-    """The exercises in the order of the lesson."""
+    """List the exercises in the order of the lesson."""
     from scenarios.lab.exercise import exercises
 
     found = exercises().values()
@@ -112,9 +112,9 @@ def start(name: str, student: str | None) -> int:
 )
 @plain_option
 def check(name: str, answers: tuple[Path, ...], format_: str, plain: bool) -> int:
-    """Judge the answers in FILEs to exercise NAME. Exit code 1 if one of them is not complete.
+    """Judge the answers in FILEs to exercise NAME. The exit code is 1 if an answer is not complete.
 
-    A scenario is played under several seeds and within bounds; its own `expect` is not looked at.
+    A scenario is played under several seeds, with limits on its size and memory. Its own `expect` is ignored.
     """
     from scenarios.lab.marks import judge_file
 
@@ -138,10 +138,10 @@ def check(name: str, answers: tuple[Path, ...], format_: str, plain: bool) -> in
 @format_option
 @plain_option
 def marks(folder: Path, csv_file: Path | None, jobs: int | None, format_: str, plain: bool) -> int:
-    """Judge all that a class has handed in: every file below FOLDER, each student in one row.
+    """Judge every file below FOLDER that a class has handed in, and print one row for each student.
 
-    The first line of a file, or its name, names its exercise. Files of no exercise and unreadable files are listed but
-    not judged. Exit code 1 if a file cannot be read, else 0, whatever the marks are.
+    The first line of a file, or its file name, names the exercise. Files without an exercise and unreadable files are
+    listed but not judged. The exit code is 1 if a file cannot be read, else 0, regardless of the marks.
     """
     from scenarios.lab.marks import CSV_BEGINS, csv_of, files_handed_in, mark_file, rows_of
     from scenarios.process.pool import in_order
@@ -178,7 +178,7 @@ def marks(folder: Path, csv_file: Path | None, jobs: int | None, format_: str, p
 @click.option("--out", "page", type=FileToWrite(), default="handout.html", show_default=True, metavar="FILE")
 @open_option
 def handout(page: Path, opens: bool) -> int:
-    """Write a page to print: HW, LEO, ISR and acks in one picture and twelve lines, on one sheet of A4 or Letter."""
+    """Write a page to print that explains HW, LEO, ISR and acks, on one sheet of A4 or Letter."""
     text = files("scenarios.lab").joinpath("handout.html").read_text("utf-8")
     if not page.exists() or page.read_bytes() != text.encode():
         if page.exists():
@@ -192,9 +192,9 @@ def handout(page: Path, opens: bool) -> int:
 
 
 def _named(student: str | None) -> str:
-    """Return the student's name in its normal form.
+    """Return the student's name with single spaces.
 
-    At a terminal, ask for a missing or bad name; elsewhere, such a name is a usage error.
+    If the name is missing or not allowed, ask for it at a terminal; otherwise end the command with a usage error.
     """
     from scenarios.lab.hand_in import BadName, checked_name
 
@@ -216,7 +216,7 @@ def _named(student: str | None) -> str:
 
 
 def _name_before() -> str | None:
-    """Return the student's name from an exercise file in the current folder; None if there is no such file."""
+    """Return the student's name from any exercise file in the current folder; None if no file has a name."""
     from scenarios.lab.exercise import exercises
     from scenarios.lab.hand_in import read_hand_in
     from scenarios.language.diagnostics import ScenarioInvalid
@@ -259,7 +259,7 @@ def _exercise(name: str) -> Exercise:
 
 
 def _line(exercise: Exercise, mark: Mark) -> dict[str, Any]:
-    """Return the result of one file as JSON, for a teacher to collect."""
+    """Return the result of judging one file as a JSON document."""
     return {
         "exercise": exercise.name,
         "student": mark.student,
@@ -344,7 +344,11 @@ def _cut(text: str) -> str:
 
 
 def _shown_files(files: Sequence[str], shared: Mapping[str, int]) -> str:
-    """Return a row's files as text: their folder if no other row has files there, else the first file and a count."""
+    """Return a student's files as text: their folder if it has no other files, else the first file and a count.
+
+    Args:
+        shared: number of rows with files in each folder.
+    """
     folder, *others = sorted({str(PurePath(file).parent) for file in files})
     if not others and folder != "." and shared[folder] == 1:
         return _cut(f"{folder}/")

@@ -91,9 +91,9 @@ INSTEAD = {
     "topics": "`highwater serve --topic NAME:PARTITIONS:RF` creates topics, `highwater show NAME` has a scenario's.",
     **{verb: _OF_FAULTS.format(verb) for verb in ("kill", "start", "stop", "pause", "cut", "heal")},
 }
-"""Words that are no commands, but options or parts of others, each with a hint."""
+"""Words that users try as commands, each with a hint to the right command."""
 USING_SPARK = ("report", "sweep", "search")
-"""Commands whose process has its own temporary folder, since a killed JVM and its workers leave many files behind."""
+"""Commands that get their own temporary folder, because a killed JVM and its workers leave many files behind."""
 FIX = "  = fix: "
 MEMORY_LEAST_BYTES = 384 << 20
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acked records died, and why.
@@ -161,7 +161,7 @@ def cli(ctx: click.Context) -> None:
 
 
 def main() -> NoReturn:
-    """Run the command; after a failure, print one line instead of a traceback, and exit with a code."""
+    """Run the command line and exit. A failure prints an error and its fix instead of a traceback."""
     reopen_closed_streams()
     _must_be_somewhere()
     _must_have_memory()
@@ -180,7 +180,13 @@ def main() -> NoReturn:
 
 
 def _echo_error_document(words: Sequence[str], text: str, code: object) -> None:
-    """Print the document of a command that failed before it had a result, if it was asked for one."""
+    """Print an error as JSON or JUnit XML if `words` ask for such output, for a command that failed without a result.
+
+    Args:
+        words: arguments of the command line.
+        text: what the command printed on stderr.
+        code: exit code.
+    """
     formats = {"--format=json", "--format=junit"} & {*words, *map("=".join, pairwise(words))}
     if not formats:
         return
@@ -195,7 +201,7 @@ def _echo_error_document(words: Sequence[str], text: str, code: object) -> None:
 
 
 def _error_document(text: str, code: object) -> dict[str, object]:
-    """Return what `--format json` prints for a command that failed before it had a result."""
+    """Return an error as a JSON document, from the text on stderr and the exit code."""
     begins = re.search("^error", text, re.IGNORECASE | re.MULTILINE)  # Progress or click's usage may precede the error.
     lines = text[begins.start() if begins else 0 :].strip().splitlines()
     fixes = [line.removeprefix(FIX) for line in lines if line.startswith(FIX)]
@@ -262,7 +268,7 @@ def _run(interruption: Interruption) -> NoReturn:
 
 
 def _command() -> Any:
-    """Run the command and return its result. Click reports any EOFError like Ctrl-C, so it is raised here again."""
+    """Run the command and return its result. Click turns an EOFError into Abort, as for Ctrl-C; raise the EOFError."""
     try:
         return cli.main(prog_name="highwater", standalone_mode=False)
     except click.Abort as abort:

@@ -71,7 +71,7 @@ def report(
 ) -> int:
     """Write a Spark report on RUNS (folders, ids, `last`, ...): HW, LEO and ISR over time, lag, elections, losses.
 
-    With --master spark://... the workers read the traces and write the tables: both must be at the same path there.
+    With --master spark://... the workers read the traces and write the tables, so the same paths must work for them.
     """
     if sql is not None and (out or tables_dir or opens):
         fail("--sql answers questions: leave out --out, --tables and --open", ExitCode.USAGE)
@@ -127,6 +127,7 @@ def _made(
     """Write the report; end the command with an error if that fails.
 
     Args:
+        tables_dir: folder for the tables; None for a folder beside the page.
         check: called while Spark starts; raises TraceError if a trace was changed.
     """
     from spark_reports.report.build import write_report
@@ -167,7 +168,7 @@ def _must_have_room(folder: Path, tables_dir: Path | None) -> None:
 ROWS_SHOWN = 1_000
 ROWS_PRINTED = 1_000_000
 CHARACTERS_SHOWN = 500
-"""Limits of an answer to --sql: rows as text, rows as JSON, and characters of one value as text."""
+"""The three constants above limit an answer to --sql: rows as text, rows as JSON, and characters of a value."""
 
 
 def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> int:
@@ -182,6 +183,7 @@ class SqlText(NamedTuple):
     """SQL statements and their origin.
 
     Attributes:
+        sql: the statements as one text.
         place: name of the file, or `--sql`, for error messages.
     """
 
@@ -190,9 +192,9 @@ class SqlText(NamedTuple):
 
 
 def _questions(given: str, runs: tuple[str, ...]) -> SqlText:
-    """Return the statements of --sql, or the statements in the file that --sql names.
+    """Return the statements in the value of --sql, or in the file that it names.
 
-    A value that is neither a file nor several words ends the command with an error before Spark starts.
+    If the value is neither a file nor several words, end the command with an error.
     """
     file = Path(given)
     is_file = is_folder = False
@@ -219,7 +221,7 @@ def _answer(
     """Run the SQL statements over the tables of the runs, and print the answers one after the other.
 
     Args:
-        make: writes the report of the runs that have no tables yet into a folder.
+        make: writes the report of runs without tables into a folder, before the statements run.
     """
     from spark_reports.queries import QueryRefused, Questions
     from spark_reports.run_folders import RunFolderUnusable, tables_kept

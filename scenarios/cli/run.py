@@ -109,7 +109,7 @@ def run(
     names_records: bool,
     plain: bool,
 ) -> int:
-    """Run SCENARIO (a bundled id or a file) in virtual time, live or on real Kafka: what became of every record."""
+    """Run SCENARIO (a bundled id or a file) in virtual time, live or on real Kafka. Show the fate of every record."""
     world = _chosen_world(
         on, is_live=is_live, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us, clients=clients
     )
@@ -211,7 +211,7 @@ def compare(
 
 
 def _compare_on_page(plays: Sequence[tuple[Scenario, ChosenWorld]], page: Path) -> list[RunResult]:
-    """Play the runs and write their page; the folders of the runs are deleted afterwards."""
+    """Play the runs, write one page about them, and delete their folders. Return the results of the runs."""
     from scenarios.cli.view import RUNS_MAX, write_page
 
     if len(plays) > RUNS_MAX:

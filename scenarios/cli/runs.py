@@ -33,8 +33,8 @@ CUT_SHORT = "its end may be missing: whatever wrote it was killed, or its files 
 @format_option
 @click.pass_context
 def runs(context: click.Context, out: Path, format_: str) -> int:
-    """The runs that are kept: number, when it was made, scenario, seed, verdict, events and size. `runs prune` removes
-    the oldest."""
+    """List the kept runs with number, date, scenario, seed, verdict, events and size. `runs prune` removes the
+    oldest."""
     if context.invoked_subcommand is not None:
         return ExitCode.HELD
     from scenarios.run.runs import RunNotFound, list_runs, list_unjudged
@@ -60,7 +60,7 @@ def _table(rows: Sequence[Mapping[str, Any]], none: str) -> list[str]:
     """Return a table of the runs, which fits 80 columns unless names are long.
 
     Args:
-        none: sign for a missing value.
+        none: text for a missing value.
     """
     now = datetime.now().astimezone()
     cells = [
@@ -137,7 +137,7 @@ def _must_be_folder(out: Path) -> None:
 
 
 def _made(file: Path) -> str:
-    """Return the local time at which the file was written. The content of a run's files never includes it."""
+    """Return the local time at which the file was written, because no file of a run contains its date."""
     return datetime.fromtimestamp(file.stat().st_mtime).astimezone().isoformat(timespec="seconds")
 
 
@@ -154,8 +154,8 @@ def _size(folder: Path) -> int:
 @records_option
 @plain_option
 def judge(run: str | None, format_: str, names_records: bool, plain: bool) -> int:
-    """Judge RUN again from its trace, and keep the verdict. This is for a run that was interrupted, that could not be
-    judged, or whose `serve` was killed.
+    """Judge RUN again from its trace, and keep the verdict. Use it for a run that was interrupted or could not be
+    judged, or if its `serve` was killed.
 
     RUN is a folder, a number or a unique beginning; without it, the newest run that has no verdict.
     """
@@ -187,7 +187,7 @@ def judge(run: str | None, format_: str, names_records: bool, plain: bool) -> in
 
 
 def _named(run: str | None) -> tuple[Path, dict[str, Any] | None]:
-    """Return the folder of the run to judge, and its summary, None if it has none yet.
+    """Return the folder of the run to judge, and the run's summary; None if there is no summary yet.
 
     Raises:
         RunNotFound: if there is no such run, or its cluster is still running.

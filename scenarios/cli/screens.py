@@ -1,4 +1,4 @@
-"""Finished runs as text for the terminal: one run, several side by side, a line of `highwater test`, and JUnit's XML.
+"""Finished runs as text: the screen of one run, a table of several, a line of `highwater test`, and JUnit XML.
 
 All data comes from the summary (summary.json) or from the trace (story.Story). The screen of a run shows key events, a
 drawing per partition, the acks that producers got beside the records in the logs, the findings in red or green, the
@@ -38,14 +38,14 @@ Summary = Mapping[str, Any]
 LINES_MAX = 30
 """Largest number of key events on a screen; the trace has the rest."""
 PARTITIONS_MAX = 3
-"""Largest number of partitions that a screen draws, and for which it lists losses and times without writes."""
+"""Largest number of partitions that a screen draws. Lists of losses and of times without writes also end here."""
 UNREAD_MAX = 8
-"""Largest number of a group's partitions for which a screen shows how long they had no reader."""
+"""Largest number of rows for partitions in the table about a consumer group or share group."""
 SENTENCE_LINES_MAX = 3
 LIVE_LINES_MAX, SCREEN_LINES_MAX = 44, 110
-"""Lines beyond which a screen is shortened. The limit of live runs is lower: they printed their events already."""
+"""A screen with more lines is shortened. Live runs have the lower limit, because their events were printed before."""
 BRIEF_MAX, BRIEF_FINDINGS_MAX = 3, 10
-"""Rows of each kind, and lines of findings, on a shortened screen."""
+"""Largest numbers of rows of each kind, and of lines of findings, on a shortened screen."""
 LABEL_WIDTH_MAX = 44
 """Columns reserved for a label, which may contain long names; a longer label shifts the rest of its line."""
 _MARGIN = 9
@@ -81,7 +81,7 @@ def run_screen(summary: Summary, story: Story, style: Style, again: str | None =
 def _brief(summary: Summary, style: Style, again: str | None) -> list[list[str]]:
     """Return a shortened screen for a run with too many lines, with the findings at its end.
 
-    It has no key events and no drawings, and only the first rows of each kind with a count of the rest.
+    It leaves out key events and drawings, and has only the first rows of each kind with a count of the rest.
     """
     names_partitions = len(summary["logs"]) > 1
     findings = _findings(summary, style, names_partitions=names_partitions)
@@ -101,7 +101,7 @@ def _brief(summary: Summary, style: Style, again: str | None) -> list[list[str]]
 
 
 def _longest_unread(summary: Summary) -> list[str]:
-    """Return lines that name the partitions of all consumer groups that had no reader for longest."""
+    """Return lines about the partitions that were without a reader for the longest times, over all consumer groups."""
     waits = [
         (one["longest_us"], one["unread_us"], group, name)
         for group, partitions in summary.get("without_reader", {}).items()
@@ -143,7 +143,7 @@ def _key_events(story: Story, style: Style, again: str | None, *, verbose: bool)
     """Return the lines of the key events.
 
     Args:
-        again: command that repeats the run; None if no command can, so that `-v` is not suggested.
+        again: command that repeats the run, to suggest its `-v`; None if no command can.
         verbose: print all events, each on a line of its own.
     """
     lines = []
@@ -181,7 +181,7 @@ COLOUR_OF = {
 
 
 def _shown(summary: Summary, story: Story) -> list[tuple[TopicPartition, PartitionHistory]]:
-    """Return the partitions to draw: first those with an anomaly, then those with most changes of state."""
+    """Return the partitions to draw: partitions with an anomaly first, then by the number of changes of state."""
     hurt = {anomaly["partition"] for anomaly in summary["anomalies"]}
     ranked = sorted(story.histories.items(), key=lambda item: (str(item[0]) not in hurt, -len(item[1].states), item[0]))
     return ranked[:PARTITIONS_MAX]
@@ -207,15 +207,15 @@ def _told_and_true(summary: Summary, style: Style, producers_max: int | None = N
 
 
 _Row = tuple[str, str, Sequence[str]]
-"""A label, the separator between its parts, and the parts."""
+"""A row as (label, separator between the parts, parts)."""
 
 
 def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
     """Yield rows with the records that each producer sent, and the acks and errors that it received.
 
     Args:
-        producers_max: number of producers with rows of their own, those with most errors first; one more row has the
-            sums of the other producers. None for all.
+        producers_max: number of producers with rows of their own, starting with the most errors. One more row has
+            the sums of the other producers. None gives every producer its own rows.
     """
     producers = list(summary["producers"].items())
     others = []
@@ -229,7 +229,7 @@ def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
             parts.append(f"{told['failed']} refused")
         latency = told["latency_us"]
         if latency and not told["handed_over"]:
-            where = " at the broker" if producer.startswith(OUTSIDE) else ""  # Its waiting and its retries are unknown.
+            where = " at the broker" if producer.startswith(OUTSIDE) else ""  # Its waits and retries are unknown.
             parts.append(f"ack{where} {duration(latency['p50'])} median, {duration(latency['max'])} worst")
         yield f"Records of {producer}", "    ", parts
         if told["errors"]:
@@ -243,7 +243,7 @@ def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
 
 
 def _readable(summary: Summary) -> tuple[int, str]:
-    """Return how many distinct records of the logs can be read, and a word for them.
+    """Return the number of distinct records in the logs that can be read, and a word for them.
 
     Records of aborted and open transactions count, although consumers with `read_committed` skip them.
     """
@@ -277,7 +277,7 @@ def _for_less_long(partitions: int) -> str:
 
 
 def _unread(summary: Summary) -> list[str]:
-    """Return a table of how long each partition was read by no member of a consumer group.
+    """Return a table of the times for which no member of a consumer group read a partition, by group and partition.
 
     A partition counts as unread while it is unassigned, or assigned to a member that is down or frozen.
     """
@@ -294,7 +294,7 @@ def _unread(summary: Summary) -> list[str]:
 
 
 def _share_groups(summary: Summary) -> list[str]:
-    """Return a table of what happened to the records of each share group, with the records that were given up."""
+    """Return a table of each share group's deliveries by outcome, with the offsets of records that were given up."""
     rows: list[tuple[str, ...] | str] = []
     for group, partitions in summary.get("share_groups", {}).items():
         rows.append((f"Share group {group}", "delivered", "again", "accepted", "rejected", "given up", "in flight"))
@@ -362,7 +362,7 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
 
 
 def _record_ranges(names: Sequence[str]) -> str:
-    """Return record names as ranges per producer; of very many ranges, only the first few and the last."""
+    """Return record names as ranges per producer. If there are very many ranges, keep the first few and the last."""
     return cropped(format_record_names(sorted(names, key=split_record_name)))
 
 
@@ -409,7 +409,7 @@ def _see_also(summary: Summary, again: str | None) -> list[str]:
 
 
 def compare_table(summaries: Sequence[Summary], style: Style) -> str:
-    """Return a table of a scenario's variants side by side, and below it the outcome of every record in each."""
+    """Return a table of a scenario's runs side by side, followed by the outcomes of the records in each run."""
     names = [_column_name(summary) for summary in summaries]
     first = summaries[0]
     lines = ["", f"  {style.bold(first['scenario'])} {style.sign('dot')} seed {first['seed']}", ""]
@@ -436,7 +436,7 @@ def compare_table(summaries: Sequence[Summary], style: Style) -> str:
 
 
 def table_of(columns: Sequence[tuple[str, dict[str, str]]], style: Style) -> tuple[list[str], int]:
-    """Return a table of as many columns as fit the screen, but at least one, and the number of these columns."""
+    """Return the lines of a table with as many columns as fit the screen, at least one, and the number of columns."""
     labels = list(dict.fromkeys(label for _, column in columns for label in column))
     label_width = max(len(label) for label in labels) + 2
     widths = [max(len(name), *map(len, column.values())) + 3 for name, column in columns]
@@ -461,7 +461,7 @@ def _column_name(summary: Summary) -> str:
 _UNSEEN = "acked, cannot be read"
 _OWED = "lost, never acked"
 _RARE = (_UNSEEN, _OWED)
-"""Labels of rows that are left out if no run has such records."""
+"""Labels of rows that are left out if all runs have 0 there."""
 
 
 _THEN_LOST = "acked, then lost"
@@ -470,13 +470,13 @@ _DURATIONS = (
     "ack latency, median", "ack latency, worst", "no write succeeded for", "unread at a stretch, worst", "unread, mean"
 )  # fmt: skip
 COMPARED_TIMES = (*_DURATIONS, "retries", _LONG_UNREAD)
-"""Labels of figures that differ between any two live runs, even of the same scenario."""
+"""Labels of figures that depend on time, so that even two live runs of the same scenario differ in them."""
 
 Figure = int | str | None
 
 
 def compared(summary: Summary, style: Style) -> dict[str, str]:
-    """Return a run's column in the table of `highwater compare`, as cells by label."""
+    """Return the column of a run in the table of `highwater compare`: the text of each cell, by the row's label."""
     return {name: _cell(name, figure, style) for name, figure in figures_of(summary).items()}
 
 
@@ -489,7 +489,7 @@ def _cell(name: str, figure: Figure, style: Style) -> str:
 
 
 def figures_of(summary: Summary) -> dict[str, Figure]:
-    """Return the figures of a run by label: times in microseconds, None if there is nothing to count."""
+    """Return the figures of a run by label. Times are in microseconds; None means that the figure does not apply."""
     records = summary["records"]
     handed_over = sum(told["handed_over"] for told in summary["producers"].values())
     latencies = [told["latency_us"] for told in summary["producers"].values() if told["latency_us"]]
@@ -531,11 +531,11 @@ _MEANING = {
     "missing-record": "no ack, and in no log at the end",
     "unseen-record": "acked and in the log, but it cannot be read",
 }
-"""Explanations of those signs of records that are not obvious."""
+"""Explanations of the signs for records that need one, by the sign's name."""
 
 
 def _signs(summary: Summary, most: int) -> list[str]:
-    """Return the names of the records' signs in sending order; an empty list if there are more than `most` records."""
+    """Return the name of each record's sign, in sending order; empty if there are more than `most` records."""
     records = summary["records"]
     fates = (records["acked"], records["failed"], records["unknown"])
     if sum(map(len, fates)) > most:
@@ -549,7 +549,7 @@ def _signs(summary: Summary, most: int) -> list[str]:
 
 
 def _fates(summary: Summary) -> str:
-    """Return text that names the records that were lost, duplicated, never stored or have another anomaly."""
+    """Return text that names the records with an anomaly, such as `r10..r14 lost`."""
     records = summary["records"]
     words = {"lost": "lost", "unseen": "cannot be read", "missing": "missing", "duplicated": "twice"}
     words |= {kind: kind for kind in HARMLESS_CLASSES}
@@ -558,9 +558,9 @@ def _fates(summary: Summary) -> str:
 
 
 def era_line(summary: Summary, style: Style) -> str:
-    """Return a line of `highwater test --profile` that says how a run ends in that era.
+    """Return the line of `highwater test --profile` about a run under the rules of that era.
 
-    More lines show the expectations that were not met.
+    If the run differs or fails, lines with the expectations that were not met follow.
     """
     name = summary["scenario"] + (f" / {summary['variant']}" if summary["variant"] else "")
     ending = summary["ending"]
@@ -583,7 +583,7 @@ def era_line(summary: Summary, style: Style) -> str:
 
 
 def test_line(summary: Summary, style: Style, command: str) -> str:
-    """Return a line of `highwater test`, followed by lines for the expectations that were not met.
+    """Return the line of `highwater test` about a run, followed by lines for the expectations that were not met.
 
     Args:
         command: command that plays the same run, for more details.
@@ -652,7 +652,7 @@ def junit_of_error(text: str, command: str) -> str:
 
 
 def _junit_document(root: Element) -> str:
-    """Return XML as text, with the number of cases of the document and of each suite, and their time."""
+    """Add counts and total times to the document and its suites, and return the XML as text."""
     from xml.etree.ElementTree import indent, tostring
 
     for element in (root, *root):

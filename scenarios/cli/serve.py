@@ -137,8 +137,8 @@ def serve(
     fail_on: tuple[str, ...],
     plain: bool,
 ) -> int:
-    """Start a cluster that Kafka clients can connect to; Ctrl-C, or the end of --for, stops it and says
-    what became of every record."""
+    """Start a cluster that Kafka clients can connect to. Ctrl-C, or the end of --for, stops it and shows
+    the fate of every record."""
     from cluster.security import OPEN, ListenerSecurity
     from scenarios.serve import access
     from scenarios.serve.serving import ServeOptions, Server, Voice

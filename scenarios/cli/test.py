@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from scenarios.terminal.style import Style
 
 Job = tuple[str, str | None]
-"""A scenario's name as given by the user, and the id of its variant, None for the scenario itself."""
+"""A run to play: (scenario as the user named it, id of the variant or None for the scenario itself)."""
 Played = TypeVar("Played")
 Summary = dict[str, Any]
 
@@ -72,8 +72,8 @@ def test(
 ) -> int:
     """Run SCENARIOS (by default all bundled ones) with all their variants, one line each.
 
-    With --profile each is played by the rules of that era: expectations written for the era must hold, no promise of
-    the era may break, and all other scenarios end as written or differ.
+    With --profile, play them by the rules of that era. Expectations written for the era must hold, and no promise of
+    the era may break. Other scenarios may end as written or differ.
     """
     from scenarios.cli.screens import junit_text, test_line
 
@@ -197,7 +197,7 @@ def _playable(work: Sequence[Job], world: ChosenWorld, *, asked_for: bool) -> di
     """Return the jobs that this mode can play, with their scenarios.
 
     Args:
-        asked_for: the user named the scenarios, so a job that cannot be played ends the command with an error.
+        asked_for: whether the user named the scenarios; if so, an unplayable job ends the command with an error.
     """
     files = {name: load_scenario(name) for name in dict.fromkeys(name for name, _ in work)}
     chosen = {(name, variant): pick_variant(files[name], variant, None) for name, variant in work}
@@ -209,7 +209,7 @@ def _playable(work: Sequence[Job], world: ChosenWorld, *, asked_for: bool) -> di
 def _played_one_by_one(
     scenarios: Iterable[Scenario], world: ChosenWorld, show: Callable[[Summary], None] | None
 ) -> tuple[list[Summary], BaseException | None]:
-    """Play scenarios one at a time, since a real cluster needs the whole machine. The result is that of `_played`."""
+    """Play scenarios one at a time, because a real cluster needs the whole machine. Return the same as `_played`."""
     summaries: list[Summary] = []
     try:
         for scenario in scenarios:
@@ -226,7 +226,7 @@ def _options(variant: str | None) -> list[str]:
 
 
 def _rest(work: Sequence[Job], played: int, options: Sequence[str]) -> str | None:
-    """Return the command that plays all scenarios with an unplayed job, with all variants; None if there are none."""
+    """Return the command that plays the scenarios of all jobs after the first `played`; None if there are none."""
     names = list(dict.fromkeys(name for name, _ in work[played:]))
     return shlex.join(["highwater", "test", *options, *names]) if names else None
 

@@ -1,7 +1,7 @@
 """The commands `highwater view`, `highwater play` and `highwater export`.
 
-* `view` writes a page to step through one or several runs.
-* `play` serves a page on which a cluster can be broken.
+* `view` writes a page on which users step through one or several runs.
+* `play` serves a page on which users inject faults into a simulated cluster.
 * `export` writes a run for other tools.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 PAGE_NAME = "view.html"
 PREDICT_NAME = "predict.html"
-"""The page that asks before it shows the outcome. `view` without --predict leaves it as it is."""
+"""File of the page that asks for predictions. `view` without --predict does not overwrite it."""
 SIDE_BY_SIDE_NAME = "view-runs.html"
 RUNS_MAX = 9
 """Maximum number of runs on one page, because each is selected by a key from 1 to 9."""
@@ -59,7 +59,7 @@ TOOLS = click.Choice(["perfetto", "shiviz", "mermaid", "csv"])
 @click.option("--predict", "predicts", is_flag=True, help="The page begins by asking, and shows no outcome before.")
 @open_option
 def view(runs: tuple[str, ...], out: Path | None, predicts: bool, opens: bool) -> int:
-    """Write the page of RUN: step through it, predict, ask why. Several RUNs stand side by side on one clock.
+    """Write a page to step through RUN, predict and ask why. Several RUNs stand side by side on one clock.
 
     RUN is a folder, an id, `last`, `last~1` or a unique beginning; without it, `last`.
     """
@@ -101,7 +101,7 @@ def export(run: str, tool: str, out: Path | None) -> int:
 
 
 def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
-    """Return a run's summary and its events; end the command with an error if they cannot be read."""
+    """Return a run's summary and its events. End the command with an error if they cannot be read."""
     from scenarios.run.runs import read_summary
 
     with usable_runs():
@@ -110,7 +110,7 @@ def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
 
 
 def write_page(folders: Sequence[Path], page: Path, *, predicts: bool = False) -> Path:
-    """Write the page of finished runs as a whole or not at all, and return its path.
+    """Write the page about finished runs, and return its path. If that fails, an existing page is unchanged.
 
     Args:
         predicts: let the page ask for predictions first and hide the outcome until then.
@@ -123,7 +123,7 @@ def write_page(folders: Sequence[Path], page: Path, *, predicts: bool = False) -
 
 
 def page_text(folders: Sequence[Path], *, predicts: bool = False) -> str:
-    """Return the page of finished runs; end the command with an error if a run cannot be read."""
+    """Return the HTML of the page about finished runs. End the command with an error if a run cannot be read."""
     from scenarios.explain.kept_outcomes import kept_outcomes
     from scenarios.view.page import page_of, run_of_page
 
@@ -158,7 +158,7 @@ def _scenario_of(folder: Path) -> Scenario | None:
 
 START = "three-brokers.yaml"
 START_US = 5_000_000
-"""The moment at which its page opens: nothing in it decides anything."""
+"""Time at which the page of the scenario START opens, in microseconds. Its run has no decisive moment to open at."""
 DURATION_MAX_US = 3_600 * 1_000_000
 LAST_RUN = re.compile(r"last(~[0-9]{1,6})?")
 
@@ -182,8 +182,8 @@ def play(
 ) -> int:
     """Break a cluster on a page: click a broker, a link or a client at any moment, and see the new future.
 
-    SCENARIO is a bundled id, a file, or a run that was kept; without it, three brokers far apart. With --bind a
-    class sees on its own screens the moment that you show.
+    SCENARIO is a bundled id, a file, or a kept run; the default is a cluster of three brokers. With --bind, a class
+    sees on its own screens the moment that you show.
     """
     from scenarios.play.playing import Playing
 
@@ -244,7 +244,7 @@ def _file(scenario: str | None, overrides: tuple[str, ...], variant: str | None)
     """Load the scenario to play; end the command with an error if it cannot be read.
 
     Args:
-        scenario: a bundled scenario, a file, or a run with its scenario in a lock file; None for three plain brokers.
+        scenario: id of a bundled scenario, a file, or a run, whose lock file is loaded; None for three plain brokers.
     """
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_text

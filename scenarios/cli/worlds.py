@@ -142,7 +142,7 @@ class ChosenWorld:
 
     @property
     def comes_back(self) -> bool:
-        """True if the same command always gives the same run."""
+        """True if this mode is deterministic, so that the same command always gives the same run."""
         return self.name.kind == "sim"
 
     def must_play(self, scenarios: Sequence[Scenario]) -> None:
@@ -160,10 +160,10 @@ class ChosenWorld:
                 "highwater list --on kafka",
             )
         if self._home is not None:
-            self._client_classes(self._home)  # Report missing Java classes now, and not at the first run.
+            self._client_classes(self._home)  # Report missing Java classes before the first run.
 
     def _other_rules(self, limits: Mapping[str, list[Limit]]) -> str:
-        """Return advice to play the scenario by the rules of the Kafka release; empty if its era is not the problem."""
+        """Return advice to use the rules of the Kafka release; empty if the scenario's era is not the problem."""
         if self._home is None or not any(limit.is_about_era for found in limits.values() for limit in found):
             return ""
         from scenarios.run.kafka_limits import era_of
@@ -217,10 +217,10 @@ class ChosenWorld:
 
 
 def refuse_cards(scenario: Scenario) -> None:
-    """Refuse a scenario with network cards, which exist only in virtual time.
+    """Refuse a scenario that limits network cards, for a mode other than the simulator.
 
     Raises:
-        click.UsageError: if the scenario has network cards.
+        click.UsageError: the scenario limits network cards.
     """
     if scenario.network.has_cards:
         raise click.UsageError(
@@ -230,10 +230,10 @@ def refuse_cards(scenario: Scenario) -> None:
 
 @contextmanager
 def kafka_or_fail(another_way: str = "") -> Iterator[None]:
-    """End the command with exit code 6 if Kafka, Java or Maven is found to be missing in the block.
+    """End the command with exit code 6 if the block finds that Kafka, Java or Maven is missing.
 
     Args:
-        another_way: alternative to append to the fix.
+        another_way: an alternative, appended to the advice.
     """
     from cluster.kafka.java import KafkaMissing
 
@@ -269,7 +269,7 @@ def _limit_line(limit: Limit) -> str:
 
 
 def playable_on_kafka(version: str, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a row for each scenario, with its runs and the reasons why this version of Kafka cannot play them."""
+    """Return a row for each scenario: its runs, with the reasons why this version of Kafka cannot play a run."""
     from scenarios.run.kafka_limits import limits_of
 
     rows = []
@@ -284,7 +284,7 @@ def playable_on_kafka(version: str, names: Sequence[str]) -> list[dict[str, Any]
 
 
 def playable_lines(version: str, rows: Sequence[Mapping[str, Any]], style: Style) -> list[str]:
-    """Return a table of the scenarios and their runs on Kafka that fits the screen."""
+    """Return the lines of a table: for each scenario, how many runs Kafka can play, and why not the others."""
     width = max(len(row["id"]) for row in rows)
     table = [("SCENARIO", f"RUNS ON KAFKA {version}")]
     for row in rows:
@@ -302,7 +302,11 @@ def playable_lines(version: str, rows: Sequence[Mapping[str, Any]], style: Style
 
 
 def version_to_list(name: WorldName) -> str:
-    """Return the newest version of Kafka that matches the name: an installed one, else one that is known to work."""
+    """Return the newest installed version of Kafka that matches the name, or else the newest that is known to work.
+
+    Raises:
+        click.UsageError: the name is not `kafka` or `kafka:VERSION`.
+    """
     from cluster.kafka.home import TRIED, installed, is_of_version
 
     if name.kind != "kafka":

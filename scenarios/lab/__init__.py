@@ -1,4 +1,4 @@
-"""Six exercises for a lesson, the files that students start from, and the judging of the files that they hand in.
+"""Six exercises for a lesson: the files that students start from, and the judging of the files that they hand in.
 
 exercises/ has a Python module and a YAML file for each exercise; to add an exercise, add these two files.
 

@@ -1,7 +1,6 @@
 """Base classes of the exercises: the files that a student starts from, and the criteria for the file handed in.
 
-The values in an exercise are drawn from the student's name. Therefore the file of another student, a bundled
-scenario or a file of another exercise does not pass.
+The values in an exercise depend on the student's name, so the file of another student does not pass.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=TraceEvent)
 
 SEEDS = 3
-"""Number of seeds under which an answer must hold, so that it does not pass by luck under one of them."""
+"""Number of seeds with which an answer is tested. It must pass with all of them, to exclude luck."""
 
 _FREE = ("id", "title", "question", "questions", "sources", "lesson", "tags", "seed", "expect")
 """Top-level keys that a student may change in every exercise, because no criterion depends on them."""
@@ -44,8 +43,8 @@ class Criterion:
 
     Attributes:
         name: short name for lists of failed criteria.
-        sentence: what must be true.
-        hint: advice if it is not.
+        sentence: the condition in words.
+        hint: advice for a file that does not meet it.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Exercise(ABC):
     minutes: ClassVar[int]
 
     def text(self, student: str, suffix: str = "") -> str:
-        """Return the YAML file beside the exercise's module, filled in with the values of this student.
+        """Return the text of the exercise's YAML file, filled in with the values of this student.
 
         Args:
             suffix: appended to the module's name to find another file, such as `_run`.
@@ -98,7 +97,7 @@ class Exercise(ABC):
         return Template(template).substitute({**values, **self.values(draw)})
 
     def values(self, draw: Draw) -> Mapping[str, object]:
-        """Return values for the placeholders `$name` that only this exercise has."""
+        """Return the values of the exercise's own placeholders (`$name` in its YAML file), drawn for one student."""
         return {}
 
     def files(self, student: str) -> dict[str, str]:
@@ -114,7 +113,7 @@ class Exercise(ABC):
         return tuple(range(first, first + SEEDS))
 
     def judge(self, hand_in: HandIn) -> Judgement:
-        """Judge a file by the criteria of the exercise, in order; leave out criteria that depend on failed criteria."""
+        """Judge a file by the criteria of the exercise, in order. Skip criteria that depend on a failed criterion."""
         judgement = Judgement()
         try:
             for criterion in self._criteria(hand_in):
@@ -139,7 +138,8 @@ class ScenarioExercise(Exercise):
     """An exercise in which the student hands in a scenario.
 
     Attributes:
-        may_change: paths in the given scenario that the student may change, with everything below them.
+        may_change: paths in the scenario that the student may change, with everything below them. TOPIC stands for the
+            name of the topic.
     """
 
     may_change: ClassVar[tuple[str, ...]]
@@ -173,13 +173,13 @@ class SheetExercise(Exercise):
     """An exercise in which the student hands in a sheet of answers about a given run."""
 
     asks: ClassVar[Mapping[str, tuple[AnswerForm, str]]]
-    """The questions by name: the form of the answer, and a sentence that describes the right answer."""
+    """By name of each question: the form of the answer, and a description of the right answer."""
 
     def given(self, student: str) -> Scenario:
         return load_text(self.text(student, "_run"), "given").scenario
 
     def seeds(self, student: str) -> tuple[int, ...]:
-        """Return the one seed of the given run."""
+        """Return the seed of the given run, the only seed of this exercise."""
         return (self.given(student).seed,)
 
     def _criteria(self, hand_in: HandIn) -> Iterator[Criterion]:
@@ -202,7 +202,7 @@ class SheetExercise(Exercise):
                 yield Criterion(name, is_same(kind, said, right[name]), sentence, wrong)
 
     def _is_of_another(self, run: Path, student: str) -> bool:
-        """Return True if the run beside a sheet can be read and has other topics or replicas than the student's."""
+        """Return True if the scenario at `run` is readable but differs from this student's in topics or replicas."""
         try:
             theirs = load_text(read_hand_in(run).text, run.name).scenario.topics
         except ScenarioInvalid:
@@ -224,7 +224,10 @@ def within(path: str, allowed: str) -> bool:
 
 
 def changed_paths(given: Scenario, scenario: Scenario) -> list[str]:
-    """Return the paths of the values that differ between two scenarios, except those that may always be changed."""
+    """Return the paths of the values that differ between two scenarios, such as `topics.orders.partitions`.
+
+    Keys that a student may always change, such as `title`, are left out.
+    """
     before, after = (dict(_leaves(as_tree(one), "")) for one in (given, scenario))
     paths = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     return [path for path in paths if path.split(".")[0] not in _FREE]
@@ -245,7 +248,7 @@ def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def last_event(result: RunResult, kind: type[E]) -> E:
-    """Return the last event of a class; the run must have such an event."""
+    """Return the last event of the class `kind`. The run must have such an event."""
     return [row.event for row in result.rows if isinstance(row.event, kind)][-1]
 
 
@@ -296,7 +299,7 @@ def _exercise_of(name: str) -> Exercise:
 
 # -------------------------------------------------------------------------------------------------------------- drawing
 #
-# Values derived from a hash of the student's name: different for different students, and always equal for one student.
+# Values derived from a hash of the student's name. They differ between students, and never change for one student.
 
 T = TypeVar("T")
 
@@ -306,11 +309,11 @@ TOPICS = ("orders", "payments", "clicks", "views", "parcels", "tickets", "sensor
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The random choices for a student in one exercise, each a hash of exercise, student and purpose.
+    """The choices for a student in one exercise, derived from a hash of exercise, student and purpose.
 
     Attributes:
-        exercise: name of the exercise; a student gets different values in each.
-        student: name of the student; case and spaces do not matter.
+        exercise: name of the exercise, so that a student gets different values in each exercise.
+        student: name of the student; case and number of spaces do not matter.
     """
 
     exercise: str

@@ -1,4 +1,4 @@
-"""Reading a file that a student hands in: untrusted text, which is read within bounds and not executed."""
+"""Read a file that a student hands in. It is untrusted text, so its size is limited and nothing in it is executed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STUDENT = re.compile(r"#[ \t]*student:(.*)")
 
 
 class BadName(ValueError):
-    """A text is not acceptable as a student's name; the message says why."""
+    """Raised if a text cannot be a student's name. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def checked_name(student: str) -> str:
         raise BadName(
             "the name has characters that cannot be printed: use only letters, digits, spaces and punctuation"
         )
-    if name.startswith(("=", "+", "-", "@")):  # A spreadsheet would take such a name for a formula.
+    if name.startswith(("=", "+", "-", "@")):  # A spreadsheet would read such a name as a formula.
         raise BadName(f"the name must not begin with `{name[0]}`")
     return name
 
@@ -74,7 +74,7 @@ def read_hand_in(path: Path) -> HandIn:
 
 
 def _student(text: str) -> str:
-    """Return the name in the first line `# student: NAME` of the head; empty without one, or if it is not allowed."""
+    """Return the name in the line `# student: NAME` at the top of a file; empty if it is missing or not allowed."""
     for line in text.splitlines()[:_HEAD_LINES]:
         found = _STUDENT.fullmatch(line)
         if found is not None:
@@ -136,7 +136,7 @@ def _text_of(node: Node) -> str | None:
 
 
 class AnswerForm(Enum):
-    """The form of an answer; the enum's value says how to write it."""
+    """The form of an answer. Each member's value is a hint on how to write such an answer."""
 
     RECORDS = "records such as r3..r9, or none"
     BROKER = "a broker such as b1"
@@ -154,7 +154,7 @@ _WORDS = (
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
 )
 _NUMBER_WORD = re.compile(rf"(?<![\w-])(?<!twenty )(?:{'|'.join(_WORDS)})(?![\w-])")
-"""A number up to twenty in words, and no part of a larger one such as `twenty-one`."""
+"""A number up to twenty in words, but not a part of a larger number such as `twenty-one`."""
 _IS_LOST = r"(?: (?:is|are|was|were))?(?: lost)?"
 _NONE = re.compile(r"(?:0|no|none|nothing|nil|\u2205)(?: of (?:them|the records))?(?: acked)?(?: records?)?" + _IS_LOST)
 _RANGE = re.compile(r" ?(?:\.{2,}|-+>?|\u2192|:|\b(?:up )?to\b|\bthrough\b|\buntil\b) ?")
@@ -173,9 +173,9 @@ def is_same(kind: AnswerForm, said: str, right: str) -> bool:
 
 
 def meaning(kind: AnswerForm, said: str) -> Meaning | None:
-    """Return a canonical form of an answer, equal for all its spellings; None if the answer does not have this form.
+    """Return a canonical form of an answer, the same for all spellings; None if the answer cannot be read as `kind`.
 
-    Records are returned as merged ranges, so that an answer with a million records costs no more than one record.
+    Records are returned as merged ranges, so that an answer of a million records costs no more than a single record.
     """
     text = " ".join(unicodedata.normalize("NFKC", said[:ANSWER_CHARACTERS_MAX]).casefold().translate(_DASHES).split())
     text = text.strip(" .'\"`\u201c\u201d\u2018\u2019\u00ab\u00bb")
@@ -204,7 +204,8 @@ def _number(form: re.Pattern[str], text: str) -> int | None:
 def _ranges(text: str) -> tuple[tuple[str, int, int], ...] | None:
     """Return the merged ranges of record names in a text, such as ((r, 21, 25),) for `r21-23, 24 and r25`.
 
-    A number without a letter is a record of `r`, the only producer of the exercises. None means an unreadable text.
+    A number without a letter gets the prefix `r`, as the exercises have only one producer. Return None if the text
+    cannot be read.
     """
     words = _RANGE.sub("..", re.sub(r"^(?:the )?(?:(?:\d+ )?records?\b)?:? ?(?:from\b)?", "", text))
     words = re.sub(r"\b([a-z]) (?=\d)", r"\1", words)

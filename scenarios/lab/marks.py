@@ -1,10 +1,11 @@
-"""The marks of a class: each file that was handed in is judged, and each student gets one row.
+"""The marks of a class: every file that was handed in is judged, and each student gets a row.
 
 1. The exercise of a file is named by its heading (`# Lab 2: ...`), else by its file name. A file with neither is listed
    but not judged.
 2. A row has the files of one student. If files for the same exercise are in two folders, the student has a row for each
    folder, because one of the folders is probably that of another student.
-3. A file without a student's name is added to the row with most files in its folder; else it gets its own row.
+3. A file without a student's name is added to the row with the most files in the same folder. If there is no such row,
+   or a tie, the file gets its own row.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _HEADING = re.compile(r"#[ \t]*Lab[ \t]+(\d)\b", re.IGNORECASE)
 _GIVEN = re.compile(r"#[ \t]*The run of lab\b")
 _HEAD_LINES = 20
 _STEPS_MIN = 2
-"""Least number of steps of a timeline that is compared with others; two students may both write a single kill."""
+"""Shorter timelines are not compared with others, because two students may both write a single kill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,9 @@ class Mark:
         exercise: name of the exercise; empty if the file belongs to none or does not count.
         student: name of the student; empty if the file has none.
         digest: SHA-256 of the file; empty if it cannot be read.
-        trouble: reason why the file was not judged or does not count; empty if it was judged.
+        trouble: reason why the file was not judged or does not count; empty if it was judged and counts.
         is_our_bug: True if a bug in Highwater prevented the judgement.
-        steps: the steps of the timeline without names, to find copies; empty if there are too few.
+        steps: steps of the timeline with placeholders for names, to find copies; empty if there are too few.
     """
 
     file: str
@@ -87,9 +88,9 @@ class MarksRow:
     Attributes:
         student: name of the student; empty if the files have none.
         marks: marks by exercise.
-        others: files that belong to no exercise or do not count.
+        others: marks of files that belong to no exercise or do not count.
         same: sentences about identical files.
-        similar: sentences about other files with the same steps.
+        similar: sentences about different files with the same steps.
     """
 
     student: str
@@ -111,7 +112,11 @@ class MarksRow:
         return sum(mark.judgement.passed for mark in self.marks.values())
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        """Return sentences: what each answer lacks, which exercises are missing, and which files do not count."""
+        """Return sentences on what each answer lacks, which exercises are missing, and which files do not count.
+
+        Args:
+            names: names of all exercises.
+        """
         answered = [self.marks[name] for name in names if name in self.marks]
         lacks = [f"{mark.exercise}: {mark.why_not}" for mark in answered if not mark.judgement.passed]
         absent = [name for name in names if name not in self.marks] if self.student else []
@@ -176,14 +181,14 @@ def mark_file(job: tuple[str, str]) -> Mark:
 
 
 def _headed_exercises(text: str) -> list[str]:
-    """Return the exercises that the head of a file names, such as `# Lab 2: ...`."""
+    """Return the names of the exercises in headings at the top of a file, such as `# Lab 2: ...`."""
     head = text.splitlines()[:_HEAD_LINES]
     numbers = [int(heading[1]) for line in head if (heading := _HEADING.match(line))]
     return [one.name for one in exercises().values() if one.place in numbers]
 
 
 def _named_exercise(stem: str, names: dict[str, Exercise]) -> str:
-    """Return the exercise in a file name, such as `one-setting` in `ada_one setting (2)`; empty if there is none."""
+    """Return the exercise that a file name names: `one-setting` for `ada_one setting (2)`; empty if there is none."""
     words = f"-{re.sub(r'[^a-z]+', '-', stem.casefold())}-"
     return next((name for name in names if f"-{name}-" in words), "")
 
@@ -191,8 +196,8 @@ def _named_exercise(stem: str, names: dict[str, Exercise]) -> str:
 def _steps_of(exercise: Exercise, hand_in: HandIn) -> str:
     """Return the steps of a student's timeline in a form that reveals copies; empty if there are too few.
 
-    Times count from the first step, and the student's topic and brokers are replaced by placeholders. So a timeline
-    remains equal after another student has adapted it to their own topic and brokers.
+    Times count from the first step, and placeholders replace the student's topic and brokers. So a copied timeline is
+    still equal after a student has adapted it to another topic and other brokers.
     """
     if not isinstance(exercise, ScenarioExercise) or "timeline" not in exercise.may_change:
         return ""
@@ -215,7 +220,10 @@ def _steps_of(exercise: Exercise, hand_in: HandIn) -> str:
 
 
 def files_handed_in(folder: Path) -> Iterator[str]:
-    """Yield the sorted paths of files below a folder, except hidden files, runs, and the given scenario of lab 1."""
+    """Yield the paths of files below a folder, relative to it and sorted.
+
+    Hidden files, folders of runs, and the scenario that lab 1 gives to students are skipped.
+    """
     for place, folders, files in walk(folder):
         links = [name for name in folders if Path(place, name).is_symlink()]
         folders[:] = sorted(
@@ -261,7 +269,7 @@ def rows_of(marks: Sequence[Mark]) -> list[MarksRow]:
 
 
 def _owner_of(folder: str, rows: Sequence[MarksRow]) -> MarksRow | None:
-    """Return the row with most files in a folder; None if no row has any, or if two rows have equally many."""
+    """Return the row with the most files in a folder; None if no row has any, or if there is a tie."""
     counted = [(sum(mark.folder == folder for mark in row.all_marks), number) for number, row in enumerate(rows)]
     *_, second, first = [(0, 0), (0, 0), *sorted(counted)]
     return rows[first[1]] if first[0] > second[0] else None
@@ -279,7 +287,7 @@ def _rows_of_student(marks: Sequence[Mark]) -> Iterator[MarksRow]:
 
 
 def _add(row: MarksRow, mark: Mark) -> None:
-    """Add a mark to a row; of two answers to one exercise only the better one counts."""
+    """Add a mark to a row. Of two answers to the same exercise, only the better counts."""
     known = row.marks.get(mark.exercise)
     if not mark.exercise:
         row.others.append(mark)
@@ -299,7 +307,7 @@ def _set_aside(mark: Mark, better: Mark) -> Mark:
 
 
 def _note_copies(rows: Sequence[MarksRow]) -> None:
-    """Add to the rows which files are identical to other files, or have the same steps."""
+    """Add to each row sentences about its files that are identical to other files, or have the same steps."""
     same: dict[str, list[str]] = defaultdict(list)
     alike: dict[str, list[Mark]] = defaultdict(list)
     marks = [mark for row in rows for mark in row.all_marks]
@@ -323,7 +331,7 @@ _FORMULA = re.compile(r"((?:^|[;,|\"'])\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
 
 
 def csv_of(rows: Sequence[MarksRow]) -> str:
-    """Return the rows as CSV: 1 for a complete answer, 0 for an incomplete and ? for an unreadable one."""
+    """Return the rows as CSV: 1 for a complete answer, 0 for an incomplete answer, and ? for an unreadable file."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = list(exercises())
@@ -344,5 +352,5 @@ def csv_of(rows: Sequence[MarksRow]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Escape a cell, so that a spreadsheet takes neither the cell nor a part split off from it for a formula."""
+    """Escape a cell so that a spreadsheet reads neither the cell nor, after splitting it, any part as a formula."""
     return _FORMULA.sub(r"\1'", printable(text))

@@ -1,6 +1,6 @@
-"""Playing a student's scenario within bounds, under seeds chosen by the checker, and without the file's expectations.
+"""Play a student's scenario within bounds, with seeds chosen by the checker and without the file's expectations.
 
-The bounds are counts of records, steps and events instead of times, so that the result is the same on every machine.
+The bounds are numbers of records, steps and events, not times, so that the result is the same on every machine.
 """
 
 from __future__ import annotations
@@ -30,24 +30,23 @@ STEPS_MAX = 20
 FIRINGS_MAX = 40
 DURATION_MAX_US = 120_000_000
 EVENTS_MAX = 60_000
-"""Events allowed in all runs of one check together, to limit its processor time."""
+"""Largest number of events in all runs of one check together, to limit the processor time."""
 MEMORY_MAX_BYTES = 1 << 30
 
 
 class TooMuch(Exception):
-    """A scenario asks for more than an exercise needs; the message says what is too much."""
+    """Raised if a scenario exceeds a bound. The message says which."""
 
 
 class CannotBePlayed(Exception):
-    """A step of a scenario cannot be carried out at its time; the message says why."""
+    """Raised if a step of a scenario cannot be carried out at its time. The message says why."""
 
 
 @contextmanager
 def bounded_memory() -> Iterator[None]:
     """Let this process grow by at most MEMORY_MAX_BYTES in the block.
 
-    This is the last resort for a scenario that needs much memory within all other bounds. Without /proc nothing is
-    limited.
+    This is the last resort, for a scenario within all other bounds. Without /proc there is no limit.
 
     Raises:
         MemoryError: if the block needs more memory.
@@ -69,7 +68,7 @@ def bounded_memory() -> Iterator[None]:
 
 @dataclass(slots=True)
 class Sandbox:
-    """A player for the runs of one check, which share a limit on events.
+    """A player for the runs of one check, with a limit on the events of all runs together.
 
     Attributes:
         spent: events of all runs so far.
@@ -78,13 +77,13 @@ class Sandbox:
     spent: int = 0
 
     def play(self, scenario: Scenario, seed: int) -> RunResult:
-        """Play a scenario under a seed, without its expectations and checks.
+        """Play a scenario with a seed, without its expectations and `check` steps.
 
         Raises:
             TooMuch: if the scenario or its runs exceed the bounds.
             CannotBePlayed: if a step cannot be carried out.
         """
-        # Imported here, because handing out exercises plays nothing.
+        # Imported here, because handing out exercises does not need the runner.
         from scenarios.run.cluster_under_test import NotPossibleNow
         from scenarios.run.runner import EVENTS_PER_PROGRESS, run_scenario
 
@@ -111,10 +110,10 @@ class Sandbox:
 
 
 def refuse_too_much(scenario: Scenario) -> None:
-    """Check the size of a scenario before it is played.
+    """Refuse a scenario that is too large, before it is played.
 
     Raises:
-        TooMuch: if the scenario exceeds a bound, or names directories.
+        TooMuch: if the scenario exceeds a bound, or sets directories such as `log.dirs`.
     """
     partitions = sum(topic.partitions for topic in scenario.topics.values())
     largest = max((workload.size_bytes for workload in scenario.workloads.values()), default=0)

@@ -182,7 +182,7 @@ def other_spelling(word: str, known: Sequence[str], synonyms: Mapping[str, str])
 @lru_cache(maxsize=2000)  # Variants repeat the mistakes of the file.
 def _closest(word: str, known: tuple[str, ...], alike: float) -> str | None:
     close = difflib.get_close_matches(word[:100], known, n=1, cutoff=alike)
-    # Two letters that were swapped in a short word make it less alike than another word.
+    # Swapped letters in a short word can fall below the cutoff, so a word with the same letters counts, too.
     return close[0] if close else next((one for one in known if sorted(one) == sorted(word)), None)
 
 
@@ -302,7 +302,10 @@ def count_line(file: str, diagnostics: Sequence[Diagnostic], ending: str = "") -
 
 
 def format_text(file: str, diagnostics: Sequence[Diagnostic], ending: str = "Nothing was run.") -> str:
-    """Return all diagnostics as text for a screen, with the summary last. A note that several have is printed once."""
+    """Return up to SHOWN_AT_MOST diagnostics as text for a screen, then a summary that ends with `ending`.
+
+    A note shared by several diagnostics is printed once.
+    """
     screens: list[str] = []
     helped: set[str] = set()
     for diagnostic in diagnostics[:SHOWN_AT_MOST]:
@@ -333,7 +336,11 @@ def as_dict(diagnostic: Diagnostic) -> dict[str, object]:
 
 
 def format_json(files: Sequence[tuple[str, Sequence[Diagnostic]]]) -> str:
-    """Return one JSON document about all files that were checked."""
+    """Return one JSON document with the diagnostics of each checked file.
+
+    Args:
+        files: name and diagnostics of each file.
+    """
     every = [diagnostic for _, diagnostics in files for diagnostic in diagnostics]
     errors = sum(diagnostic.severity == "error" for diagnostic in every)
     document = {

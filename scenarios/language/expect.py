@@ -106,10 +106,10 @@ class StateTest:
 class RecordsTest:
     """A condition on the set of records of one kind.
 
-    If `at_least` and `at_most` are the same, the set must be equal to them.
-
     Attributes:
         kind: one of RECORD_KINDS, such as `acked` or `lost`.
+        at_least: names of records that the set must contain; None for no condition.
+        at_most: names of all records that the set may contain; None for no condition.
         count: bounds of the number of records.
     """
 
@@ -247,7 +247,7 @@ class Expect:
 
     Attributes:
         verdict: the exact kinds of anomalies, () for `ok`; None only if the file has no `expect`.
-        verdict_is_written: False if the verdict is `ok` because the file says nothing of it.
+        verdict_is_written: False if `expect` has no `verdict`, so that `ok` is assumed.
     """
 
     verdict: tuple[str, ...] | None = None

@@ -1,8 +1,8 @@
 """The table of rules: the value of each rule by era, and the scenarios that show the difference.
 
-The table is derived from `replica.rules` and the bundled scenarios. A scenario shows a rule if the scenario and one of
-its variants, or two of its variants, differ in that switch. Pairs that differ in no other switch come first, because
-there the rule alone makes the difference.
+A rule is a switch of `replica.rules`. A bundled scenario shows a rule if two of its runs (the file itself or variants)
+have different values of the switch. Pairs of runs that differ in no other switch come first, because there the rule
+alone makes the difference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AS_WRITTEN = "as written"
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A value of a switch, with the first and the last release that have it."""
+    """A value of a switch, with the first and the last era (by release) that have the value."""
 
     value: str
     first: KafkaRelease
@@ -43,7 +43,7 @@ class Contrast:
         new: name of the run with the newer value.
         values: old and new value of the switch.
         others: number of other switches in which the two runs differ.
-        same_verdict: whether both runs expect the same verdict, so that the difference shows elsewhere.
+        same_verdict: whether both runs expect the same verdict.
     """
 
     scenario: str
@@ -59,7 +59,7 @@ class Contrast:
 
     @property
     def alone(self) -> str:
-        """Return a note on the number of other rules that differ; empty if there are none."""
+        """Return a note such as ` (with 2 other rules)` if the runs differ in other switches; empty if not."""
         rules = "rule" if self.others == 1 else "rules"
         return f" (with {self.others} other {rules})" if self.others else ""
 
@@ -115,8 +115,8 @@ def rule_rows(files: Iterable[ScenarioFile]) -> list[RuleRow]:
 def _most_telling(contrasts: list[Contrast]) -> list[Contrast]:
     """Return the contrasts to show, at most SHOWN_AT_MOST.
 
-    The best contrast of each pair of values comes first, so that every change of a rule is shown. If no contrast
-    differs in this rule alone, those with other differences are used.
+    The best contrast of each pair of values comes first. Contrasts that differ in other switches as well are used only
+    if there are no others.
 
     Args:
         contrasts: all contrasts of a switch, best first.
@@ -136,10 +136,10 @@ def _periods(switch: str) -> Iterator[Period]:
 
 
 def _contrasts(files: Iterable[ScenarioFile], switch: str, values: tuple[str, ...]) -> Iterator[Contrast]:
-    """Yield at most one contrast for each file and pair of values.
+    """Yield at most one contrast for each file and pair of values of the switch.
 
-    The pair of runs that differs in the fewest other switches is taken; among equals, the pair that differs in the
-    fewest other parts.
+    If several pairs of runs have these values, take the pair with the fewest differences in other switches, then in
+    parts such as `topics`.
     """
     for file in files:
         best: dict[tuple[str, str], tuple[tuple[int, int], Contrast]] = {}

@@ -34,7 +34,7 @@ class Term:
     Attributes:
         kind: `node`, `captured` (an `@name`), one of WORDS or one of FUNCTIONS.
         names: the node, the captured name, the rack, the group, or the nodes after `others`.
-        position: for `follower`, the number of the follower in assignment order, from 1, without the current leader.
+        position: for `follower`, its number among the followers in assignment order, from 1.
     """
 
     kind: str
@@ -65,7 +65,7 @@ NO_NODES = Selector(())
 
 
 class ClusterSight(Protocol):
-    """The current state of a run, from which selectors are resolved. Leaders and ISRs are in the controller's view."""
+    """The current state of a run, as selectors need it. Leaders and ISRs are those that the controller knows."""
 
     @property
     def brokers(self) -> tuple[str, ...]: ...
@@ -204,10 +204,10 @@ def text_of(term: Term) -> str:
 
 
 def resolve(selector: Selector, sight: ClusterSight, captured: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the nodes that a selector matches at this moment, each once, in the order written.
+    """Return the nodes that a selector matches at this moment, without duplicates, in the order of its terms.
 
     Args:
-        captured: nodes to which earlier steps had resolved, by label.
+        captured: nodes that the selectors of earlier labelled steps matched, by label.
 
     Raises:
         SelectorError: a term matches no node at this moment.

@@ -49,14 +49,17 @@ RUN_BYTES_MAX = 2 << 30
 """Limit for the total size of a run's records. Each replica keeps a copy on disk."""
 ABORT_EVERY_MAX = 1_000_000
 PHASES_END_US = 600_000_000
-"""The longest period of a broker's periodic checks, that of PeriodicProducerExpirationCheck.
+"""Upper bound of phases: the period of PeriodicProducerExpirationCheck, a broker's check with the longest period.
 
-It is a multiple of the periods of Kafka's other checks.
+This period is a multiple of the periods of Kafka's other checks.
 """
 DEFAULT_LATENCY = Delay("constant", 1000)
 
 Phases = Mapping[str, int] | Literal["random"]
-"""The phase of each node by name, in microseconds below PHASES_END_US; "random" to draw them from the seed."""
+"""Offset of each node's periodic checks from time 0, in microseconds below PHASES_END_US, by the node's name.
+
+"random" draws the offsets from the seed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +123,10 @@ class ClusterSpec:
 
     Attributes:
         config: broker settings for all brokers and for the controller.
-        phases: phases of the nodes' periodic checks, for the nodes that have one; "random" draws them from the seed.
-        heartbeats: phases of the brokers' heartbeats, in the form of `phases`.
+        phases: offsets of the nodes' periodic checks; the file need not name every node.
+        heartbeats: offsets of the brokers' heartbeats.
         quotas: quotas of clients from the start of the run.
-        initial_controllers: the controllers that vote at first, if voters may change (kraft.version 1).
+        initial_controllers: the first voters, if steps may change the voters (kraft.version 1).
     """
 
     controllers: tuple[str, ...]
@@ -205,7 +208,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSpec:
-    """Settings of the links between two sides. A setting that is None keeps the network's default."""
+    """Settings of the links between the nodes of two sides. A setting that is None keeps the network's default."""
 
     side_a: Selector
     side_b: Selector
@@ -232,7 +235,7 @@ class NetworkSpec:
 
     @property
     def has_cards(self) -> bool:
-        """Return whether any network card is limited. Only simulated runs can limit one."""
+        """Return True if the bandwidth of any network card is limited, which only simulated runs can do."""
         return self.card_bytes_per_second is not None or bool(self.cards)
 
 
@@ -302,7 +305,11 @@ class TransactionPattern:
 
 @dataclass(frozen=True, slots=True)
 class ChosenRecords:
-    """The records that an application releases or rejects: those in `names`, or `ppm` millionths of all deliveries."""
+    """The records that a share consumer releases or rejects: those in `names`, or a share of all deliveries.
+
+    Attributes:
+        ppm: the share in parts per million.
+    """
 
     names: tuple[str, ...] = ()
     ppm: int = 0
@@ -328,11 +335,12 @@ class Workload:
         records: the fields of a producer's records besides their values.
         to: topic of a transform's outputs.
         offsets: way in which a transform commits the offsets of its inputs.
-        names_member: whether a transform's transactions name the member of the group.
+        names_member: whether a transform sends its member id and generation when a transaction commits offsets.
         flushes: whether a transform waits for the acks of its outputs before it polls again.
         cpu: time that interceptors, serializers and deserializers take.
-        process_us: time for which a consumer or a transform works on each record before it polls again.
-        releases, rejects: records that a member of a share group does not accept.
+        process_us: time that a consumer or a transform spends on each record before it polls again.
+        releases: records that a member of a share group returns for another delivery.
+        rejects: records that a member of a share group refuses for good.
     """
 
     name: str
@@ -359,7 +367,7 @@ class Workload:
 
     @property
     def topic(self) -> str:
-        """Return the topic of a client that has exactly one."""
+        """Return the topic of a client with exactly one topic."""
         (topic,) = self.topics
         return topic
 
@@ -373,7 +381,7 @@ class Workload:
         return schema.from_mapping({**defaults_of(schema, release), **self._of(schema)})
 
     def _of(self, schema: type[Config]) -> Mapping[str, str]:
-        """Return the settings that belong to `schema`. A transform has settings of a producer and of a consumer."""
+        """Return the settings that belong to `schema`, because a transform mixes those of a producer and a consumer."""
         if self.kind != "transform":
             return self.config
         known = schema.keys()
@@ -381,7 +389,7 @@ class Workload:
 
 
 LAST_ACK_ROOM_US = 1_000_000
-"""Time between the last arrival of a producer without `stop` and the end of the run, so that acks arrive in time."""
+"""Time between the last arrival of a producer without `stop` and the end of the run, to leave time for acks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

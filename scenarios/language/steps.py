@@ -17,7 +17,7 @@ Direction = Literal["both", "to", "from"]
 
 
 MODIFIERS = ("at", "when", "timeout", "every", "times", "for", "as")
-"""The keys of a step besides its verb."""
+"""The keys that a step may have besides its verb."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +151,9 @@ ANSWER_KINDS = {
         NamedThing.RECORDS, False, "{number_of: lost}", "How many records are of that kind (as in `expect`, `records`)."
     ),
 }
-"""Kinds of answers by the key of `answer_from`.
+"""Kinds of answers, by the key that selects them in `answer_from`.
 
-An answer is the state at the time `by`, or at the end of the run without `by`.
+An answer describes the state at the time `by`, or at the end of the run without `by`.
 """
 
 
@@ -163,8 +163,8 @@ class AnswerFromTrace:
 
     Attributes:
         kind: a key of ANSWER_KINDS.
-        of: the thing asked about, such as `t-0`, `r12` or `lost`.
-        by_us: the time asked about; None for the end of the run.
+        of: the partition, record or kind of records in question, such as `t-0`, `r12` or `lost`.
+        by_us: the time for which the answer holds; None for the end of the run.
     """
 
     kind: str

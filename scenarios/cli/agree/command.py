@@ -145,10 +145,10 @@ def agree(
 ) -> int:
     """Play scenarios in the simulator and in another mode, and show where they differ: leaders, ISRs, records, logs.
 
-    Without NAME, all bundled scenarios with all variants. NAME:base is a scenario without its variants. Each gets the
-    verdict same, differs (what, since when, both values) or noise: what no rule decides, or not every repetition shows.
+    Without NAME, play all bundled scenarios with all variants. NAME:base is a scenario without its variants. Verdicts
+    are `same`, `differs`, and `noise` for a difference that no rule decides or that not every repetition shows.
 
-    The other mode runs by the clock: each scenario takes its length, 1 to 10 minutes, and some 15 s more.
+    The other mode runs in real time: each scenario takes its duration, 1 to 10 minutes, plus some 15 s to start.
     """
     from scenarios.agree.sheet import Sheet
     from scenarios.cli.agree.screen import work_text
@@ -276,7 +276,7 @@ def _jobs(names: Sequence[str], seeds: range | None, world: OtherWorld) -> list[
 
 
 def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str]:
-    """Return the scenario under the rules of the other mode's era, and why it cannot be played; empty if it can."""
+    """Return the scenario with the rules of the other mode's era, and the reason why it cannot be played, if any."""
     from scenarios.agree.phases import why_no_two_are_alike
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.search.era_runs import moved_to
@@ -292,7 +292,7 @@ def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str
 def _rows(
     jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet, processes: int, line: ProgressLine
 ) -> Generator[SheetRow, None, None]:
-    """Play the jobs and yield their rows in the order of `jobs`, even if several are played in parallel."""
+    """Play the jobs, `processes` at a time, and yield their rows in the order of `jobs`."""
     from scenarios.process.pool import in_order
 
     if processes == 1:
@@ -402,9 +402,11 @@ def _print(sheet: Sheet, format_: str, page: Path) -> None:
 
 
 def _command(rest: Sequence[str], seeds: range | None, sheet: Sheet, out: Path, world: OtherWorld) -> list[str]:
-    """Return the command line that plays the remaining scenarios.
+    """Return the command line that plays the remaining scenarios, after an interruption.
 
-    Random schedules and the whole catalogue are requested in full again; finished runs are not played twice.
+    Args:
+        rest: names of the remaining scenarios; empty for the whole catalogue and for random schedules. Finished runs
+            are not played again.
     """
     whole_s, rest_us = divmod(sheet.slack_us, 1_000_000)
     slack = f"{sheet.slack_us // 1000}ms" if rest_us else f"{whole_s}s"
@@ -414,7 +416,7 @@ def _command(rest: Sequence[str], seeds: range | None, sheet: Sheet, out: Path, 
 
 
 def _exit_code(sheet: Sheet, names: Sequence[str]) -> ExitCode:
-    """Return a failure if a scenario differs, and an error if the user named scenarios and none was played."""
+    """Return a failure if a scenario differs, or else an error if the user named scenarios and none was played."""
     counts = sheet.counts
     if counts["differs"]:
         return ExitCode.EXPECTATION_FAILED

@@ -14,7 +14,7 @@ from scenarios.terminal.style import Style, folded, pair_lines
 
 WIDTH = 80
 DIFFERENCES_SHOWN = 6
-"""Differences printed per scenario; JSON and the page have all of them."""
+"""Largest number of differences printed per scenario; JSON and the page contain all differences."""
 DIFFERENCES_IN_A_TABLE = 2
 MARKDOWN_WIDTH = 140
 

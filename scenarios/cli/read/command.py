@@ -42,14 +42,13 @@ def read(
     format_: str,
     plain: bool,
 ) -> int:
-    """What is in the log directories DIR of Kafka brokers, one or more of each broker: offsets, leader epochs, segments
-    and damage; where replicas diverge, and what a follower would cut on its return.
+    """Read the log directories DIR of Kafka brokers, one or more for each broker. Show offsets, leader epochs, segments
+    and damage, where replicas diverge, and what a returning follower would truncate.
 
     The exit code is 1 if a log is damaged, or if replicas contradict each other.
 
-    Nothing is written into the directories, and no lock is taken. It is best to stop the brokers first. The log of a
-    running broker is read up to its end at the beginning; what the broker deletes or cuts meanwhile is missing, and the
-    output says so.
+    Nothing is written into the directories, and no lock is taken. It is best to stop the brokers first. Later appends
+    of a running broker are ignored; if it deletes or truncates records meanwhile, the output notes that.
     """
     from scenarios.cli.read.screen import reading_text
     from scenarios.logdirs.files import LogDirectoryUnreadable

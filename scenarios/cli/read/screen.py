@@ -17,7 +17,7 @@ from scenarios.terminal.style import Style, folded, table_lines
 
 WIDTH = 80
 FOLDED_FROM = 10
-"""Minimum number of partitions for which the sound partitions are only listed by name."""
+"""From this number of partitions on, partitions without a problem are only listed by name."""
 DAMAGES_SHOWN = DIFFERENCES_SHOWN = NOTES_SHOWN = 5
 EPOCHS_SHOWN = 6
 SEGMENTS_SHOWN = 8
@@ -118,7 +118,7 @@ def _table(partition: PartitionReading, style: Style) -> Iterator[str]:
     if max(map(len, lines)) > WIDTH:
         lines = table_lines(rows, numbers, indent="    ", gap=" ")
     for row, line in zip(rows, lines, strict=True):
-        # Offsets of nineteen digits do not fit: such a row is folded.
+        # Offsets of nineteen digits do not fit, so such a row takes several lines.
         yield from [line] if len(line) <= WIDTH else _wrapped(" ".join(row), 4)
 
 

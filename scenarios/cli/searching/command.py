@@ -1,4 +1,4 @@
-"""`highwater search`: plays random fault schedules by the rules of an era, and reports what they break."""
+"""`highwater search`: plays random fault schedules by the rules of an era, and reports the promises they break."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def search(
     time_limit: float,
     format_: str,
 ) -> int:
-    """Play random fault schedules; say what they break: invariants and, with safe settings, promises to producers.
+    """Play random fault schedules, and report what they break: invariants and, with --safe, promises to producers.
 
-    Each kind of finding is reported once, with the first seed that showed it; that schedule is kept, shrunk to the
-    steps it needs. With --master a Spark job plays and shrinks, the smallest schedule of each kind is kept, and
-    --resume plays what is missing after an interruption. Exit code 4 if anything broke that the era promises. After
-    Ctrl-C, or when a process is killed, findings so far are kept and reported.
+    Each kind of finding is reported once, with the first seed that showed it, and that schedule is kept, shrunk to the
+    steps it needs. With --master, a Spark job plays and shrinks, the smallest schedule of each kind is kept, and
+    --resume plays the missing runs after an interruption. The exit code is 4 if a promise of the era broke. After
+    Ctrl-C, or if a process is killed, the findings so far are kept and reported.
 
-    search.html in --out shows what was found, run by run.
+    search.html in --out shows the findings, run by run.
     """
     must_hold_files(out)
     began = time.perf_counter()
@@ -119,7 +119,7 @@ def _player(
 
 
 def _outcome(found: Sequence[Found], kinds: Sequence[FindingKind], era: str) -> str:
-    """Return text with the number of runs with findings of each cause; a run with several causes counts for each."""
+    """Return text that counts the runs with findings by cause. A run with several causes counts for each cause."""
     parts = []
     for cause, what in (
         (FindingCause.BUG, "a bug in Highwater"),
@@ -160,7 +160,7 @@ def _write_page(asked: Asked, result: Searched, seconds: float | None) -> Path:
     """Write the result of a search as a page and as JSON.
 
     Args:
-        seconds: duration of the search; None for a resumed search, which did not play everything itself.
+        seconds: duration of the search; None for a resumed search, which played only a part.
     """
     from spark_reports.search.page import render
 

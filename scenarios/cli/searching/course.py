@@ -1,4 +1,4 @@
-"""The steps of a search, on this machine or on Spark: play schedules, shrink those that break something, keep them."""
+"""The steps of a search: play schedules, shrink the schedules that break a promise, and write these to files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from scenarios.terminal.progress import ProgressLine
 
 
 class Shrunk(NamedTuple):
-    """A schedule that is being shrunk.
+    """A smaller version of a schedule that shows the same finding.
 
     Attributes:
-        number: index of the schedule in the list of those to shrink.
+        number: index of the schedule in the list of schedules to shrink.
         text: the schedule as YAML.
         steps: number of its steps.
-        done: True if it cannot be shrunk further.
+        done: True if the schedule cannot be shrunk further.
     """
 
     number: int
@@ -41,18 +41,18 @@ class Player(Protocol):
         """Play the jobs and yield their outcomes in any order."""
 
     def kinds(self, found: list[Found]) -> list[FindingKind]:
-        """Return each kind of finding with the schedule to keep for it."""
+        """Group findings by kind. The first run of each kind has the schedule to keep."""
 
     def shrunk(self, found: Sequence[Found]) -> Iterator[Shrunk]:
-        """Yield ever smaller versions of each schedule, but none of a schedule that cannot be shrunk in time."""
+        """Yield smaller and smaller versions of each schedule, but none of a schedule that takes too long to shrink."""
 
 
 NewPlayer = Callable[[Callable[[], None]], AbstractContextManager[Player]]
-"""A function that creates a player. The player calls its argument a few times a second while it works."""
+"""A function that creates a player, given a function that the player calls a few times a second while it works."""
 
 
 class LocalPlayer:
-    """A player in processes of this machine, which keeps the first schedule that shows a kind of finding."""
+    """A player in processes of this machine. For each kind of finding it keeps the first schedule that shows it."""
 
     def __init__(self, processes: int) -> None:
         self._processes = processes
@@ -99,12 +99,12 @@ class Asked(NamedTuple):
 
     @property
     def in_words(self) -> dict[str, Any]:
-        """The options as JSON, in the form that scenarios/search/document.py expects."""
+        """The options in the form that scenarios/search/document.py expects."""
         return {"era": self.profile, "mode": self.mode, "safe": self.safe, "seeds": range_text(self.seeds)}
 
     @property
     def data_file(self) -> Path:
-        """The file with the results of searches with this era and kind of schedule."""
+        """The file for the results of searches with this era, mode and `safe`."""
         return self.out / f"{self.profile}-{self.mode}{'-safe' if self.safe else ''}.json"
 
     def job(self, seed: int) -> SeedJob:
@@ -132,9 +132,9 @@ class Searched(NamedTuple):
     Attributes:
         played: number of seeds that were played.
         found: runs with findings.
-        kinds: kinds of findings, each with the schedule that shows it.
+        kinds: kinds of findings, each with a schedule that shows the finding.
         kept: files of the kept schedules, by seed.
-        ended: exception that ended the search early, such as KeyboardInterrupt; None if it was completed.
+        ended: exception that ended the search early, such as KeyboardInterrupt; None if the search was completed.
     """
 
     played: int
@@ -190,14 +190,14 @@ class _Progress:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Show a progress line during the block, even while Spark starts."""
+        """Show a progress line with this name during the block."""
         with ProgressLine(f"{name} {self._asked.profile}") as self._line:
             self._show(0.0, "")
             yield
         self._line = None
 
     def take(self, outcome: Found) -> bool:
-        """Record an outcome, and return True if the search is to end."""
+        """Record an outcome. Return True if the search must stop, because it has a finding and `first` is set."""
         self.played += 1
         if not outcome.clean:
             self.found.append(outcome)
@@ -206,7 +206,7 @@ class _Progress:
         return bool(self.found and self._asked.first)
 
     def shrinks(self, one: Shrunk, found: Sequence[Found]) -> None:
-        """Show the progress of shrinking. An unfinished schedule counts by the share of its steps that were removed."""
+        """Show the progress of shrinking: `one` is the latest version of one of the schedules in `found`."""
         whole = found[one.number]
         gone = 1.0 if one.done else 1 - one.steps / len(whole.schedule.tree["timeline"])
         self._show((one.number + gone) / len(found), f"seed {whole.seed}: {one.steps} steps")
@@ -226,7 +226,7 @@ def _first_of(kinds: Sequence[FindingKind]) -> dict[int, Found]:
 
 
 def _keep(asked: Asked, kinds: Sequence[FindingKind], small: dict[int, Shrunk]) -> dict[int, Kept]:
-    """Write each schedule to keep in its smallest version so far, and return the files by seed."""
+    """Write the smallest known version of the schedule for each kind of finding. Return the files by seed."""
     kept = {}
     for seed, one in _first_of(kinds).items():
         path = asked.out / f"{asked.profile}-{seed}.yaml"

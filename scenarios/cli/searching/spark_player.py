@@ -1,4 +1,4 @@
-"""The player of a search on Spark, which keeps its rows in the folder of the search so that it can be resumed."""
+"""The player of a search on Spark. It stores a row for each run, so that a search can be resumed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_reports.sweep.job import Task
 
 SHRINK_RUNS = 30
-"""Time limit for shrinking one schedule, as a multiple of the time limit of a run."""
+"""Time limit for shrinking one schedule, as a multiple of the time limit for a run."""
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def spark_search(
 
     Args:
         tick: called a few times a second while Spark works.
-        resume: continue the search in the folder and play only the missing schedules.
+        resume: continue an earlier search, and play only the missing schedules.
         time_limit: seconds of wall time per run.
     """
     from scenarios.process.identity import identity

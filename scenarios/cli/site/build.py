@@ -1,4 +1,4 @@
-"""Building the site: plays scenarios that have changed, renders every page, and writes the pages that differ."""
+"""Build the site: play scenarios that have changed, render every page, and write the pages that differ."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ PICTURES = ("spark_reports/report.png",)
 """Pictures in the documents, as paths from the root of the project."""
 LABS = "lessons/labs.html"
 READER = "Reader"
-"""Name of the student for whom the exercises of the site are drawn; `lab start` draws others for other names."""
+"""Name of the student for whom the exercises of the site are drawn. Other students get other exercises."""
 DESCRIPTION = "Kafka's replication failures, each as a run that you can step through in the browser"
 WORDS_OF_A_PART = 40
-"""Number of words at the beginning of a document's part that go into the search index."""
+"""Number of words from the beginning of each part of a document that go into the search index."""
 NOTHING = frozenset({"0", "-", "ok 0", "not asked"})
-"""Values of a run's figures which mean that nothing happened."""
+"""Figures of a run that mean that nothing happened. A row with only such figures is not shown."""
 INDEXED_LEVELS = (2, 3)
 """Levels of headings whose parts are in the search index."""
 
@@ -114,7 +114,7 @@ def build(out: Path, *, processes: int, address: str = "", with_agreement: bool 
 
 
 def _played(jobs: Sequence[PlayJob], processes: int) -> tuple[list[dict[str, Any]], int]:
-    """Return a document for each job, in the order of `jobs`, and the number of jobs that had to be played."""
+    """Return the document about each scenario, in the order of `jobs`, and the number of scenarios that were played."""
     kept = {job: kept_document(job) for job in jobs}
     due = [job for job, document in kept.items() if document is None]
     with ProgressLine("playing") as progress:
@@ -239,7 +239,7 @@ class _Pages:
             self._index_parts(document, rendered.parts)
 
     def _index_parts(self, document: Document, parts: Sequence[DocumentPart]) -> None:
-        """Index each part of a document by its first words and by all KIPs, tickets and error codes in it."""
+        """Add each part of a document to the search index, by its first words and all KIPs, tickets and error codes."""
         self.site.hits.append(Hit(document.page, "document", document.title, document.about))
         for part in parts:
             if part.level in INDEXED_LEVELS:
@@ -314,9 +314,9 @@ def _chapters() -> Iterator[Chapter]:
 
 
 def _shown(symptom: Symptom, scenarios: Mapping[str, dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]:
-    """Return the scenarios that show a symptom, each with the variants that show it; best examples first.
+    """Return the scenarios that show a symptom, each with the names of the runs that show it, best examples first.
 
-    Scenarios that show it without a variant come first, then those with the higher `_share`.
+    Scenarios whose own run shows the symptom come before scenarios in which only variants do, then by `_share`.
     """
     found = [
         (scenario, [run["variant"] for run in scenario["runs"] if symptom.id in run["symptoms"]])
@@ -327,13 +327,13 @@ def _shown(symptom: Symptom, scenarios: Mapping[str, dict[str, Any]]) -> list[tu
 
 
 def _share(scenario: Mapping[str, Any], runs: Sequence[str]) -> float:
-    """Return a rank: higher if the scenario shows few other symptoms, or if only some of its runs show this symptom."""
+    """Return how well a scenario suits a symptom: better with few other symptoms, and if not all runs show it."""
     first = scenario["runs"][0]["symptoms"]
     return (2 - len(runs) / len(scenario["runs"])) / max(len(first), 1)
 
 
 def _figures(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Return the rows, each a label and a figure per run, without those whose figures all say that nothing happened."""
+    """Return rows of (label, one figure for each run), without rows in which nothing happened in any run."""
     names = dict.fromkeys(name for run in runs for name in run["figures"])
     rows = [(name, [run["figures"].get(name, "-") for run in runs]) for name in names]
     eras = ("rules of", [run["era"].removeprefix("kafka-") for run in runs])
@@ -341,7 +341,7 @@ def _figures(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
 
 
 def _waits(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
-    """Return the causes of times without writes or reads as (run, cause, advice), each cause once."""
+    """Return (run, cause, advice) for each cause of times without writes or reads, with the first run that had it."""
     found: dict[str, tuple[str, str, str]] = {}
     for run in runs:
         for wait in run["waits"]:

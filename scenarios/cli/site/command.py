@@ -18,8 +18,8 @@ from scenarios.terminal.interruption import ExitCode
 @click.option("--url", default="", metavar="URL", help="Where the site will be: for its sitemap.")
 @click.option("--processes", type=click.IntRange(1, 256), help="At the same time; by default one for each core.")
 def site(out: Path, with_agreement: bool, url: str, processes: int | None) -> int:
-    """Write a static site of all bundled scenarios, lessons and documents, which can be read offline in any browser.
-    Results of an earlier build are reused where the files are the same.
+    """Write a static site of all bundled scenarios, lessons and documents, to be read offline in any browser. Results
+    of an earlier build are reused if their files have not changed.
     """
     from scenarios.cli.site.build import build
 

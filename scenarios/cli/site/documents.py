@@ -90,7 +90,7 @@ class Renderer:
 
     Args:
         scenarios: ids of scenarios that have a page.
-        anchors: pages of headings that have a page of their own, by path of the document and anchor.
+        anchors: page of each heading that has its own page, by (path of the document, anchor).
     """
 
     def __init__(self, scenarios: Sequence[str], anchors: Mapping[tuple[str, str], str] | None = None) -> None:
@@ -99,15 +99,15 @@ class Renderer:
         self._pages = {document.path: document.page for document in (*DOCUMENTS, LESSONS)}
         self._markdown = MarkdownIt("commonmark").enable("table")
         self._sentences = MarkdownIt("zero").enable("backticks")
-        """A parser of sentences that knows only code spans: __consumer_offsets is no emphasis, and HTML is escaped."""
+        """Parser for sentences with code spans and no other Markdown, because of names such as __consumer_offsets."""
 
     def render(self, text: str, path: str, page: str, *, lifted: int = 0) -> Rendered:
         """Render a document, or a part of one.
 
         Args:
-            path: path of the document; its relative links start there.
-            page: path of the resulting page; links of the site start there.
-            lifted: number of levels by which headings are raised, 1 for a chapter that becomes a page.
+            path: path of the document, to which its links are relative.
+            page: path of the resulting page, to which the links of the result are relative.
+            lifted: number of levels by which headings are raised; 1 for a chapter that becomes a page.
         """
         tokens = self._markdown.parse(text)
         parts = tuple(_with_anchors(tokens))
@@ -127,7 +127,7 @@ class Renderer:
         return str(self._sentences.renderer.render([token], self._sentences.options, {}))
 
     def _linked(self, tokens: Sequence[Token], path: str, page: str) -> Iterator[Token]:
-        """Yield the tokens of a line, with links changed to those of the site and links to cited rules added."""
+        """Yield the tokens of a line. Change links to files into links to pages of the site, and link cited rules."""
         kept: list[bool] = []
         for token in tokens:
             if token.type == "link_open":
@@ -161,7 +161,7 @@ class Renderer:
             yield token
 
     def _target(self, href: str, path: str, page: str) -> str | None:
-        """Return the target on the site for a link in a document; None if the site lacks the document."""
+        """Return the target that a link of a document has on the site; None if the site lacks that document."""
         if re.match(r"https?://", href):
             return href
         there, _, anchor = href.partition("#")
@@ -174,7 +174,7 @@ class Renderer:
 
 
 def picture(path: str) -> str:
-    """Return the path of a picture on the site, from the site's root; `path` is from the root of the project."""
+    """Return a picture's path below the root of the site, given its path below the root of the project."""
     return f"docs/{posixpath.basename(path)}"
 
 
@@ -184,7 +184,7 @@ def relative(page: str, target: str) -> str:
 
 
 def _with_anchors(tokens: Sequence[Token]) -> Iterator[DocumentPart]:
-    """Set the anchors of headings and yield the parts of the document below them.
+    """Set the anchors of headings in the tokens, and yield the part of the document below each heading.
 
     The heading `R19 ...` gets the anchor `r19`, and a table row that begins with the cell `S29` gets `s29`.
     """
@@ -209,7 +209,7 @@ def _plain(inline: Token) -> str:
 
 
 def _cited(token: Token, href: Callable[[str], str]) -> Iterator[Token]:
-    """Yield the tokens of a text in which cited rules and invariants, such as R19, are links."""
+    """Yield the tokens of a text, with links for cited rules and invariants such as R19."""
     start = 0
     for match in CITED.finditer(token.content):
         yield _text(token.content[start : match.start()])
@@ -229,14 +229,14 @@ def _link(href: str, inside: Token) -> Iterator[Token]:
 
 
 def _scrolling(html: str) -> str:
-    """Make wide tables and blocks of code scrollable on narrow screens, with the keyboard as well."""
+    """Return the HTML with wide tables and code blocks made scrollable, also with the keyboard."""
     html = html.replace("<table>", '<div class="wide" tabindex="0" role="group" aria-label="table"><table>')
     html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
     return re.sub(r"<th>\s*</th>", "<td></td>", html)
 
 
 def parts_of(text: str) -> list[tuple[str, str]]:
-    """Split a document at its second-level headings into pairs of a heading and the text that begins with the heading.
+    """Split a document at its second-level headings. Return (heading, text including the heading) for each part.
 
     The text before the first heading has an empty heading.
     """

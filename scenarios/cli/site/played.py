@@ -1,4 +1,4 @@
-"""Playing one scenario for the site: its runs, why its first lost record was lost, and what would have saved it.
+"""Play one scenario for the site: its runs, the story of a lost record, and the changes that would have saved it.
 
 A job plays a scenario file with all its variants. It writes the pages of the runs, and a JSON document with everything
 that the site says about the scenario. The document is kept until the file or Highwater's own code changes.
@@ -45,7 +45,7 @@ STEPS_SHOWN = 5
 """Largest number of events shown in a record's story."""
 WAITS_SHOWN = 3
 BAD_ENDS = ("lost", "unseen", "duplicated", "missing", "reordered", "failed")
-"""Classes of records from which the record of the story is chosen, the first class first."""
+"""Classes of records from which the story's record is chosen, in order of preference."""
 NOTHING_CHANGED: Mapping[str, Any] = MappingProxyType({"saved_by": [], "releases": []})
 
 
@@ -65,7 +65,7 @@ class PlayJob:
 
 
 def key_of(path: Path) -> str:
-    """Return a digest of a scenario file, and of everything that plays it or is in the page of a run."""
+    """Return a digest of the scenario file, Highwater's code, and the script of the pages."""
     digest = hashlib.sha256(json.dumps(identity()).encode())
     for content in (files("scenarios.view").joinpath(PLAYER).read_bytes(), path.read_bytes()):
         digest.update(hashlib.sha256(content).digest())
@@ -109,7 +109,7 @@ def play(job: PlayJob) -> dict[str, Any]:
 
 
 def of_file(file: ScenarioFile) -> dict[str, Any]:
-    """Return what a page says of a file that was not played yet."""
+    """Return the part of the document that does not depend on the runs: title, story, timeline, settings and so on."""
     scenario = file.scenario
     return {
         "id": scenario.id,
@@ -123,14 +123,14 @@ def of_file(file: ScenarioFile) -> dict[str, Any]:
         "timeline": [line.strip() for line in describe.timeline_lines(scenario)],
         "questions": [question.ask for question in scenario.questions],
         "sources": [{"ref": source.ref, "url": source.url, "recalled": source.recalled} for source in scenario.sources],
-        # Those of the file as it is written come first.
+        # The settings of the file itself come before those of its variants.
         "settings": list(dict.fromkeys(f"{key}={value}" for one in file.all for key, value in _settings(one))),
         "yaml": file.text,
     }
 
 
 def _settings(scenario: Scenario) -> Iterator[tuple[str, Any]]:
-    """Yield the settings in a scenario, and min.insync.replicas of each topic even if it has the default."""
+    """Yield the settings in a scenario as (key, value). min.insync.replicas is included even if it has the default."""
     yield from scenario.cluster.config.items()
     for topic in scenario.topics.values():
         yield from topic.config.items()
@@ -154,7 +154,7 @@ def _of_run(result: RunResult) -> dict[str, Any]:
 
 
 def _longest(wait: Mapping[str, Any]) -> dict[str, str]:
-    """Return the sentence and the advice about the longest part of a time without writes or reads."""
+    """Return the sentence and the advice for the longest part of a period without writes or reads."""
     stretch = max(wait["stretches"], key=lambda one: one["to_us"] - one["from_us"])
     return {"sentence": stretch["sentence"], "advice": stretch["advice"] or ""}
 
@@ -163,9 +163,9 @@ def _longest(wait: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _story(results: Sequence[RunResult]) -> dict[str, Any]:
-    """Return the story of the first record with a bad end, and the changes that would have saved it.
+    """Return the story of one record with a bad end, and, if it was lost, the changes that would have saved it.
 
-    The record is from the first class of BAD_ENDS that occurs, and from the first run in which it occurs.
+    The record is from the first class of BAD_ENDS that occurs, and from the first run with such a record.
     """
     for kind in BAD_ENDS:
         for result in results:
@@ -189,15 +189,15 @@ def _why(result: RunResult, told: Explanation) -> dict[str, Any]:
 
 
 def _steps(moments: Sequence[Moment]) -> list[Moment]:
-    """Return at most STEPS_SHOWN events of a story, in order: the last, the decisive ones, and then the first ones."""
+    """Return at most STEPS_SHOWN events of a story, in order. The last and the decisive events have priority."""
     ranked = sorted(moments, key=lambda moment: (moment is not moments[-1], not moment.decisive))[:STEPS_SHOWN]
     return [moment for moment in moments if moment in ranked]
 
 
 def _changed(result: RunResult, told: Explanation) -> Mapping[str, Any]:
-    """Return the record's outcome with one setting changed, and by the rules of other releases.
+    """Return the outcome of a record under single changes of settings, and under the rules of other releases.
 
-    If a release saves the record, each rule that it changed is also played alone, to show which one saves it.
+    If a release saves the record, play each rule that it changed alone as well, to show which rule saves the record.
     """
     scenario = result.scenario
     if told.producer not in scenario.workloads:
@@ -205,7 +205,7 @@ def _changed(result: RunResult, told: Explanation) -> Mapping[str, Any]:
     eras = {change.what.removeprefix("profile "): change for change in eras_for(scenario, ERAS)}
 
     def play_era(era: str) -> RecordFate | None:
-        """Return the outcome by the rules of an era. The rules of the run itself are not played again."""
+        """Return the outcome under the rules of an era. For the run's own era, nothing is played again."""
         change = eras.get(era)
         if change is None:
             return outcome_of(result.summary, told.record, SettingsChange(era, ()))
@@ -229,9 +229,9 @@ def _fates(result: RunResult, told: Explanation, changes: Sequence[SettingsChang
 
 
 def _write_pages(out: Path, file: ScenarioFile, results: Sequence[RunResult]) -> Iterator[Mapping[str, str]]:
-    """Write the interactive pages with all runs side by side, and yield their paths and titles.
+    """Write interactive pages that show the runs side by side, and yield the path and title of each page.
 
-    If the runs need several pages, each page begins with the first run.
+    A page has at most RUNS_MAX runs, and every page begins with the first run.
     """
     first, *others = results
     room = RUNS_MAX - 1

@@ -1,9 +1,9 @@
-"""The outcome of a lost record by the rules of Kafka releases: which are played, and what changed between them.
+"""Find the outcome of a lost record under the rules of Kafka's releases, and the rules that save the record.
 
-1. The oldest and the newest release are played, and the scenario's own.
-2. If two releases differ in the outcome, the release in the middle is played, until the change is between neighbours.
+1. The scenario is played under the rules of the oldest release, the newest release, and its own release.
+2. If two releases have different outcomes, the release in the middle is played, until neighbours differ.
 3. If the scenario's own release saves the record, because the file changes a rule, every release is played.
-4. Nothing is said about a release that was not played: sometimes a single release differs from all others.
+4. Releases that were not played are left out, because a single release may differ from all others.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ NOT_PLAYABLE = "not playable"
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOutcome:
-    """The outcome by the rules of one release as text; NOT_PLAYABLE if the release lacks what the scenario needs."""
+    """A record's outcome under the rules of one release; NOT_PLAYABLE if the scenario cannot be played under them."""
 
     outcome: str
     saved: bool
 
 
 def outcomes_by_release(own: str, play: Callable[[str], RecordFate | None]) -> dict[str, ReleaseOutcome]:
-    """Return the outcome of each release that is played, by era, in order.
+    """Play a scenario under the rules of some releases. Return their outcomes by era, oldest first.
 
     Args:
         own: the era of the scenario.
-        play: returns the outcome by the rules of an era, None if the scenario cannot be played by them.
+        play: returns the outcome under the rules of an era; None if the scenario cannot be played under them.
     """
     played: dict[int, ReleaseOutcome] = {}
 
@@ -56,13 +56,13 @@ def outcomes_by_release(own: str, play: Callable[[str], RecordFate | None]) -> d
 
 
 def _words(fate: RecordFate) -> str:
-    """Return an outcome as text without durations, which differ from release to release."""
+    """Return an outcome as text that can be compared between releases."""
     words = fate.outcome.removesuffix(" all the same")
     return f"{words}; other records are lost" if fate.saved and fate.also_lost else words
 
 
 def release_rows(outcomes: Mapping[str, ReleaseOutcome]) -> list[dict[str, Any]]:
-    """Return a row for each sequence of played releases with the same outcome, without unplayable releases."""
+    """Return a row for each group of successive releases with the same outcome. Unplayable releases are left out."""
     rows = []
     for one, group in groupby(outcomes.items(), key=lambda item: item[1]):
         if one.outcome != NOT_PLAYABLE:
@@ -72,9 +72,10 @@ def release_rows(outcomes: Mapping[str, ReleaseOutcome]) -> list[dict[str, Any]]
 
 
 def saving_rules(outcomes: Mapping[str, ReleaseOutcome], scenario: Scenario) -> Mapping[str, Switch]:
-    """Return the rules, with their values, that the nearest release that saves the record has changed.
+    """Return the rules that may have saved the record, with their values.
 
-    That is the scenario's own release, else a newer one, else an older one. Without any, the result is empty.
+    These are the rules that changed with the nearest release that saves the record: the scenario's own release, or else
+    a newer one, or else an older one. The result is empty if no release saves the record.
     """
     own = ERAS.index(scenario.profile)
     before = scenario.rules

@@ -1,4 +1,4 @@
-"""The search index of the site: its entries, and the words by which each is found.
+"""The search index of the site: entries, and the words that find each entry.
 
 The search itself is in static/site.js.
 """
@@ -22,10 +22,10 @@ class Hit:
 
     Attributes:
         kind: kind of the page, such as `scenario` or `lesson`.
-        about: the description that is shown.
-        subject: hidden words for the topic of the page, which weigh almost as much as the title.
-        words: further words, which weigh more than the description.
-        rest: words that weigh less than the description.
+        about: the description shown in the results.
+        subject: search words for the topic of the page, with almost the weight of the title; not shown.
+        words: further search words, with more weight than the description.
+        rest: search words with less weight than the description.
     """
 
     page: str
@@ -48,7 +48,7 @@ def index_of(hits: Sequence[Hit]) -> str:
 
 
 def scenario_hit(scenario: Mapping[str, Any], titles: Mapping[str, Symptom]) -> Hit:
-    """Return the entry of a scenario. Its subject are the settings that its variants change, as the file has them."""
+    """Return the entry of a scenario. Its subject is the id, and the file's value of settings that variants change."""
     first = [titles[symptom] for symptom in scenario["runs"][0]["symptoms"]]
     values: dict[str, list[str]] = {}
     for setting in scenario["settings"]:

@@ -1,7 +1,7 @@
 """Symptoms of a misbehaving cluster, and the tests that decide which runs show them.
 
-No scenario is listed here by name. Each symptom has a test of a run's observations, so a scenario appears under every
-symptom that it produces.
+Each symptom has a test on a run's observations. A scenario appears under every symptom that its runs show, and none is
+assigned by name.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from replica.trace.events import TraceRow
 from replica.trace.listening import Listener, on
 
 STALL_US = 5_000_000
-"""Microseconds for which a high watermark must stay below the log end offset to count as a symptom."""
+"""A high watermark that stays below the log end offset for this long, in microseconds, counts as a symptom."""
 FLAPS_MIN = 3
-"""Number of shrinks of one partition's ISR in a run that count as flapping."""
+"""An ISR that shrinks at least this often in a run counts as flapping."""
 REBALANCES_MIN = 3
-"""Number of rebalances of one group, without its first, that count as a symptom."""
+"""At least this many rebalances of one group in a run, without its first, count as a symptom."""
 
 
 class RunSigns(Listener):
-    """The observations of one run that symptoms are tested on, from its summary and the events of its trace.
+    """The observations of one run, to which the tests of symptoms are applied.
 
     Attributes:
         verdict: the kinds of broken promises.
-        waits: causes of times in which a client could not write or read for a second or longer.
+        waits: causes for which a client could not write or read for a second or longer.
         kinds: the event classes in the trace.
-        errors: how often clients and followers got each error code.
-        resets: causes of changes of consumers' positions.
-        isr_shrinks: how often the ISR of each partition shrank.
-        rebalances: how often each group rebalanced, without the first time.
+        errors: number of times that clients and followers got each error code.
+        resets: causes for which consumers changed their position.
+        isr_shrinks: number of times that the ISR of each partition shrank.
+        rebalances: number of times that each group rebalanced, without the first time.
         unclean: True if there was an unclean leader election.
         stalled_us: the longest time for which a high watermark stayed below the log end offset.
     """
@@ -97,7 +97,7 @@ class RunSigns(Listener):
 
 
 def seen_in(rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> RunSigns:
-    """Collect the observations of a finished run from its rows."""
+    """Return the observations of a finished run, from its trace and its summary."""
     seen = RunSigns(summary)
     for row in rows:
         seen(row)
@@ -110,8 +110,8 @@ class Symptom:
     """A symptom of a misbehaving cluster.
 
     Attributes:
-        words: further words for the search.
-        shows: returns True if a run has shown the symptom.
+        words: further words that find the symptom in the search.
+        shows: returns True if a run shows the symptom.
     """
 
     id: str
@@ -355,5 +355,5 @@ SYMPTOMS: tuple[Symptom, ...] = (
 
 
 def shown_by(seen: RunSigns) -> list[str]:
-    """Return the ids of the symptoms that a run has shown."""
+    """Return the ids of the symptoms that a run shows."""
     return [symptom.id for symptom in SYMPTOMS if symptom.shows(seen)]

@@ -86,11 +86,11 @@ def sweep(
     format_: str,
     plain: bool,
 ) -> int:
-    """Play SCENARIO with many seeds and settings on Spark: how likely is a loss, and which seed shows it?
+    """Play SCENARIO with many seeds and settings on Spark, to see how likely a loss is and which seed shows it.
 
-    Rows (one per run) are kept as Parquet while the sweep goes on: after Ctrl-C they are reported, and --resume plays
-    what is missing. A run that fails is a row that says why. Exit code 4 if any run broke what the rules promise or
-    crashed, 5 if one took too long.
+    A row per run is stored as Parquet during the sweep. After Ctrl-C the rows so far are reported, and --resume plays
+    the missing runs. The row of a failed run has the reason. The exit code is 4 if a run crashed or broke what the
+    rules promise, and 5 if a run took too long.
 
     \b
     highwater sweep luck-or-law --seeds 1..1000 \\
@@ -133,8 +133,8 @@ class _Plan(NamedTuple):
     """The runs to play in a sweep.
 
     Attributes:
-        scenario: the scenario in the form that is sent to Spark's workers.
-        base: the scenario with none of the varied settings, and with the seed of the file.
+        scenario: the scenario in the form that Spark's workers get.
+        base: the scenario without the varied settings, with the seed of the file.
         axes: the --vary options.
         settings: all combinations of the values of `axes`.
         seeds: seeds played with each combination.
@@ -148,7 +148,7 @@ class _Plan(NamedTuple):
 
     @property
     def has_chance(self) -> bool:
-        """True if, with any of the settings, the seed affects more than the pauses before retries."""
+        """True if the seed affects more than the pauses before retries, at least with some of the settings."""
         from scenarios.search.sweep import has_chance
 
         def leaves_chance(settings: Settings) -> bool:
@@ -161,7 +161,7 @@ class _Plan(NamedTuple):
 
     @property
     def about(self) -> dict[str, Any]:
-        """All inputs of a row but its settings and its seed. Rows are reused only by a sweep with the same inputs."""
+        """All inputs of a run except settings and seed. Rows are reused only by a sweep with the same inputs."""
         from scenarios.language.write import lock
         from scenarios.process.identity import identity
 
@@ -189,7 +189,7 @@ def _bound(settings: int, seeds: int, max_runs: int) -> None:
 def _planned(
     name: str, variant: str | None, overrides: Settings, axes: Sequence[Axis], settings: Sequence[Settings]
 ) -> tuple[SweepScenario, Scenario]:
-    """Return the scenario in the form sent to Spark's workers, and the scenario itself.
+    """Return the scenario in the form that Spark's workers get, and the scenario without varied settings.
 
     End the command with an error if a value of --vary is invalid in every combination.
     """
@@ -308,7 +308,11 @@ def _results(plan: _Plan, out: Path, swept: Swept) -> dict[str, Any]:
 
 
 def _exit_code(rows: Sequence[Mapping[str, Any]], fail_on: Sequence[str]) -> ExitCode:
-    """Return the exit code. A bug in Highwater outranks forbidden outcomes, and these outrank timeouts."""
+    """Return the exit code: that of a bug in Highwater if any, or else of a forbidden outcome, or else of a timeout.
+
+    Args:
+        fail_on: kinds of anomalies that are forbidden; `any` for all kinds.
+    """
     if any(row["our_bugs"] or row["crashed"] for row in rows):
         return ExitCode.OUR_BUG
     if any(kind in row["verdicts"] or (kind == "any" and row["verdicts"]) for row in rows for kind in fail_on):

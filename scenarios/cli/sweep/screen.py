@@ -1,4 +1,4 @@
-"""The output of `highwater sweep`: one line per setting, the seeds worth replaying, and where the results are kept."""
+"""The output of `highwater sweep`: one line per setting, commands to replay runs, and the paths of the results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scenarios.terminal.style import Style, folded, table_lines
 Row = Mapping[str, Any]
 
 SETTINGS_SHOWN = 60
-"""Largest number of settings in the table; the page and the Parquet table have all."""
+"""Largest number of settings in the printed table; the page and the Parquet table have all settings."""
 
 
 def sweep_screen(document: Mapping[str, Any], style: Style) -> str:
@@ -62,7 +62,7 @@ _LOST, _UNREADABLE, _UNFINISHED = 2, 3, 9
 
 
 def _cells(row: Row, style: Style) -> list[str]:
-    """Return the figures of one setting as cells of the table, without the varied values."""
+    """Return the table cells with the results of one setting, without the cells for the setting itself."""
     none = style.sign("none")
     unfinished = row["runs"] - row["finished"]
 
@@ -127,7 +127,7 @@ _LABEL_MAX = 12
 
 
 def _again(title: str, rows: Sequence[Row], kind: str, style: Style) -> list[str]:
-    """Return the lines with the commands that replay a run of each setting.
+    """Return lines with a command for each setting that replays one run.
 
     Args:
         title: the heading of the lines.

@@ -90,10 +90,10 @@ def watch(
     format_: str,
     plain: bool,
 ) -> int:
-    """Watch the replication of the cluster at BOOTSTRAP (HOST:PORT,...), any Kafka: leader, ISR, ELR, HW and LEO of
-    every replica, lag, and who holds back a high watermark.
+    """Watch replication in the Kafka cluster at BOOTSTRAP (HOST:PORT,...): leaders, ISR, ELR, HW and LEO of every
+    replica, lag, and the brokers that hold back a high watermark.
 
-    It only reads, joins no group, and asks each broker one thing at a time. Ctrl-C ends it with a summary.
+    The command only reads, joins no group, and sends each broker one request at a time. Ctrl-C ends it with a summary.
     """
     from replica.trace.events import TraceLog
     from scenarios.cli.watch.session import WatchOutput, WatchSession, every

@@ -26,7 +26,7 @@ LINES_LEAST = 12
 
 
 def screen_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterable[str], lines_max: int) -> list[str]:
-    """Return the table of partitions, worst first, in at most `lines_max` lines, but never less than LINES_LEAST."""
+    """Return the table of partitions, worst first, cut to `lines_max` lines, or to LINES_LEAST if that is more."""
     room = max(lines_max, LINES_LEAST)
     worst, counts = standings(watch, now_us, room)
     head = [_cut(line) for line in _head(watch, now_us, style, counts, notes)]
@@ -61,7 +61,7 @@ def _head(
 
 
 def all_notes(watch: ClusterWatch, notes: Iterable[str]) -> list[str]:
-    """Return the given notes, followed by notes about values that the watch could not get, and the reasons."""
+    """Return `notes`, followed by notes on partitions that are left out and on LEOs and HWs that brokers refused."""
     found = list(notes)
     if watch.left_out:
         found.append(f"{count_of(watch.left_out, 'partition')} left out: --topics REGEX chooses others")
@@ -97,7 +97,7 @@ def _block(standing: TroubleOf, now_us: int, style: Style) -> list[str]:
 
 
 def _replicas(known: WatchedPartition, now_us: int) -> Iterator[str]:
-    """Yield a text for each follower with log end offset, lag and high watermark, and then one for the ELR."""
+    """Yield a text for each follower (LEO, lag and HW), and then one for the ELR if it is not empty."""
     for broker_id in known.answer.replicas:
         if broker_id == known.answer.leader:
             continue
@@ -132,7 +132,7 @@ def _number(value: int | None) -> str:
 
 
 def summary_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterable[str]) -> list[str]:
-    """Return the summary as lines: which brokers held back high watermarks and for how long, and the final state."""
+    """Return the lines of the final summary: final state, and the brokers that held back high watermarks."""
     _, counts = standings(watch, now_us, 0)
     at_the_end = ", ".join(f"{title} {counts[kind]:,}" for kind, title in TITLES.items())
     lines = ["", f"  {watch.title}", f"  Watched for {duration(now_us)}; at the end:", f"    {at_the_end}"]
@@ -168,7 +168,7 @@ def hold_lines(hold: HeldWatermark) -> list[str]:
 
 # ------------------------------------------------------------------------------------------------------------- troubles
 #
-# The problem of a watched partition, and the order of partitions by it.
+# The problem of each watched partition, by which partitions are sorted.
 
 
 class Trouble(IntEnum):
@@ -194,8 +194,8 @@ class TroubleOf(NamedTuple):
     """The problem of one partition.
 
     Attributes:
-        weight: severity within the same kind of problem; larger is worse.
-        words: short description.
+        weight: severity among problems of the same kind; larger is worse.
+        words: short description of the problem.
         known: the partition.
     """
 
@@ -225,7 +225,7 @@ def standing_of(watch: ClusterWatch, known: WatchedPartition, now_us: int) -> Tr
 
 
 def standings(watch: ClusterWatch, now_us: int, most: int) -> tuple[list[TroubleOf], dict[Trouble, int]]:
-    """Return the worst partitions, at most `most` of them, and the number of all partitions by kind of problem."""
+    """Return the `most` partitions with the worst problems, and the number of all partitions by kind of problem."""
     counts = dict.fromkeys(Trouble, 0)
 
     def counted() -> list[TroubleOf]:
@@ -244,7 +244,7 @@ def standings(watch: ClusterWatch, now_us: int, most: int) -> tuple[list[Trouble
 
 LINES_AT_ONCE = 20
 HEARTBEAT_US = 60_000_000
-"""Longest time without a line, so that a reader can tell a quiet cluster from a watch that has ended."""
+"""Longest time without a line of output, in microseconds. A line shows that the watch has not ended."""
 
 
 class StateChange(NamedTuple):
@@ -255,7 +255,7 @@ class StateChange(NamedTuple):
 
 
 class StateChanges:
-    """A detector of changes, which compares the cluster with the states that were last reported."""
+    """A detector of changes, which compares the cluster with the state that was reported last."""
 
     def __init__(self) -> None:
         self._said: dict[TopicPartition, str] = {}
@@ -263,7 +263,7 @@ class StateChanges:
         self._spoke_us = 0
 
     def news(self, watch: ClusterWatch, now_us: int) -> list[StateChange]:
-        """Return all changes of the cluster since the last call, or the state after a long time without changes."""
+        """Return all changes since the last call. After HEARTBEAT_US without changes, return the counts by problem."""
         found = self._brokers(watch)
         worst, counts = standings(watch, now_us, len(watch.partitions))
         first_look = not self._said

@@ -1,4 +1,4 @@
-"""One watch of a cluster, from the first connection to the summary, as a screen or as lines of text or JSON."""
+"""A session of `highwater watch`, from the first connection to the summary."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class WatchOutput:
 
 
 class WatchSession:
-    """One watch of a cluster.
+    """A session that watches a cluster and prints its state.
 
     Args:
-        for_s: seconds after which the watch ends, None if it runs until it is stopped.
-        conditions: problems of the cluster that end the watch with exit code 1.
+        for_s: seconds after which the session ends; None if it runs until it is stopped.
+        conditions: problems of the cluster that end the session with exit code 1.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class WatchSession:
         return self._watcher.watch
 
     def on_ready(self, begin: Callable[[], None]) -> None:
-        """Register a function to be called once the cluster has answered, in the thread of the watch."""
+        """Register a function to be called when the cluster has first answered, in the thread of `run`."""
         self._begun.append(begin)
 
     def run(self) -> int:

@@ -13,7 +13,7 @@ from scenarios.language.spec import Scenario
 
 
 class Explain(SheetExercise):
-    """The exercise about a leader that continues to ack because it does not know that another broker was elected."""
+    """The exercise about a record acked by a leader that does not know that another broker was elected."""
 
     name = "explain"
     place = 4

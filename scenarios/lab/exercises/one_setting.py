@@ -12,7 +12,7 @@ from scenarios.language.steps import At
 
 
 class OneSetting(ScenarioExercise):
-    """The exercise to find the Kafka setting that prevents a loss instead of only hiding it."""
+    """The exercise to prevent a loss by one Kafka setting, without leaving records unacked or delaying acks."""
 
     name = "one-setting"
     place = 3

@@ -14,7 +14,7 @@ from scenarios.language.parse.loading import load_text
 
 
 class Predict(SheetExercise):
-    """The exercise about a leader that dies while no other broker has its last records, five or more of them acked."""
+    """The exercise about a leader that dies after acking at least five records that no other broker has."""
 
     name = "predict"
     place = 1

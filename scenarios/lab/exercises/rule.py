@@ -1,4 +1,4 @@
-"""Exercise 5: write a scenario that shows a Kafka setting: records are safe with it, and are not without it."""
+"""Exercise 5: write a scenario in which records are safe with a Kafka setting, and are damaged without it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShownRule:
-    """A Kafka setting whose protection a scenario can show when it is played with two values of the setting.
+    """A Kafka setting that protects records, which a scenario shows if it is played with the setting on and off.
 
     Attributes:
         path: path of the setting in the scenario.
         on: value of the setting that protects records.
-        off: value of the setting that does not.
-        protects: the parts of the protection in words, and whether the run with `on` shows them.
-        protection: sentence that describes the protection.
-        hurts: returns True if the run with `off` shows the damage.
+        off: value of the setting that does not protect them.
+        protects: tests of the run with `on`, by the part of the protection that each test looks for.
+        protection: sentence that describes the whole protection.
+        hurts: test of the run with `off`; returns True if the run shows the damage.
         damage: sentence that describes the damage.
     """
 
@@ -90,7 +90,7 @@ _HEAD_CHARACTERS = 2000
 
 
 class Rule(ScenarioExercise):
-    """The exercise to write a scenario that shows a rule, which is played with the rule on and off."""
+    """The exercise to write a scenario that shows what a Kafka setting protects from; it is played with and without."""
 
     name = "rule"
     place = 5

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from scenarios.run.runner import RunResult
 
 WAIT_MAX_US = 33_000_000
-"""Right configurations wait at most 29 s, under any seed, and wrong ones at least 35 s."""
+"""Longest wait for an ack that an answer may have. Right answers wait up to 29 s, and wrong answers at least 35 s."""
 
 _STORIES = {
     "one": '  - {at: 10050ms, power_off: "leader(TOPIC-0)", as: first}\n  - {at: 45s, start: "@first"}\n',
@@ -26,13 +26,13 @@ _STORIES = {
     '  - {at: 22050ms, power_off: "leader(TOPIC-0)", as: first}\n'
     '  - {at: 23s, heal: alone}\n  - {at: 50s, start: "@first"}\n',
 }
-"""Timelines of faults, one of which each student gets: one leader fails, two fail, or a leader is cut off and fails."""
+"""The timelines of faults. Each student gets one: one leader fails, two fail, or a leader is cut off and fails."""
 
 
 class Smallest(ScenarioExercise):
     """The exercise to find the smallest configuration under which no record is lost.
 
-    Fewer replicas are smaller, then a lower min.insync.replicas, then acks=1 instead of all.
+    Configurations are compared by replicas, then by min.insync.replicas, then by acks, where 1 is smaller than all.
     """
 
     name = "smallest"
@@ -74,9 +74,10 @@ def _survives(result: RunResult) -> bool:
 
 
 def smaller_ones(scenario: Scenario) -> Iterator[Scenario]:
-    """Yield smaller configurations, those that are most likely to keep all records first.
+    """Yield smaller configurations, beginning with those that are most likely to keep all records.
 
-    The first one has acks=1 and the same replicas; the others have acks=all and fewer replicas or a lower minimum.
+    The first has acks=1 and is otherwise the same. The others have acks=all, and fewer replicas or a lower
+    min.insync.replicas.
     """
     (name,) = scenario.topics
     topic, minimum = scenario.topics[name], scenario.topic_config(name).min_insync_replicas

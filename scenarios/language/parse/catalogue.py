@@ -112,7 +112,7 @@ def read_outline(path: Path) -> Outline:
 
 
 def _blocks(root: Mapping) -> Iterator[tuple[str, Node]]:
-    """Yield the top-level entries of the file, of its variants and of their patches."""
+    """Yield the top-level entries (key, value) of the file, of its variants and of their patches."""
     variants = [item for item in _items(root.get("variants")) if isinstance(item, Mapping)]
     for tree in (root, *variants, *(patch for item in variants if isinstance(patch := item.get("patch"), Mapping))):
         yield from ((name, node) for name, (_, node) in tree.entries.items())
@@ -139,9 +139,9 @@ def _verbs(root: Mapping) -> Iterator[str]:
 
 
 def _holds(text: str, word: str) -> bool:
-    """Return True if a word or number of `text` begins with `word`, in any case.
+    """Return True if a word or number of `text` begins with `word`, ignoring case.
 
-    Between two parts of `word` a blank, `.`, `-`, `_` and nothing are the same: `KIP-101` is in `kip101-replicas`.
+    A blank, `.`, `-` or `_` inside `word` matches any number of these, even none: `KIP-101` is in `kip101-replicas`.
     """
     parts = (re.escape(part) for part in re.split(r"(?<=\w)[._\s-]+(?=\w)", word.lower()))
     begins = "(?<![0-9])" if word[:1].isdigit() else "(?<![a-z0-9])" if word[:1].isalpha() else ""
@@ -159,9 +159,9 @@ def _variant(node: Mapping, title: str) -> OutlinedRun:
 
 
 def _verdict(node: Mapping) -> tuple[str, ...] | None:
-    """Return the expected verdict of a file or variant, as `parse.expect.read_expect` does.
+    """Return the kinds of anomalies that a file or variant expects, as `parse.expect.read_expect` does.
 
-    An `expect` without a verdict means ok.
+    Return () if `expect` has no verdict, which means ok, and None if there is no `expect`.
     """
     expect = node.get("expect")
     if expect is None:
@@ -184,7 +184,7 @@ def _texts(node: Node | None) -> tuple[str, ...]:
 
 
 def _texts_of(node: Node | None, key: str) -> tuple[str, ...]:
-    """Return the texts of one key of all mappings in a list."""
+    """Return the text of `key` in each mapping of a list. Mappings without a text for that key are skipped."""
     found = (_text(item.get(key)) for item in _items(node) if isinstance(item, Mapping))
     return tuple(text for text in found if text is not None)
 
@@ -211,7 +211,7 @@ LESSONS = {
     12: "Transactions",
     13: "Luck or law",
 }
-"""The lessons of scenarios/LESSONS.md that have scenarios: number and title."""
+"""Title of each lesson in scenarios/LESSONS.md that has scenarios, by its number."""
 
 
 class UnknownScenario(LookupError):

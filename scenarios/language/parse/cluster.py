@@ -63,7 +63,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
-    """Read `profile` and `protocol`. Return the era, and its rules with the switches that the file changes."""
+    """Read `profile` and `protocol`. Return the name of the era, and its rules with the changes of the file applied."""
     profile = fields.read("profile", lambda n, p: _read_profile(reader, n, p), DEFAULT_PROFILE)
     changed = fields.read("protocol", lambda n, p: _read_switches(reader, n, p), {})
     rules = PROFILES[profile].changed(changed)
@@ -76,10 +76,10 @@ def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
 
 
 def _read_profile(reader: Reader, node: Node, path: str) -> str:
-    """Read the name of an era.
+    """Read the name of an era, such as `kafka-3.9`.
 
-    The error for a release that no era is named after lists the eras before and after that release. The era with the
-    most similar name may lack half of the release's rules.
+    A release without an era of its own is an error that names the eras before and after it. The era with the most
+    similar name is not suggested, because its rules may be very different.
     """
     release = _RELEASE.fullmatch(node.text) if isinstance(node, Scalar) and node.text not in PROFILES else None
     if release is None:
@@ -120,7 +120,7 @@ def _read_switches(reader: Reader, node: Node, path: str) -> dict[str, Switch]:
 
 
 def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> bool:
-    """Check the name of a new broker, controller or client, and that it is unique. Return whether it can be used."""
+    """Return True if `name` can be the name of a new broker, controller or client. Report an error if not."""
     if not scope.reader.check_slug(name, node.place, path, f"the name of a {kind}"):
         scope.refused.append(name)
         return False
@@ -192,12 +192,12 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules, beside: tupl
 
 
 def _read_config(scope: Scope, fields: Fields) -> tuple[dict[str, str], str | None]:
-    """Read settings in the form of a server.properties.
+    """Read the settings of a `config` block or a server.properties file.
 
-    Paths in `log.dirs` are replaced by names, since the logs of a broker lie in its own folder.
+    Paths in `log.dirs` are replaced by d1, d2 and so on, because each broker keeps its logs in its own folder.
 
     Returns:
-        The settings, and the value of `broker.rack`, None if it is not set.
+        The settings without `broker.rack`, and the value of `broker.rack`; None if it is not set.
     """
     reader = scope.reader
     found = reader.config_node(fields)
@@ -226,7 +226,7 @@ def _read_quotas(scope: Scope, node: Node, path: str) -> tuple[ClientQuota, ...]
 
 
 def _unnamed_controller(brokers: Sequence[str]) -> str:
-    """Return the controller's name if the file names none: c1, or the next number that no broker has."""
+    """Return the name of a controller that the file does not name: c1, or the next such name that no broker has."""
     return next(name for number in count(1) if (name := f"c{number}") not in brokers)
 
 
@@ -340,7 +340,7 @@ def _read_controllers(scope: Scope, node: Node, path: str, rules: Rules, *, of_v
     """Read the names of the controllers.
 
     Args:
-        of_voters: whether all controllers vote. If so, there must be 1, 3 or 5.
+        of_voters: whether all these controllers are voters, of which there must be 1, 3 or 5.
     """
     names: list[str] = []
     count = min(int(node.text[:2]), CONTROLLERS_MAX) if isinstance(node, Scalar) and node.text.isdigit() else 0
@@ -376,7 +376,7 @@ def _read_controllers(scope: Scope, node: Node, path: str, rules: Rules, *, of_v
 def _check_whole(
     reader: Reader, path: str, schema: type[Config], values: MappingType[str, str], other_path: str = ""
 ) -> None:
-    """Report a rule that several keys of one configuration break together.
+    """Report an error if the values of a configuration contradict each other.
 
     Args:
         path: path of the configuration block.
@@ -475,7 +475,7 @@ def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: Cluster
 
 
 def _partitions_meant(node: Node) -> str:
-    """Return what to write for `t: 3` and for `t: [b1, b2, b3]`; nothing for another value."""
+    """Return advice for a topic written as `t: 3` or `t: [b1, b2, b3]`; empty for another value."""
     replicas = [plain_text(item) or "" for item in node.items] if isinstance(node, SequenceNode) else []
     if replicas and all(replicas):
         return f"write {{partitions: {{0: [{', '.join(replicas)}]}}}}"

@@ -60,14 +60,14 @@ _ERA_OF: Mapping[type[Payload], KafkaRelease] = {
     EndHangingTransaction: KafkaRelease(0, 11),
     FenceOff: KafkaRelease(0, 11),
 }
-"""The first release whose brokers support a step, for steps that need a certain release in the ZooKeeper era.
+"""The release from which brokers of the ZooKeeper era support a step. Steps without an entry need no release.
 
 Source: KIP-107, KIP-98 (0.11), KIP-229 (1.1), KIP-496 (2.4)
 """
 
 
 def lint(scenario: Scenario, reader: Reader) -> None:
-    """Report the problems of a scenario. A block of the file in which errors were found is not checked."""
+    """Report impossible combinations and probable mistakes. Blocks of the file that have errors already are skipped."""
     _limits(scenario, reader)
     _timestamps(scenario, reader)
     if not _has_error(reader, "timeline"):
@@ -91,7 +91,7 @@ def lint(scenario: Scenario, reader: Reader) -> None:
         warn(reader, "W209", title, f"{path_of(step)}.{step.verb}", path_of(step))
     if not _has_error(reader, "duration"):
         _timing(scenario, reader)
-    if scenario.expect.verdict is None and scenario.variant is None:  # For variants the loader reports it.
+    if scenario.expect.verdict is None and scenario.variant is None:  # The loader reports this for variants.
         warn(reader, "W204", "no `expect`: this run can neither pass nor fail", "title")
 
 
@@ -177,7 +177,7 @@ def _keys_without_effect(reader: Reader) -> None:
 
 
 def _restarts_that_kill(scenario: Scenario, reader: Reader) -> None:
-    """Report W213 (brokers are killed one after another by `restart`), at most once for the whole file."""
+    """Report W213 once if steps `restart` one broker after another, because `restart` kills the broker."""
     step = restarts_one_after_another(scenario)
     if step is not None:
         title = f"step {step.index + 1} restarts one more broker: `restart` kills it and waits for nothing"
@@ -188,7 +188,7 @@ def _restarts_that_kill(scenario: Scenario, reader: Reader) -> None:
 
 
 def _needless_resumes(scenario: Scenario, reader: Reader) -> None:
-    """Report W205 for resuming a node that no step has paused before, if the file alone shows that."""
+    """Report W205 for resuming a node that no step has paused. Skip files in which that depends on the run."""
     steps = [step for step in scenario.timeline if isinstance(step.payload, (Pause, Resume))]
     if any(not names_of(step.payload) or not isinstance(step.trigger, At) for step in steps):
         return
@@ -211,7 +211,7 @@ def _first_us(step: Step) -> int:
 
 
 def _records_never_sent(scenario: Scenario, reader: Reader) -> None:
-    """Report W207 for an expected record whose number is above those that its producer sends."""
+    """Report W207 if `expect` names a record, such as r20, that its producer cannot send because it sends too few."""
     limits: dict[str, int] = {}
     for producer in scenario.producers:
         steps = (step for step in scenario.timeline if isinstance(step.payload, Produce))
@@ -251,8 +251,8 @@ def _arrivals_at_most(scenario: Scenario, producer: Workload) -> int:
 def _wrong_era(scenario: Scenario, reader: Reader) -> None:
     """Report E120 for steps that the era does not support.
 
-    In the ZooKeeper era these are requests that only a KRaft controller accepts, except for settings of topics. Before
-    Kafka 4.0 they are settings of groups.
+    The ZooKeeper era lacks requests that only a KRaft controller accepts, settings of brokers, and requests of later
+    releases. A KRaft era before Kafka 4.0 lacks settings of groups.
     """
     if scenario.rules.membership != "zk-session":
         _group_settings_too_early(scenario, reader)
@@ -284,7 +284,7 @@ def _group_settings_too_early(scenario: Scenario, reader: Reader) -> None:
 
 
 def _patterns_too_early(scenario: Scenario, reader: Reader) -> None:
-    """Report E120 for a pattern that the brokers of the era cannot evaluate."""
+    """Report E120 for a subscription by pattern (KIP-848) that the brokers of the era cannot evaluate."""
     if scenario.rules.release >= NEXT_COORDINATOR_SINCE:
         return
     for workload in scenario.transforms:
@@ -301,7 +301,11 @@ def _patterns_too_early(scenario: Scenario, reader: Reader) -> None:
 
 
 def _durability(scenario: Scenario, reader: Reader) -> None:
-    """Report W201 and W202 for a min.insync.replicas that is too small or too large for acks=all, and W205 and W207."""
+    """Report mistakes about what survives a failure.
+
+    W201 and W202 are about a min.insync.replicas that is too small or too large for acks=all, W205 about killing a
+    leader that is dead already, and W207 about expected records that are never sent.
+    """
     if reader.problems.any_error:
         return
     for needless in kills_of_a_dead_leader(scenario):
@@ -331,7 +335,7 @@ def _min_isr(scenario: Scenario, reader: Reader, producer: Workload) -> None:
 
 
 def _coordinators(scenario: Scenario, reader: Reader) -> None:
-    """Report W208 for a coordinator's topic that needs more replicas than there are brokers."""
+    """Report W208 if clients use __consumer_offsets or __transaction_state and it needs more replicas than brokers."""
     if reader.problems.any_error:
         return
     config, brokers = scenario.cluster.controller_config(scenario.rules.release), len(scenario.cluster.brokers)
@@ -353,9 +357,10 @@ def _coordinators(scenario: Scenario, reader: Reader) -> None:
 
 
 def _same_transactional_id(scenario: Scenario, reader: Reader) -> None:
-    """Report W210 for producers that start together with one transactional.id, because one fences the other.
+    """Report W210 for producers that start together with the same transactional.id, because one fences the other.
 
-    If one starts later, or a step stops or freezes one, the scenario is taken to be about a zombie and not reported.
+    Producers that start at different times, or that a step stops or pauses, are not reported: they are probably meant
+    as zombies.
     """
     touched = {name for step in scenario.timeline for name in names_of(step.payload)}
     first: dict[tuple[str, int], Workload] = {}
@@ -372,7 +377,7 @@ def _same_transactional_id(scenario: Scenario, reader: Reader) -> None:
 
 
 def _quotas_without_client(scenario: Scenario, reader: Reader) -> None:
-    """Report W205 for a quota of a client.id that no workload has. The client.id of a workload is its name."""
+    """Report W205 for a quota of a client.id that no workload has. A workload's client.id is its name."""
     for step in scenario.timeline:
         if isinstance(step.payload, SetQuota):
             client = step.payload.client
@@ -382,7 +387,11 @@ def _quotas_without_client(scenario: Scenario, reader: Reader) -> None:
 
 
 def _timing(scenario: Scenario, reader: Reader) -> None:
-    """Report W203, W205 and W206 for steps, questions and workloads that come too late or change nothing."""
+    """Report what comes too late or changes nothing.
+
+    W203 is about steps, questions and workloads after the end of the run, W205 about steps and settings without effect,
+    and W206 about a run that ends before a separated follower can leave the ISR.
+    """
     for step in scenario.timeline:
         if isinstance(step.trigger, At) and step.trigger.at_us > scenario.duration_us:
             warn(
@@ -396,7 +405,7 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
         nothing = (isinstance(payload, AddLatency) and payload.add.least_us + payload.add.spread_us == 0) or (
             isinstance(payload, Loss) and payload.rate_ppm == 0
         )
-        # A value that cannot be read is 0 here, and already reported.
+        # An unreadable value is 0 here; its error was reported already.
         if nothing and not _has_error(reader, f"{path_of(step)}."):
             warn(
                 reader, "W205", f"step {step.index + 1} changes nothing", f"{path_of(step)}.{step.verb}", path_of(step)
@@ -426,7 +435,7 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
 
 
 def _parts_brokers(payload: Payload, scenario: Scenario) -> bool:
-    """Return whether the fault separates brokers, so that a follower can fall behind."""
+    """Return True if the fault disturbs a link between brokers, so that a follower can fall behind."""
     match payload:
         case PartitionNetwork():
             sides = payload.islands

@@ -62,14 +62,14 @@ FIELDS = (
     "variants",
 )
 _NAMED = f"help: fields of the scenario: {', '.join(name for name in FIELDS if name != 'variant')}"
-"""The fields that a file may have; only lock files have `variant`."""
+"""Note with the fields that a file may have. `variant` is left out, because only lock files have it."""
 _NEW = "`highwater new FILE` writes a scenario to begin with"
 _OF_OTHERS = {
     "services": ("a file of Docker Compose", _NEW),
     "apiVersion": ("a file of Kubernetes", _NEW),
     "answers": ("the sheet of an exercise", "`highwater lab check NAME FILE` judges it"),
 }
-"""Keys at the top of files that are no scenarios: what such a file is, and what to do."""
+"""Top-level keys of files that are not scenarios, each with the kind of such a file and advice."""
 _STEPS = dict.fromkeys((*MODIFIERS, *VERBS), "belongs to a step: indent it below a `-` of `timeline:`")
 VARIANT_FIELDS = ("id", "title", "patch", "add_timeline", "expect")
 _OF_PATCHES = {
@@ -214,7 +214,7 @@ def _variants(root: Mapping, problems: Problems) -> list[tuple[str, Mapping]]:
 
 
 def _variant_example(node: Node) -> str:
-    """Return an example of a list of variants, for a file that wrote `variants` as a mapping."""
+    """Return advice to write a list, with an example, for `variants` that are not a list."""
     first = next(iter(node.entries), "") if isinstance(node, Mapping) else ""
     name = first if SLUG.fullmatch(first) and first not in VARIANT_FIELDS else "contrast"
     return f"write a list, such as `- {{id: {name}, patch: {{...}}, expect: {{verdict: ok}}}}`"
@@ -296,7 +296,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems, files: ConfigF
 
 
 def _set_paths(tree: Mapping) -> dict[str, str]:
-    """Return hints for keys that are paths as `--set` has them, such as `workloads.p1.config.acks`: the nested form."""
+    """Return the nested form of each key that is a path such as `workloads.p1.config.acks`, as `--set` has it."""
     hints = {}
     for key, (_, value) in tree.entries.items():
         above, config, name = key.partition(".config.")  # Names below `config` contain dots.

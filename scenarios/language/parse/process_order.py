@@ -1,8 +1,8 @@
-"""The times at which processes and topics are down, as far as a file shows them.
+"""Find steps that cannot work or change nothing, by tracking which processes are up and which topics exist.
 
-Lints use this to find steps that cannot do anything and steps that change nothing. A name that stands for the choice of
-an earlier step (`"@victim"`) is tracked like a node, although the file does not say which node it is. A step on a node
-may concern the node behind the name, and the reverse. After such a step the state of the other is unknown.
+A run is not needed for this, but some files leave open which node a name such as `"@victim"`, chosen by an earlier
+step, stands for. Such a name is tracked as a node of its own. It may be the same node as b1, so a step on either makes
+the state of the other unknown.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def path_of(step: Step) -> str:
 
 
 def names_of(payload: Payload) -> tuple[str, ...]:
-    """Return the nodes of a step on processes if it names each literally; empty if it uses another selector."""
+    """Return the nodes of a step such as `kill` or `tear` if it names each literally; empty for other selectors."""
     nodes = _nodes(payload)
     return () if nodes is None else nodes.plain_names or ()
 
 
 def report_unchosen(scenario: Scenario, reader: Reader) -> None:
-    """Report E133 for a step that uses `@name` before the step that chooses its nodes."""
+    """Report E133 for a step that uses `@name` before the step with `as: name` has chosen the nodes."""
     choosers = {step.label: step for step in scenario.timeline if step.label is not None}
     for step in scenario.timeline:
         for name in _captured(step.payload):
@@ -73,18 +73,18 @@ def _captured(payload: Payload) -> Iterator[str]:
 
 
 def report_order(scenario: Scenario, reader: Reader) -> list[Needless]:
-    """Report E130 for starting a node that is not down, and for wiping or tearing a node that is up.
+    """Report E130 for starting a node that is not down, and for `wipe` or `tear` of a node that is running.
 
     Nothing is reported if the state of the node depends on the run.
 
     Returns:
-        The steps that take down a node which is down already.
+        The steps that stop, kill or rolling-restart a node which is down already.
     """
     steps = [step for step in scenario.timeline if isinstance(step.payload, _OF_PROCESSES)]
     if any(not isinstance(step.trigger, At) or step.times > 1 for step in steps) or any(
         isinstance(step.payload, (FillDisk, FailDisk)) for step in scenario.timeline
     ):
-        return []  # A broker without a disk halts, at a time that depends on the run.
+        return []  # A step waits or repeats, or a failed disk halts a broker: times depend on the run.
     order = _Order(scenario, reader)
     turns: list[tuple[int, int, Step, bool]] = []
     for step in scenario.timeline:
@@ -106,7 +106,7 @@ def kills_of_a_dead_leader(scenario: Scenario) -> list[Needless]:
     config = scenario.cluster.controller_config(scenario.rules.release)
     in_registry = scenario.rules.membership == "zk-session"
     session_us = 1000 * (config.zookeeper_session_timeout_ms if in_registry else config.broker_session_timeout_ms)
-    surely_us = session_us * 2 // 3  # Each heartbeat renews the session, and the last one was some time ago.
+    surely_us = session_us * 2 // 3  # The session counts from the last heartbeat, which came before the kill.
     found: list[Needless] = []
     dead: dict[Term, Step] = {}
     for step in sorted(scenario.timeline, key=lambda step: (_at_us(step), step.index)):
@@ -129,7 +129,7 @@ def _at_us(step: Step) -> int:
 
 
 class _Order:
-    """The known state of each node while steps are applied in order of time.
+    """What is known of each node's state (up, down or unknown) while steps are applied in order of time.
 
     An `@name` whose nodes are unknown is tracked as a node of that name.
     """
@@ -147,7 +147,7 @@ class _Order:
     def play(self, step: Step, *, is_end: bool) -> None:
         groups = self._groups(step)
         match step.payload:
-            case _ if is_end:  # Nodes that have come back before stay up.
+            case _ if is_end:  # The end of `for`: the nodes are up, even if they came back earlier.
                 self._rise([self._meanings.get(step.label)] if step.label is not None else groups)
             case Stop() | Kill() | PowerOff():
                 self._fall(step, groups)
@@ -164,7 +164,7 @@ class _Order:
             self._choose(step, groups)
 
     def _groups(self, step: Step) -> list[tuple[str, ...] | None]:
-        """Return the tracked names for each term of the step's selector; None for a term that depends on the run."""
+        """Return the nodes that each term of the step's selector matches; None for a term that depends on the run."""
         nodes = _nodes(step.payload)
         return [None] if nodes is None else [self._names(term) for term in nodes.terms]
 
@@ -253,7 +253,7 @@ class _Order:
             names = self._names(term) or ()
             up = bool(names) and all(self._known[name] is _Sure.UP for name in names)
             never = not any(name in self._fell for name in names)
-            # A name that was down before may be started again as a precaution.
+            # An `@name` that was down once may be started again as a precaution.
             if up and (term.kind == "node" or (term.kind == "captured" and never)):
                 later = _later(self._scenario, names[0])
                 self._reader.error(
@@ -267,7 +267,7 @@ class _Order:
 
 
 def _later(scenario: Scenario, node: str) -> list[str]:
-    """Return a hint on the step in which the node goes down, in case the steps are in the wrong order."""
+    """Return a note on the first step that takes the node down, as the steps may be in the wrong order; else empty."""
     return [
         f"help: {node} goes down in step {step.index + 1}, at {step.trigger.at_us / 1e6:g} s"
         for step in scenario.timeline
@@ -284,10 +284,9 @@ def _nodes(payload: Payload) -> Selector | None:
 
 
 def restarts_one_after_another(scenario: Scenario) -> Step | None:
-    """Return the step that restarts a second broker with `restart`, which is a kill; None if no step does.
+    """Return the first step with which `restart` has restarted more than one broker; None if no step does.
 
-    A broker that is restarted twice counts once. Brokers that depend on the run count as different if their selectors
-    differ.
+    Brokers that depend on the run count as different if their selectors differ.
     """
     brokers: dict[str, None] = {}
     for step in _in_time(scenario.timeline):
@@ -321,7 +320,7 @@ def _brokers_of(term: Term, scenario: Scenario) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------------------------------------------------- topic order
 #
-# Topics that steps create and delete: which exist when a run begins, and which steps cannot do anything.
+# Topics that steps create and delete: which of them exist when a run begins, and which steps must fail.
 
 
 def marked(topics: Mapping[str, TopicSpec], timeline: Sequence[Step]) -> dict[str, TopicSpec]:
@@ -334,9 +333,9 @@ def marked(topics: Mapping[str, TopicSpec], timeline: Sequence[Step]) -> dict[st
 
 
 def report_topics(scenario: Scenario, reader: Reader) -> None:
-    """Report E130 for creating a topic that exists, and for deleting a topic that does not.
+    """Report E130 for creating a topic that exists, and for deleting a topic that does not exist.
 
-    Nothing is reported if a step that deletes the topic waits for a state, since its time depends on the run.
+    A topic is skipped if a step that deletes it waits for a condition, since its time depends on the run.
     """
     for topic in scenario.topics.values():
         steps = [step for step in _in_time(scenario.timeline) if _of(step, topic.name, MakeTopic, RemoveTopic)]
@@ -361,7 +360,7 @@ def _report(topic: TopicSpec, steps: Sequence[Step], reader: Reader) -> None:
 
 
 def sent_too_late(scenario: Scenario) -> list[tuple[Step, Step]]:
-    """Return `produce` steps to a topic that an earlier step deleted for good, each with that earlier step."""
+    """Return (`produce` step, deleting step) for each step that sends to a topic after it was deleted for good."""
     found: list[tuple[Step, Step]] = []
     topic_of = {producer.name: producer.topic for producer in scenario.producers}
     deleted: dict[str, Step] = {}
@@ -379,7 +378,7 @@ def sent_too_late(scenario: Scenario) -> list[tuple[Step, Step]]:
 
 
 def _is_made_later(scenario: Scenario, deletion: Step) -> bool:
-    """Return whether a later step creates the topic again. A producer waits for it until `delivery.timeout.ms`."""
+    """Return True if a later step creates the topic again. A producer may wait for that (`delivery.timeout.ms`)."""
     assert isinstance(deletion.payload, RemoveTopic)
     steps = _in_time(scenario.timeline)
     return any(_of(step, deletion.payload.topic, MakeTopic) for step in steps[steps.index(deletion) :])
@@ -390,7 +389,7 @@ def _of(step: Step, topic: str, *kinds: type[MakeTopic | RemoveTopic]) -> bool:
 
 
 def _in_time(timeline: Sequence[Step]) -> list[Step]:
-    """Return the steps ordered by time. A step that waits for a state comes after its predecessor in the file."""
+    """Return the steps ordered by time. A step that waits for a condition keeps its place after the step before it."""
     times: list[int] = []
     for step in timeline:
         times.append(step.trigger.at_us if isinstance(step.trigger, At) else times[-1] if times else 0)

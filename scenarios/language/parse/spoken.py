@@ -1,6 +1,6 @@
-"""What users mean by a step in words, such as `kill b1 at 5s` or `pause: b1 5s`: the line that they should write.
+"""Suggest the correct line for a step that a user wrote in words, such as `kill b1 at 5s` or `pause: b1 5s`.
 
-The words are those of `highwater fault`. A line is returned only if it is valid.
+The words are read like those of the command `highwater fault`. Only valid lines are suggested.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FILLERS = ("for", "and", "to", "from", "of", "on", "by", "with", "the", "broker
 
 
 def words_of(*nodes: Node) -> list[str]:
-    """Return the words of nodes, with the items of a list as one word; none for mappings and for long texts."""
+    """Return the words of YAML nodes. A list becomes one word with commas; mappings and long texts give no words."""
     texts: list[str] = []
     for node in nodes:
         items = node.items if isinstance(node, Sequence) else [node]
@@ -42,10 +42,10 @@ def words_of(*nodes: Node) -> list[str]:
 
 
 def line_meant(scope: Scope, words: SequenceType[str], at: str = "") -> str | None:
-    """Return the keys of the step that the words mean, such as `at: 5s, kill: b1`; None if they mean none.
+    """Return the keys of the step that the words describe, such as `at: 5s, kill: b1`; None if they describe none.
 
     Args:
-        at: the time of a step whose words name none; empty for a step that has its trigger already.
+        at: the time to use if the words contain none; empty if the step already has `at` or `when`.
     """
     left = list(words)
     for index, word in enumerate(words):
@@ -86,7 +86,7 @@ def line_meant(scope: Scope, words: SequenceType[str], at: str = "") -> str | No
 
 
 def value_meant(scope: Scope, verb: str, value: Node) -> str | None:
-    """Return the keys of the step that a verb and its value mean, for `pause: b1 5s` or `pause: {b1: 5s}`."""
+    """Return the correct keys for a verb with a wrong value, such as `pause: b1 5s` or `pause: {b1: 5s}`; else None."""
     if not isinstance(value, Mapping):
         return line_meant(scope, [verb, *words_of(value)])
     entries = list(value.entries.values())
@@ -97,9 +97,9 @@ def value_meant(scope: Scope, verb: str, value: Node) -> str | None:
 
 
 def step_meant(scope: Scope, node: Mapping, at: str) -> str | None:
-    """Return the keys of the step that all keys and values of a mapping without a right verb mean, taken as words.
+    """Return the keys of the step that a mapping describes if its keys and values are read as words; else None.
 
-    A comma in braces ends a value: of `{kill: b1, b2}` the key `b2` has no value and belongs to the words before it.
+    In `{kill: b1, b2}` YAML reads `b2` as a key without a value, so such a key is joined to the words before it.
     """
     entries = [entry for key, entry in node.entries.items() if key not in MODIFIERS]
     spaced = words_of(*(part for entry in entries for part in entry))
@@ -117,7 +117,11 @@ def step_meant(scope: Scope, node: Mapping, at: str) -> str | None:
 
 
 def renamed(scope: Scope, verb: str, value: Node) -> str | None:
-    """Return how a step is written whose verb has another name, if its value is not right for it, either."""
+    """Return advice on the value of a step whose verb was misnamed; None if the value is right or unclear.
+
+    Args:
+        verb: the correct name of the verb.
+    """
     _, problems = _read(scope, verb, value)
     if not problems.any_error:
         return None

@@ -46,12 +46,12 @@ _NO_VERBS = {
     **dict.fromkeys(("consume", "poll", "subscribe", "read"), _READERS),
     **dict.fromkeys(("duplicate", "reorder"), _TCP),
 }
-"""What no step does by itself, each with how it comes about."""
+"""Words that are not verbs of the language, each with advice on how to get the effect."""
 A_STEP = "write a list, such as `- {at: 10.5s, kill: b1}`"
 
 
 def read_labels(scope: Scope, node: Node, path: str) -> None:
-    """Read the labels (`as`) of all steps. This comes before the steps, so that `"@name"` can refer to any of them."""
+    """Read the labels (`as`) of all steps into `scope`. Call this before reading the steps, which may use `"@name"`."""
     reader = scope.reader
     for item, item_path in reader.items(node, path, "`timeline`", A_STEP):
         label = item.get("as") if isinstance(item, Mapping) else None
@@ -97,7 +97,7 @@ def _read_step(scope: Scope, index: int, node: Node, path: str) -> Step | None:
     if _reads_as_another(scope, node, path, what, verb, known_as):
         return None
     beside = {**_NO_VERBS, **_without_verb(node)} if verb is None else {**_WAITS, **VERBS[verb].beside}
-    if isinstance(node.get("wait"), Mapping):  # For a state a step does wait: `when`.
+    if isinstance(node.get("wait"), Mapping):  # The user may mean a state, for which a step can wait: `when`.
         del beside["wait"]
     fields = reader.fields(node, path, what, (*MODIFIERS, *VERBS), known_as=known_as, elsewhere=beside)
     trigger = _read_trigger(scope, fields)
@@ -124,9 +124,9 @@ def _read_step(scope: Scope, index: int, node: Node, path: str) -> Step | None:
 def _reads_as_another(
     scope: Scope, node: Mapping, path: str, what: str, verb: str | None, known_as: tuple[str, ...]
 ) -> bool:
-    """Report the first key that a step cannot have with the step that is meant, and return True; False if none is.
+    """Report an unknown key with the step that the user probably meant. Return False if that is unclear.
 
-    One is meant by `{at: 5s, action: kill, target: b1}`, by `5s: kill b1`, and by `{at: 5s, kill: b1, b2}`.
+    Examples are `{at: 5s, action: kill, target: b1}`, `5s: kill b1` and `{at: 5s, kill: b1, b2}`.
     """
     strange = {key: value for key, (_, value) in node.entries.items() if key not in (*MODIFIERS, *VERBS)}
     if not strange or (verb is not None and not all(value.is_nothing for value in strange.values())):
@@ -150,7 +150,7 @@ def _reads_as_another(
 
 
 def _without_verb(node: Mapping) -> dict[str, str]:
-    """Return hints for a step whose verb or time is not where it belongs."""
+    """Return hints, by key, for a step in which a time is a key or a verb is a value."""
     entries = {key: entry for key, entry in node.entries.items() if key not in MODIFIERS}
     times = {key: f"write `at: {key}`, and the verb as a key: `kill: b1`" for key in entries if parse_time(key)}
     texts = [value.text for _, value in entries.values() if isinstance(value, Scalar)]
@@ -217,7 +217,7 @@ def _read_payload(scope: Scope, fields: Fields) -> Payload | None:
 
 
 def _read_value(scope: Scope, verb: str, node: Node, path: str) -> Payload | None:
-    """Read the value of a verb. A wrong value that means something in words has that as its only error."""
+    """Read the value of a verb. If a wrong value makes sense in words, report only the line that the user meant."""
     problems = scope.reader.problems
     before = len(problems.found)
     payload = VERBS[verb].read(scope, node, path)
@@ -257,9 +257,9 @@ _FIELDS = ("at", "before", "ask", "choices", "answer", "answer_from", "because")
 
 
 def only_answered_from_the_trace(node: Node) -> Node:
-    """Return the questions that a variant takes over from its file: those that are answered from the trace.
+    """Return only the questions whose answer is computed from the trace (`answer_from`).
 
-    A written answer is left out, because it is about the run of the file itself.
+    A variant inherits these from its file. An answer written in the file is about the file's own run.
     """
     if not isinstance(node, Sequence):
         return node

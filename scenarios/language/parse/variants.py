@@ -70,7 +70,7 @@ class Override:
             self._refuse("`--set` needs path=value", 0, label="such as seed=7")
             self.value: Node | None = None
             return
-        # Blanks replace the path, so that columns count in the whole text.
+        # Blanks instead of the path keep the columns of the whole text.
         blanks = " " * (len(self.path) + 1)
         known = len(problems.found)
         self.value = parse(blanks + value, self.source, problems)
@@ -90,11 +90,11 @@ class Override:
         self.problems.add(Diagnostic(code="E137", title=title, place=place, label=label, suggestion=suggestion))
 
     def _put(self, node: Node, start: int, inside: str) -> Node:
-        """Return a copy of `node` in which the value replaces what is at the rest of the path.
+        """Return a copy of `node` in which the override's value replaces the node at the rest of the path.
 
         Args:
-            start: column at which the rest of the path begins.
-            inside: the key whose value `node` is.
+            start: index in `self.path` at which the rest of the path begins.
+            inside: the key whose value is `node`.
         """
         assert self.value is not None
         if start > len(self.path):
@@ -139,7 +139,7 @@ class Override:
 
 
 _CREATABLE = ("config", "protocol", "network", "expect")
-"""Blocks that a path may pass through although the file does not have them."""
+"""Blocks that an override creates if its path leads through them and the file does not have them."""
 
 
 # ------------------------------------------------------------------------------------------------------- override paths
@@ -150,7 +150,7 @@ _LEADS_NOWHERE = ("E104", "E137")
 
 
 def suggest_whole_paths(problems: Problems, overrides: Iterable[Override], tree: Mapping) -> None:
-    """Add to errors about the path of an override the path that was probably meant."""
+    """Replace each error about the path of an override by one that suggests the path probably meant."""
     for number, found in enumerate(problems.found):
         if found.code not in _LEADS_NOWHERE or found.place is None:
             continue
@@ -174,7 +174,7 @@ def _exactly(path: str, tree: Mapping) -> str | None:
 
 
 def _nearly(path: str, tree: Mapping) -> str | None:
-    """Return the full path of a Kafka key that `path` misspells or calls by a common name; None if there is none."""
+    """Return the full path of the Kafka key that `path` misspells or calls by a common name; None if unknown."""
     blocks = list(_blocks(tree))
     known = {name for names, _ in blocks for name in names}
     rest = ".".join(word for word in path.split(".") if word not in known)

@@ -52,14 +52,14 @@ WORKLOADS_MAX = 250
 PREFIXES = ("r", "s", "u", "v", "w", "x", "y", "z", *(f"r{second}" for second in "abcdefghijklmnopqrstuvwxyz"))
 
 OUTPUT_PREFIX = "t"
-"""The default prefix of the records that transforms write. No producer gets it by default."""
+"""The default prefix of the names of records that transforms write. It is not a default of producers."""
 COMMIT_ORDERS = ("in-transaction", "after", "before")
 DEFAULT_ORDER = {True: "in-transaction", False: "after"}
-"""The default of `offsets` for a transform: by True if it uses transactions, by False if not."""
+"""The default of `offsets` for a transform, by whether the transform uses transactions."""
 
 _RATE = re.compile(r"(\d{1,9})/(\S+)", re.ASCII)
 _ENDLESS_RATE = re.compile(r"0*[1-9]\d{9,}/(us|ms|s|m|\d{1,15}(us|ms|s|m))", re.ASCII)
-"""This pattern matches rates with more digits than any bound."""
+"""Rates with too many digits for `_RATE`, which get an error of their own."""
 
 
 def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
@@ -148,7 +148,7 @@ OTHER_KINDS = {
     "transactional_producer": "write `kind: producer` and `config: {transactional.id: orders}`",
     "idempotent_producer": "write `kind: producer` and `config: {enable.idempotence: true}`",
 }
-"""Common names of clients that `kind` calls otherwise, each with what to write."""
+"""Common names of clients that are not values of `kind`, each with advice on what to write."""
 _MANY = "`rate` and `stop` bound a producer; a step sends so many: `produce: {from: p1, count: 10}`"
 
 
@@ -246,7 +246,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
 
 
 def _read_share(scope: Scope, node: Node, path: str, what: str) -> ChosenRecords:
-    """Read records by name, or a share of all deliveries such as 10%."""
+    """Read a choice of records: their names, or a percentage of all deliveries such as 10%."""
     if isinstance(node, Scalar) and node.text.endswith("%"):
         return ChosenRecords(ppm=scope.reader.share_ppm(node, path, what))
     return ChosenRecords(scope.records(node, path, what))
@@ -273,7 +273,7 @@ _DECLARED: dict[str, tuple[tuple[str, ...], type[Config]]] = {
     "consumer": (_CONSUMER_FIELDS, ConsumerConfig),
     "share_consumer": (_SHARE_CONSUMER_FIELDS, ShareConsumerConfig),
 }
-"""The fields and the keys of `config` of each kind."""
+"""By kind of workload: the fields that it may have, and the schema of its `config`."""
 
 
 def _read_record_fields(scope: Scope, fields: Fields, topic: str, start_us: int) -> RecordFields:
@@ -386,9 +386,9 @@ def _check_group_config(reader: Reader, config: dict[str, str], path: str) -> No
 
 
 def _check_groups(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> None:
-    """Report members of a classic group that read different topics.
+    """Report members of one classic group that read different topics.
 
-    In a classic group, the leader of the group assigns only the topics that it reads itself.
+    In a classic group, the group leader assigns only the topics that it reads itself.
     """
     first_of: dict[str, Workload] = {}
     for one in workloads.values():
@@ -564,7 +564,7 @@ def _check_producer_config(scope: Scope, config: dict[str, str], path: str, work
 
 
 def _refuse_both(reader: Reader, error: ConfigError, config: dict[str, str], path: str, workload_path: str) -> None:
-    """Report keys that contradict each other, at the last of them in the file, which is a variant's own if any."""
+    """Report keys that contradict each other, at the position of the last one, which may come from a variant."""
     keys = [key for key in config if key == error.key or key in error.message]
     places = [reader.places[f"{path}.{key}"] for key in keys if f"{path}.{key}" in reader.places]
     place = max(places, key=lambda place: (place.line, place.column), default=reader.places[workload_path])

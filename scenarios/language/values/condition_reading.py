@@ -27,12 +27,12 @@ _NODE_STATES = {
     "fenced": "fenced: true",
     "unfenced": "fenced: false",
 }
-"""Common words for the state of a node, each with what to write."""
+"""Common words for the state of a node, each with the correct key and value."""
 A_STATE = "such as {t-0: {leader: b2}} or {b1: {running: false}}"
 
 
 def one_level_up(scope: Scope, node: Node) -> dict[str, str]:
-    """Return hints for expectations about records and partitions that are written beside `records` and `state`."""
+    """Return hints, by key, for expectations that belong one level down, inside `records` or `state`."""
     given = {key: value for key, (_, value) in node.entries.items()} if isinstance(node, Mapping) else {}
     blocks = {other_spelling(key, RECORD_KINDS, FIELD_SYNONYMS): records_meant(value) for key, value in given.items()}
     records = {kind: f"write `records: {{{kind}: {blocks.get(kind, 'none')}}}`" for kind in RECORD_KINDS}
@@ -160,12 +160,12 @@ def read_records(scope: Scope, node: Node, path: str) -> tuple[RecordsTest, ...]
 
 
 def records_meant(node: Node) -> str:
-    """Return a set of records for a value that says how many they are; `none` for any other value."""
+    """Return the condition that a number such as `5` or `>0` means for a set of records; `none` for other values."""
     return (_count_meant(node.text) if isinstance(node, Scalar) else None) or "none"
 
 
 def _count_meant(text: str) -> str | None:
-    """Return the set of records that `5`, `5 records`, `>0` or `some` means; None for another text."""
+    """Return a condition such as `{count: 5}` for `5`, `5 records`, `>0` or `some`; None for another text."""
     if text.lower() in ("some", "any", "yes", "true"):
         return "{count: {at_least: 1}}"
     number = text.removesuffix("s").removesuffix("record").rstrip()
@@ -224,15 +224,17 @@ def read_logs(scope: Scope, node: Node, path: str) -> tuple[LogTest, ...]:
 
 
 def _log_meant(scope: Scope, key: str, name: str, node: Node) -> str | None:
-    """Return the line for an entry of `logs` that has an offset, or partition and broker in the wrong order.
+    """Return the correct form of a wrong entry of `logs`.
+
+    The entry has an offset instead of records, which belongs under `state`, or has its partition and broker swapped.
 
     Args:
         key: the key in `logs`.
-        name: the key below it; the same if there is none.
+        name: the key one level below; equal to `key` if there is none.
         node: the value of `name`.
 
     Returns:
-        The line, which may belong under `state`; None if the entry is right, or nothing like one.
+        A line such as `t-0: {b1: r0..r9}`; None if the entry is right or its meaning is unclear.
     """
     keys = [key, name]
     while isinstance(node, Mapping) and len(node.entries) == 1:

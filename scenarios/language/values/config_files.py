@@ -31,7 +31,7 @@ class ConfigFiles:
     folder: Path | None = None
     """The folder of the scenario's file; None if the scenario is not a file."""
     texts: dict[str, str] = field(default_factory=dict)
-    """Texts of the files read so far, by name. A scenario without a folder gets all of them in advance."""
+    """Texts of the files read so far, by name. Without a folder, only files that are here at the start can be read."""
 
     def read(self, node: Scalar, path: str, problems: Problems) -> Mapping | None:
         """Read the keys of the file that `node` names. If it cannot be read, report the reason and return None."""
@@ -67,7 +67,7 @@ class ConfigFiles:
         return mapping
 
     def _inside(self, name: str) -> Path | None:
-        """Return the real path of a file below the folder; None if the name leads elsewhere, perhaps by a link."""
+        """Return the resolved path of a file; None if it is outside the folder, also through a symbolic link."""
         given = PurePosixPath(name)
         if self.folder is None or not name.isprintable() or given.is_absolute() or ".." in given.parts:
             return None
@@ -83,9 +83,10 @@ class ConfigFiles:
 
 
 def pasted_properties(node: Scalar) -> Mapping | None:
-    """Return the keys of a pasted text; None if it is not of either form, or a whole line of `--describe`.
+    """Return the keys and values of a text pasted as `config`; None if the text cannot be read as settings.
 
-    The text is lines below `config: |`, or one line as kafka-topics prints it: `cleanup.policy=compact,retention.ms=1`.
+    The text is either lines of a properties file below `config: |`, or one line as kafka-topics prints it, such as
+    `cleanup.policy=compact,retention.ms=1`.
     """
     source, first = node.place.source, node.place.line + 1
     if described(node.text):
@@ -97,7 +98,7 @@ def pasted_properties(node: Scalar) -> Mapping | None:
 
 
 def unpasted(config: Node) -> Node:
-    """Return the keys of a text that is pasted as `config`. Return any other node unchanged."""
+    """Return a pasted text as a mapping of its keys (see pasted_properties). Return any other node unchanged."""
     pasted = pasted_properties(config) if isinstance(config, Scalar) and "=" in config.text else None
     return pasted or config
 
@@ -107,7 +108,7 @@ def _listed_properties(node: Scalar) -> Mapping | None:
     if "".join(one[0] for one in found) != node.text:
         return None
     place = node.place
-    begins = max(place.column, place.source.lines[place.line].find(node.text, place.column))  # After a quote.
+    begins = max(place.column, place.source.lines[place.line].find(node.text, place.column))  # After a quote, if any.
     mapping = Mapping(place)
     for one in found:
         key = replace(place, column=begins + one.start(1), length=len(one[1]) - 1)

@@ -33,14 +33,14 @@ def read_sides(scope: Scope, node: Node, path: str) -> Sides | None:
 
 
 def is_short_list(node: Node) -> bool:
-    """Return True for a list, and for a value that was left empty, which `items` reads as a list without items."""
+    """Return True for a list or an empty value. `Reader.items` reads an empty value as a list without items."""
     return isinstance(node, Sequence) or (isinstance(node, Scalar) and node.is_empty)
 
 
 def sides_meant(scope: Scope, node: Node) -> str | None:
-    """Return the correct form of two sides written as `[A, B]`, `b1-b3`, `{from: b1, to: b2}`, or as one side alone.
+    """Return the correct form, such as `[b1, b3]`, of two sides that a user wrote; None if unclear.
 
-    Return None if unclear.
+    Known forms are `[A, B]`, `b1-b3`, `{from: b1, to: b2}`, and a single side to be separated from the rest.
     """
     if isinstance(node, Mapping):
         values = [value for _, value in node.entries.values()]

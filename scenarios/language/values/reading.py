@@ -31,13 +31,13 @@ TIME_MAX_US = 30 * 24 * 3600 * 1_000_000
 NUMBER_MAX = 2**62
 SIZE_MAX = 1 << 40
 MISSPELT = 0.8
-"""Similarity from which on a key of a .properties file is a misspelt key of Kafka's, and not an unknown one."""
+"""A key of a .properties file is taken as a misspelt key of Kafka if their similarity is at least this."""
 
 TIME_PATTERN = r"([0-9]{1,15})(?:\.([0-9]{1,9}))?(us|ms|s|m)"
 SIZE_PATTERN = r"([0-9]{1,12})(?:\.([0-9]{1,3}))?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?"
 SHARE_PATTERN = r"(100(?=%|\.0+%)|0?[0-9]{1,2})(?:\.([0-9]{1,4}))?%"
 SLUG_PATTERN = "[a-z0-9]+(-[a-z0-9]+)*"
-"""The JSON Schema contains this pattern and the patterns above."""
+"""This and the three patterns above are part of the JSON Schema."""
 
 _TIME = re.compile(TIME_PATTERN)
 _LONG_TIME = re.compile(TIME_PATTERN.replace("|m)", "|m|h)"))
@@ -48,15 +48,15 @@ _ENDLESS_TIME = re.compile(
     r"0*[1-9]\d{15,}(\.\d+)?(us|ms|s|m)?|[1-9]\d*(\.\d+)?[eE]\+?[1-9]\d{2,}(us|ms|s|m)", re.ASCII
 )
 _ENDLESS_SIZE = re.compile(r"0*[1-9]\d{13,}(\.\d+)?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?", re.ASCII)
-"""This pattern and the two above match numbers with more digits than any bound."""
+"""This and the two patterns above match numbers with too many digits, which get an error of their own."""
 _SIZE = re.compile(SIZE_PATTERN, re.ASCII)
 _SHARE = re.compile(SHARE_PATTERN)
 _PERCENT = re.compile("[1-9][0-9]|[2-9]|100", re.ASCII)
-"""Numbers that are a percentage without its sign. `1` may be all of it, too."""
+"""Numbers that are probably a percentage without `%`. `1` is ambiguous, because it may mean 100%."""
 SLUG = re.compile(SLUG_PATTERN)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]{1,40}", re.ASCII)
 _OF_IMAGES = re.compile(r"^KAFKA_(CFG_)?")
-"""The prefix of a Kafka key in the environment variables of Docker images."""
+"""The prefix before a Kafka key in the environment variables of Kafka's Docker images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Fields:
     """A mapping whose keys have been checked.
 
     Attributes:
-        node: the mapping; None if it was empty or could not be read.
+        node: the mapping; None if the value was empty or is not a mapping.
         path: path of the mapping, as messages print it.
         what: name of the mapping in messages.
     """
@@ -121,7 +121,7 @@ class Fields:
 
 
 class Reader:
-    """A reader of nodes.
+    """A reader of values from YAML nodes, which reports every error.
 
     Attributes:
         problems: collects the errors and warnings.
@@ -132,7 +132,7 @@ class Reader:
         self.problems = problems
         self.places: dict[str, Place] = {}
         self.inert: dict[Standing, dict[str, Place]] = {"neutral": {}, "not yet": {}}
-        """Kafka's keys in the file that have no effect here, with their positions."""
+        """Kafka's keys in the file that have no effect here, with their positions, by the reason."""
         self._files = files or ConfigFiles()
 
     def error(
@@ -181,13 +181,13 @@ class Reader:
             required: keys that must be present; a mapping also gives an example of each value.
             known_as: notes on the keys for the error about an unknown key, if a plain list is not enough.
             elsewhere: hints for keys that belong in another block.
-            example: label for a value that is not a mapping; by default the list of keys.
+            example: advice in the error for a value that is not a mapping; by default the list of keys.
         """
         if isinstance(node, Scalar) and node.is_nothing:
             return self._required(Fields(self, None, path, what, node.place), required, known)
         if not isinstance(node, Mapping):
             name = path.rpartition(".")[2]
-            if name in known:  # The level of the name is missing above this key.
+            if name in known:  # The key is one level too high: the name above it is missing.
                 example = f"indent `{name}` below the name that it belongs to"
             self.error(
                 "E111",
@@ -254,7 +254,7 @@ class Reader:
         """Yield (key, key node, value, path) of a mapping with arbitrary keys.
 
         Args:
-            example: the shortest possible value of a key, for messages; or a label that begins with `such as`.
+            example: the shortest possible value of a key, for messages; or advice that begins with `such as`.
         """
         if isinstance(node, Scalar) and node.is_nothing:
             return
@@ -271,7 +271,7 @@ class Reader:
         """Return the items of a list with their paths, which count from 1.
 
         Args:
-            example: label for a value that is not a list.
+            example: advice in the error for a value that is not a list.
         """
         if isinstance(node, SequenceNode):
             return [(item, f"{path}.{place}") for place, item in enumerate(node.items, 1)]
@@ -487,10 +487,10 @@ class Reader:
     def bounds_of(
         self, fields: Fields, words: tuple[str, str, str] = ("between", "after", "before")
     ) -> TimeTest | None:
-        """Read bounds of time from three keys; the first excludes the other two. Return None if none is given.
+        """Read bounds of time from up to three keys; None if none of them is present.
 
         Args:
-            words: the keys for both bounds, for a lower bound alone and for an upper bound alone.
+            words: the keys for both bounds, for the lower and for the upper bound. The first excludes the other two.
         """
         between, after, before = words
         if between in fields:
@@ -520,7 +520,7 @@ class Reader:
         return {key: None if value == DEFAULT else value for key, value in changes.items()}
 
     def config_node(self, fields: Fields) -> tuple[Node, str] | None:
-        """Return the keys of `config_file`, overridden by those of `config`, and their path; None without either."""
+        """Return the settings of `config_file`, overridden by `config`, and their path; None if there is neither."""
         own, named = fields.get("config"), fields.get("config_file")
         path = f"{fields.path}.config"
         above: Node | None = None if own is None else own[0]
@@ -559,12 +559,12 @@ class Reader:
         other_names: MappingType[str, str] = NOWHERE,
         known: KnownKeys | None = None,
     ) -> dict[str, str]:
-        """Return Kafka's keys and values as text, each checked by `schema`.
+        """Read a block of Kafka's keys. Return those whose value `schema` accepts, with the values as text.
 
         Args:
-            or_default: whether the value `default` is allowed, which resets a key.
+            or_default: whether a key may have the value `default`, which resets the key.
             elsewhere: hints for keys that belong in another kind of block.
-            example: notes with an example of a member of a group.
+            example: notes for the error about a key that only members of groups have.
             other_names: the correct key for each key that has another name in this block.
             known: Kafka's keys that have no effect here. They are recorded in `inert`, and left out if `schema` lacks
                 them.
@@ -630,7 +630,7 @@ class Reader:
 
 
 def kind_of(node: Node) -> str:
-    """Return a name of the node for messages: `a mapping`, `a list`, `nothing`, or the beginning of its text."""
+    """Describe a node for messages: `a mapping`, `a list`, `nothing`, or the beginning of its text."""
     if isinstance(node, Mapping):
         return "a mapping"
     if isinstance(node, SequenceNode):
@@ -649,7 +649,7 @@ def shortened(text: str) -> str:
 
 
 def bounds_meant(text: str) -> str | None:
-    """Return the bounds that a comparison such as `>= 10`, `10+` or `< 5` means; None for another text."""
+    """Return bounds such as `{at_least: 10}` for a comparison such as `>= 10`, `10+` or `< 5`; None for other texts."""
     found = re.fullmatch(r"(>=?|<=?|≥|≤)? ?([0-9]{1,9})(\+)?", text.strip())
     if found is None or not (found[1] or found[3]):
         return None
@@ -660,7 +660,7 @@ def bounds_meant(text: str) -> str | None:
 
 
 def _as_mapping(node: SequenceNode, example: str) -> str:
-    """Return advice on how the values of a list are written as a mapping."""
+    """Return advice on how to write a list as a mapping with one key for each item."""
     shown: list[str] = []
     for item in node.items[:2]:
         name, value = "", example

@@ -33,12 +33,12 @@ ANY_NODE = "a node"
 BROKER = "a broker"
 CONTROLLER = "a controller"
 LINK_END = "an end of a link"
-"""A node, or an external client that is connected. Of an external client only the network can be disturbed."""
+"""A node, or a connected external client. Steps can affect the network of an external client and nothing else."""
 SHOWN_CLIENTS_MAX = 20
 _NUMBERED = re.compile(r"(?:b|broker|node|kafka|server)?[-_ ]?(\d{1,4})", re.ASCII | re.IGNORECASE)
 _SUCH_AS = "such as b1, leader(t-0) or rack(A)"
 _ANY = ("any", "one", "random", "some")
-"""Words for a node that is left to chance."""
+"""Words with which users ask for a random node, which the language does not have."""
 NO_PARTITION = TopicPartition("", 0)
 """Placeholder for a partition that could not be read."""
 
@@ -47,8 +47,7 @@ NO_PARTITION = TopicPartition("", 0)
 class Scope:
     """The names that a scenario has defined so far.
 
-    It is filled while the file is read from top to bottom, except that the labels of the timeline come before its
-    steps.
+    Names are added as the file is read from top to bottom. Only the labels of the timeline are read before its steps.
     """
 
     reader: Reader
@@ -59,7 +58,7 @@ class Scope:
     """Names of the log directories of each broker."""
     controllers: list[str] = field(default_factory=list)
     unnamed_controller: str | None = None
-    """The name that the controller gets if the file names none; None if the file names one."""
+    """The default name that the controller got because the file names none; None if the file names one."""
     racks: dict[str, list[str]] = field(default_factory=dict)
     """Brokers of each rack."""
     topics: dict[str, int] = field(default_factory=dict)
@@ -78,7 +77,7 @@ class Scope:
     labels: dict[str, str] = field(default_factory=dict)
     """Verb of each labelled step, by the label (`as`)."""
     refused: list[str] = field(default_factory=list)
-    """Names of nodes and topics that were refused with an error. References to these names are not reported."""
+    """Names of nodes and topics whose definition was an error. References to them cause no further error."""
 
     @property
     def clients(self) -> list[str]:
@@ -105,7 +104,7 @@ class Scope:
         Args:
             known: the names that exist.
             meant: the name that the user probably meant; None to search `known` for a similar one.
-            label: advice if none is similar.
+            label: advice for the case that no known name is similar.
         """
         # If the name was refused, or nothing of its kind could be read, an error was reported already.
         follows = name in self.refused or (not known and not self.refused and self.reader.problems.any_error)
@@ -259,12 +258,13 @@ class Scope:
         return "brokers" if name == "all" else spoken_call(name) or self.broker_meant(name)
 
     def cut_off(self, name: str, *more: str) -> str | None:
-        """Return the two sides that separate a node, a rack or a selector from the rest, such as `[b1, [b2, c1]]`.
+        """Return two sides that separate nodes from the rest, such as `[b1, [b2, c1]]`; None if unclear.
 
-        Clients are left where they are. Return None for a name from which that cannot be told.
+        Clients are on neither side unless `name` is one.
 
         Args:
-            more: further nodes on the side of `name`, which is then a broker or controller, too.
+            name: a node, a rack or a selector; a broker or controller if there are `more`.
+            more: further brokers and controllers on the side of `name`.
         """
         if more:
             inside = [name, *more]
@@ -286,7 +286,7 @@ class Scope:
         return f"[{meant}, [{', '.join(outside)}]]" if outside and set(inside) & set(machines) else None
 
     def broker_meant(self, name: str) -> str | None:
-        """Return the only broker with the number of a name such as `broker1`, `node-1` or `1`; None if unknown."""
+        """Return the broker that a name such as `broker1`, `node-1` or `1` means by its number; None if unclear."""
         found = _NUMBERED.fullmatch(name)
         alike = [one for one in self.brokers if found and re.findall(r"\d+$", one) == [found[1]]]
         return alike[0] if len(alike) == 1 else None
@@ -324,7 +324,7 @@ def _names_nothing(node: Node) -> bool:
 
 
 NODE_WORDS = ("broker", "brokers", "node", "nodes", "server", "target", "leader", "isr", "rack", "racks")
-"""Keys below which users write the nodes of a step."""
+"""Keys that users invent for the nodes of a step, as in `kill: {broker: b1}`."""
 
 
 def _as_selector(node: Node) -> str | None:

@@ -264,7 +264,7 @@ MEMBERS = "members of groups are `kind: transform`"
 
 
 def of_others(schema: type[Config]) -> Mapping[str, str]:
-    """Return hints for Kafka's keys that `schema` lacks: whose keys they are, and where a scenario has them."""
+    """Return hints, by key, for Kafka's keys that `schema` lacks: which block of a scenario they belong in."""
     owners = _owners() if schema in _CONFIG_OF.values() else {}
     return {key: hint for key, hint in owners.items() if key not in schema.keys()}  # noqa: SIM118  A class.
 
@@ -287,13 +287,13 @@ def _owners() -> Mapping[str, str]:
 
 
 def own_config(schema: type[Config]) -> Mapping[str, str]:
-    """Return hints for Kafka's keys that are written beside a block's `config` instead of in it."""
+    """Return hints, by key, for Kafka's keys written beside a block's `config` instead of inside."""
     return {**of_others(schema), **dict.fromkeys(schema.keys(), "belongs under `config:`")}
 
 
 @cache
 def below_top() -> Mapping[str, str]:
-    """Return hints for keys that are written at the top level of the file instead of in a block.
+    """Return hints, by key, for keys written at the top level of the file instead of inside a block.
 
     The key `config` has no hint, since it exists in many blocks.
     """
@@ -309,7 +309,7 @@ def below_top() -> Mapping[str, str]:
 
 @cache
 def inside_cluster(top: tuple[str, ...]) -> Mapping[str, str]:
-    """Return hints for keys that are written in `cluster` and belong elsewhere.
+    """Return hints, by key, for keys that are written in `cluster` and belong elsewhere.
 
     Args:
         top: names of the top-level fields.

@@ -1,8 +1,8 @@
 """A YAML parser that builds a tree of nodes with their positions. It is safe and bounded, and every scalar stays text.
 
-The tree is built from PyYAML's events and not by its loader. So depth, number of nodes, aliases, tags and duplicate
-keys are checked while reading, before anything is built. Scalars are not converted by YAML 1.1, for which `on` is true
-and 1:30 is ninety.
+The tree is built from PyYAML's events instead of by PyYAML's loader. This way depth, number of nodes, aliases, tags and
+duplicate keys are checked before anything is built. It also avoids the conversions of YAML 1.1, which reads `on` as
+true and 1:30 as 90.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class _Builder:
 
 
 _TOO_DEEP = "exceeded maximum nesting depth"
-"""Error of libyaml's scanner since PyYAML 6.0.4. Earlier versions deliver events, so that DEPTH_MAX applies."""
+"""Error of libyaml for deep nesting since PyYAML 6.0.4. With earlier versions, DEPTH_MAX is checked here."""
 
 
 def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
@@ -281,7 +281,7 @@ _NO_COLON = "could not find expected ':'"
 _NO_DOCUMENT = "did not find expected <document start>"
 _NOT_A_NEIGHBOUR = ("did not find expected key", "did not find expected '-' indicator")
 _TEXTS = ("title", "question", "ref", "ask", "because")
-"""Keys whose value is a sentence."""
+"""Keys of a scenario whose value is a sentence, which may need quotes."""
 
 
 def _usual_fix(problem: str, place: Place, error: yaml.YAMLError) -> str:
@@ -325,7 +325,7 @@ _OF_KAFKA_CONFIGS = re.compile(r"^[^#!\n]* sensitive=\w+ synonyms=\{", re.MULTIL
 
 
 def described(text: str) -> str:
-    """Return advice on the output of `--describe` of Kafka's tools that is pasted whole; empty for any other text."""
+    """Return advice on pasting if the text is output of `--describe` of Kafka's tools; empty for any other text."""
     if _OF_KAFKA_CONFIGS.search(text):
         return "of each line keep `key=value`, and nothing from ` sensitive=` on"
     found = _DESCRIBED.search(text)
@@ -343,7 +343,7 @@ _KEY = re.compile(r"[ ]*(?:-[ ]+)*[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 _BARE = re.compile(r"""\s*\w(?:(?!:\s|:$)[^"'{}\[\]])*""")
-"""A line without a colon, such as a comment whose `#` is missing."""
+"""A line that is no `key: value`, such as a comment without `#`."""
 
 
 def _no_pair(line: int) -> str:

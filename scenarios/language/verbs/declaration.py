@@ -44,12 +44,12 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value of the file, with what a reader needs to know about its context.
+    """A value of the file with its context, as the argument of a reader.
 
     Attributes:
         path: path of the value, as messages print it.
         what: name of the value in messages.
-        beside: the mapping to which the value belongs; None if the value follows the verb directly.
+        beside: the mapping that contains the value; None if the value follows the verb directly.
     """
 
     scope: Scope
@@ -77,8 +77,8 @@ class Kind(Generic[T]):
         example: an example in YAML.
         asked: what `highwater fault` asks for if the value is missing.
         take: takes the value from the words of a command.
-        fits: returns whether a word of a command can only be this value; None if that cannot be decided.
-        meant: returns what the user should write, for a value that follows the verb directly; None if unknown.
+        fits: returns True if a word of a command can only be a value of this kind; None if words cannot show that.
+        meant: returns the correct form of a value that wrongly follows the verb directly, or None if unclear.
     """
 
     read: Callable[[Given], T]
@@ -94,10 +94,10 @@ class Kind(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a verb's mapping, and the attribute that has its value.
+    """One key of a verb's mapping, stored in an attribute of the verb's class.
 
     Attributes:
-        default_of: returns a default that depends on the file. The lock file always contains such a key.
+        default_of: computes a default from the scenario. The lock file always contains such a key.
         bare: whether the value may follow the verb directly, without a mapping.
         word: whether the value may be written in a command without the key's name.
     """
@@ -135,7 +135,7 @@ def key(
 
     Args:
         name: the key; by default the attribute's name.
-        required: require the key although it has a default. Python needs the default if an attribute before it has one.
+        required: require the key although it has a default, which Python demands after an attribute with a default.
     """
     about = {
         "kind": kind,
@@ -166,8 +166,8 @@ class Effect:
 
     Attributes:
         undoable: whether `for` can undo the effect.
-        disturbs: whether the effect disturbs a cluster that was at rest.
-        told_by_node: whether the trace shows the effect as stops and starts of the nodes themselves.
+        disturbs: whether the effect disturbs an idle cluster.
+        told_by_node: whether the trace shows the effect by events of the nodes, which stop and start.
     """
 
     undoable: bool = False
@@ -238,7 +238,7 @@ class Declaration:
 
     @property
     def beside(self) -> dict[str, str]:
-        """Return a hint for each key, for a step in which it stands beside the verb instead of in its value."""
+        """Return hints, by key, for keys written beside the verb instead of inside its value."""
         if self.only_bare is not None:
             return {}
         first = self.bare or self.keys[0]
@@ -272,7 +272,7 @@ class Declaration:
         return payload
 
     def _as_mapping(self, scope: Scope, node: Node) -> str:
-        """Return the value written as a mapping, as advice to the user, or an example."""
+        """Return advice for a value that should be a mapping: the value as a mapping if clear, or else an example."""
         required = [one for one in self.keys if one.required]
         if len(required) == 1 and not (self.any_of or self.one_of):
             (one,) = required
@@ -282,7 +282,7 @@ class Declaration:
         return f"such as {self.example}"
 
     def _required_in(self, node: Node) -> Mapping[str, str]:
-        """Return the required keys with examples, or none if the unknown keys may be misspellings of missing ones."""
+        """Return the required keys with examples; empty if unknown keys of `node` may be the missing ones misspelt."""
         required = [one for one in self.keys if one.required]
         written = node.entries if isinstance(node, MappingNode) else {}
         strange = [name for name in written if self._is_strange(name)]
@@ -290,7 +290,7 @@ class Declaration:
         return {one.name: self.example_of(one) for one in (required if len(missing) > len(strange) else ())}
 
     def _misplaced(self, scope: Scope, node: Node) -> dict[str, str]:
-        """Return hints for keys that belong in the value of another key: a topic, a quota, or parts of a state."""
+        """Return hints, by key, for keys that belong inside another key: a topic, a quota, or parts of a state."""
         entries = entries_of(node)
         kinds = {one.name: one.kind for one in self.keys}
         hints = one_level_up(scope, node) if "state" in kinds else {}
@@ -313,7 +313,7 @@ class Declaration:
         return one.kind.blank if one.required else one.default
 
     def _judge_choice(self, given: Fields) -> None:
-        """Report an error unless as many keys of `any_of` or `one_of` are given as required."""
+        """Report an error unless at least one key of `any_of`, or exactly one key of `one_of`, is given."""
         choice = self.any_of or self.one_of
         count = sum(name in given for name in choice)
         if not choice or count == 1 or (count and self.any_of):
@@ -334,7 +334,7 @@ class Declaration:
         return {one.name: one.kind.write(value) for one, value in values if one.is_written(value)}
 
     def of_words(self, words: ShorthandWords) -> object:
-        """Return the value that the words of a command describe, in the form of the file."""
+        """Take a value from the words of a command. Return it in the form that a scenario file has."""
         if self.only_bare is not None:
             return self.only_bare.kind.take(words, self.only_bare.asked)
         first, *others = (one for one in self.keys if one.required or one.bare)
@@ -386,7 +386,7 @@ _SIDE_WORDS = (
 
 
 def _sides(scope: Scope, node: Node, names: Collection[str]) -> dict[str, str]:
-    """Return hints for the ends of a link that are written under keys of another verb, such as `from` for `cut`."""
+    """Return hints, by key, for the ends of a link under keys of another verb, such as `from` and `to` for `cut`."""
     entries = node.entries if isinstance(node, MappingNode) else {}
     if "between" in names and "between" not in entries:
         ends = {name: entry for name, entry in entries.items() if name in _SIDE_WORDS}

@@ -29,7 +29,7 @@ VERBS: dict[str, Declaration] = {verb.name: verb for group in GROUPS.values() fo
 QUIET = tuple(verb.name for verb in VERBS.values() if not verb.effect.disturbs)
 TOLD_BY_THEIR_NODE = tuple(verb.name for verb in VERBS.values() if verb.effect.told_by_node)
 STAYING = tuple(verb.name for verb in VERBS.values() if verb.effect.lasts in (Lasts.UNTIL_ENDED, Lasts.FOR_GOOD))
-"""Verbs whose effect lasts until the trace reports its end."""
+"""Verbs whose effect lasts until the trace reports its end, or for good."""
 
 
 # ------------------------------------------------------------------------------------------------------ a step in words

@@ -1,4 +1,4 @@
-"""The kinds of values that keys of verbs may have: how each is read and written, and its JSON Schema.
+"""The kinds of values that keys of verbs may have, each with a reader, a writer and a JSON Schema.
 
 The schemas refer to definitions in tests/scenarios/language/scenario_schema.py.
 """
@@ -88,7 +88,7 @@ def time(low_us: int = 1, *, example: str = "200ms", asked: str = "how long, suc
 
 
 BYTES = replace(size(), write=_same)
-"""A size in bytes, which the lock file has as a plain number."""
+"""A size in bytes. The lock file has it as a plain number."""
 
 BOOLEAN = Kind(
     read=lambda given: given.reader.boolean(given.node, given.path, given.what),
@@ -176,7 +176,7 @@ REPLICAS: Kind[Selector] = replace(
     example="[b1, b2]",
     asked="replicas, such as b1,b2",
 )
-"""Replicas of a partition, written as a list if they are plain names."""
+"""Replicas of a partition, which the lock file has as a list if they are plain names."""
 
 
 def _read_apart(given: Given) -> Sides:
@@ -240,7 +240,7 @@ ISLANDS: Kind[tuple[Selector, ...]] = Kind(
 
 
 def labels_of(*verbs: str) -> Kind[tuple[str, ...]]:
-    """Return a kind for `all`, a label, or a list of labels, of steps that have one of these verbs."""
+    """Return a kind for labels of steps with one of these verbs: one label, a list, or `all`, which is read as ()."""
 
     def read(given: Given) -> tuple[str, ...]:
         scope, node = given.scope, given.node

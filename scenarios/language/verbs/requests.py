@@ -122,7 +122,7 @@ class Fail(Verb):
 
     @property
     def is_applied(self) -> bool:
-        """Return True if the requests are carried out."""
+        """Return True if the broker carries out the affected requests."""
         return not self.errors or self.when == "after"
 
     @property
@@ -131,7 +131,11 @@ class Fail(Verb):
         return None if self.times is None else self.times * max(1, len(self.errors))
 
     def effect(self, where: str) -> str:
-        """Return a description of the affected requests, and of what happens to them, at the brokers `where`."""
+        """Return a description of the affected requests and of what happens to them.
+
+        Args:
+            where: the brokers, as text.
+        """
         count = self.requests
         which = "every" if count is None else "the next" if count == 1 else f"the next {count}"
         is_one = count in (None, 1)

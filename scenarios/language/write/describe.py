@@ -39,12 +39,13 @@ def step_sentence(step: Step, records: str = "") -> str:
 
 
 def unlabelled_sentence(step: Step, timeline: Sequence[Step], targets: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return a description of a step for a reader who does not know the labels that the file gives to steps.
+    """Return a description of a step without labels, for a reader who does not know the scenario file.
 
-    Each label is replaced by the sentence of the step that has it: ``start the target of `kill leader(t-0)` ``.
+    Each `@label` is replaced by a text such as ``the target of `kill leader(t-0)` ``, or by the nodes themselves.
 
     Args:
-        targets: by label, the nodes that a step has matched, if the reader knows them: `start b1`.
+        timeline: all steps of the scenario.
+        targets: the nodes that a labelled step matched, by label, if known.
     """
     others = [other for other in timeline if other is not step]
 
