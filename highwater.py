@@ -542,7 +542,8 @@ class Cluster(_Breakable):
         """
         factor = "" if replication_factor is None else f":{replication_factor}"
         self._ask({"topic": f"{name}:{partitions}{factor}"}, timeout)
-        self.wait_until(f"leader({name}-{partitions - 1}) != none", timeout=timeout)
+        for partition in range(partitions):
+            self.wait_until(f"leader({name}-{partition}) != none", timeout=timeout)
         return name
 
     @property

@@ -291,6 +291,9 @@ UNPROMISED = {
     "S32 forgotten-marker": "no release of Kafka keeps it: a snapshot of the producers does not say which markers are"
     " not replicated yet, and a log that is opened, or cut, begins with one (ProducerStateManager.truncateAndReload,"
     " which assumes it to end below the high watermark)",
+    "S10 refused-append": "no release keeps it: an injected error refuses for good a batch that was appended, so the"
+    " producer gives its sequence number to another one (TransactionManager.adjustSequencesDueToFailedBatch), which the"
+    " leader takes for a repetition and acknowledges (ProducerStateEntry.findDuplicateBatch)",
     "S30 aborted-by-operator": "no release keeps it: an operator who aborts a transaction in one partition"
     " (kafka-transactions abort) asks no coordinator, and one that is not hanging may be committed elsewhere",
     "S30 forgotten-decision": "no release keeps a decision that fewer brokers have than are lost: an unclean leader of"

@@ -6,6 +6,7 @@ from array import array
 from collections import defaultdict
 from typing import Any, Final, NamedTuple
 
+from replica.causes import InjectionCause
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition, client_of
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
@@ -21,6 +22,9 @@ class AckedIsCommitted(Invariant):
     S25: the record was below the high watermark of the broker that acked it. S10: some replica still has it when the
     run ends. S10 is not checked for a partition whose committed log was re-based or with a disk that lost bytes: Kafka
     promises nothing after min.insync.replicas losses.
+
+    `S10 refused-append`: an injected error refused a batch for good that was appended. The producer's next batch got
+    its sequence number, so the leader took that batch for a repetition, and acknowledged it without an append.
     """
 
     NAME = "S10"
@@ -32,6 +36,12 @@ class AckedIsCommitted(Invariant):
         self.found: dict[TopicPartition, PlaceRuns] = {}
         self.disk_lost: dict[TopicPartition, None] = {}
         self.logs_found = False
+        self.injected: dict[tuple[str, str], str | None] = {}
+        """Error of the latest injected response to a Produce request that was carried out, by client and broker."""
+        self.disowned: dict[str, None] = {}
+        """Records that were appended and refused for good."""
+        self.not_appended: dict[str, None] = {}
+        """Records that were acknowledged with the offset of a disowned record."""
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.promised, self.disk_lost)
@@ -45,6 +55,8 @@ class AckedIsCommitted(Invariant):
         if promised is None:
             promised = self.promised[partition] = array("i")
         promised.append(self.names.place_or_add(event.record))
+        if self.disowned and self._record_at(partition, event) in self.disowned:
+            self.not_appended[event.record] = None
         peak = self.truth.of(*partition).leader_peaks.get(event.peer, 0)
         if event.offset >= peak:
             sentence = (
@@ -52,6 +64,24 @@ class AckedIsCommitted(Invariant):
                 f"but its high watermark has never been above {peak}"
             )
             self.broken(sentence, *partition, name="S25")
+
+    def _record_at(self, partition: TopicPartition, event: trace.RecordAcked) -> str | None:
+        """Return the name of the record at the offset of an ack, None if it is unknown."""
+        batch = self.mirror.log(partition, event.peer).at(event.offset)
+        if batch is None:
+            return None
+        return self.mirror.sent.record(partition, batch.base_offset, batch.crc, event.offset - batch.base_offset)
+
+    @on(trace.ResponseInjected)
+    def _injected(self, row: TraceRow, event: trace.ResponseInjected) -> None:
+        if event.api == "Produce" and event.cause is InjectionCause.APPLIED:
+            self.injected[client_of(event.peer), event.node] = event.error
+
+    @on(trace.BatchRefused)
+    def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
+        injected = self.injected.get((client_of(event.client), event.peer)) if self.injected else None
+        if injected is not None and event.error == injected and not event.will_retry:
+            self.disowned.update(dict.fromkeys(event.records))
 
     @on(trace.DataLost, trace.BatchCorrupted)
     def _lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted) -> None:
@@ -80,10 +110,14 @@ class AckedIsCommitted(Invariant):
             found = bytearray(len(self.names))
             for place, count in self.found[partition].stretches() if partition in self.found else ():
                 found[place : place + count] = b"\1" * count
-            absent = (self.names.name(place) for place in promised if not found[place])
-            name = next((name for name in absent if name not in self.mirror.deleted), None)
-            if name is not None:
-                self.broken(f"{name} was acked with acks=all and is in no log of {partition}", *partition)
+            absent = [self.names.name(place) for place in promised if not found[place]]
+            first_of = {
+                "S10 refused-append" if name in self.not_appended else self.NAME: name
+                for name in reversed(absent)
+                if name not in self.mirror.deleted
+            }
+            for kind, name in sorted(first_of.items()):
+                self.broken(f"{name} was acked with acks=all and is in no log of {partition}", *partition, name=kind)
 
 
 class ReadsAreCommitted(Invariant):

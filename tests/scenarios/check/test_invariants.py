@@ -8,7 +8,7 @@ import pytest
 from fake_probe import FakeProbe
 from trace_script import HERE, TraceScript
 
-from replica.causes import ConnectionEnd
+from replica.causes import ConnectionEnd, InjectionCause
 from replica.rules import PROFILES
 from replica.trace import events as trace
 from scenarios.check.invariants.checker import (
@@ -633,3 +633,38 @@ def test_every_invariant_is_there_and_can_be_broken() -> None:
         f"S{number}" for number in range(30, 36)
     }  # test_invariants_elr.py, ..._transactions.py, ..._groups.py
     assert caught == {f"S{number}" for number in range(1, 36)} - elsewhere
+
+
+@pytest.mark.parametrize(
+    ("when", "will_retry", "acked_at", "broken"),
+    [
+        pytest.param(InjectionCause.APPLIED, False, 0, "S10 refused-append", id="after the append"),
+        pytest.param(InjectionCause.NOT_APPLIED, False, 0, "S10", id="before the append"),
+        pytest.param(InjectionCause.APPLIED, True, 0, "S10", id="not for good"),
+        pytest.param(InjectionCause.APPLIED, False, 1, "S10", id="at an offset of its own"),
+    ],
+)
+def test_a_sequence_number_that_an_injected_error_gave_twice_is_a_case_of_its_own(
+    when: InjectionCause, will_retry: bool, acked_at: int, broken: str
+) -> None:
+    """r0 is appended and refused, and r1 is acknowledged in its place. Search found it in era 2.1."""
+    script = TraceScript()
+    script.send("r0", "r1", acks=-1)
+    script.request("r0", acks=-1)
+    for node in script.brokers:
+        script.append(node, 0, "r0")
+    script.emit(
+        trace.ResponseInjected(
+            node="b1", peer="p1", api="Produce", fault="fail-1", cause=when, error="INVALID_TXN_STATE"
+        )
+    )
+    script.refuse("r0", "INVALID_TXN_STATE", will_retry=will_retry)
+    for follower in ("b2", "b3"):
+        script.fetch(follower, 1)
+    script.advance(1)
+    script.request("r1", acks=-1)
+    script.ack("r1", acked_at, acks=-1)
+    for node in script.brokers:
+        script.find(node, "r0")
+    found = script.broken()
+    assert [name for name in found if name.startswith("S10")] == [broken]
