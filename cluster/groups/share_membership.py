@@ -73,8 +73,7 @@ class ShareMembership:
         before = ConsumerMember(member_id=given.member_id) if known is None else known
         _check_epoch(before, given)
         self._index.share_groups[group.group_id] = group
-        change, kept_shares = Change(group), group.shares
-        change.take_back_with(lambda now_us: setattr(group, "shares", kept_shares))
+        change = _change(group)
         raised = self._subscribe(change, group, before, given)
         if group.epoch > group.target_epoch:
             self._assign(change, group)
@@ -201,8 +200,7 @@ class ShareMembership:
         group = self._index.share_groups.get(given.group_id)
         if group is None:
             return
-        change, shares = Change(group), group.shares
-        change.take_back_with(lambda now_us: setattr(group, "shares", shares))
+        change, shares = _change(group), group.shares
         left_over = tuple(one for one in shares.initializing if one not in given.partitions)
         done = shares.initialized
         if given.error is ErrorCode.NONE:
@@ -219,7 +217,7 @@ class ShareMembership:
                 stays = {topic_id: name for topic_id, name in names.items() if name not in gone}
                 initializing = tuple(one for one in group.shares.initializing if one.topic_id in stays)
                 initialized = tuple(one for one in group.shares.initialized if one.topic_id in stays)
-                change = Change(group)
+                change = _change(group)
                 change.add(ShareTopics(initializing, initialized, stays))
                 change.write(self._desk, lambda error, at_us: None, now_us)
 
@@ -270,6 +268,13 @@ class ShareMembership:
                 group.sessions[member_id] = again
 
         self._removal(group, member, LeaveCause.SESSION_TIMEOUT).write(self._desk, written, now_us)
+
+
+def _change(group: ShareGroup) -> Change:
+    """Return a change of a group whose `shares` are restored if the change cannot be written."""
+    change, shares = Change(group), group.shares
+    change.take_back_with(lambda now_us: setattr(group, "shares", shares))
+    return change
 
 
 def _check(given: ShareHeartbeat) -> None:

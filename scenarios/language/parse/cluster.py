@@ -332,7 +332,7 @@ def _read_initial_controllers(scope: Scope, node: Node, path: str, rules: Rules)
         label = f"leave it out, or take `profile: {VOTERS_CHANGE_SINCE.era}` or a later one"
         scope.reader.error("E120", title, node.place, path=path, label=label)
     elif len(set(names)) < len(names):
-        scope.reader.error("E112", "`controllers` names a controller twice", node.place, path=path)
+        scope.reader.error("E112", "`initial_controllers` names a controller twice", node.place, path=path)
     return tuple(names)
 
 
