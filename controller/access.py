@@ -16,7 +16,7 @@ from uuid import UUID
 from controller.metadata import AccessControlEntryRecord
 
 WILDCARD: Final = "*"
-"""As the name in a LITERAL pattern, it matches every name; as a host, it matches every host."""
+"""The name in a LITERAL pattern that matches every name, and the host in a rule that matches every host."""
 EVERYBODY: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
 
@@ -69,7 +69,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """The effect of a rule, to allow or to deny, as in Kafka's AclPermissionType."""
+    """The effect of a rule: it allows or denies an operation. As in Kafka's AclPermissionType."""
 
     UNKNOWN = 0
     ANY = 1
@@ -111,7 +111,7 @@ IMPLIED_BY: Final[Mapping[Operation, tuple[Operation, ...]]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""For each operation, the operations that imply it if they are allowed. Denying them does not deny that operation."""
+"""For each operation, the operations that imply it when they are allowed; their denial does not deny it."""
 
 
 class Acl(NamedTuple):

@@ -258,7 +258,7 @@ class BrokerControl:
     # ---------------------------------------------------------------------------------------------------- sessions
 
     def fence_one_stale(self, now_us: int) -> None:
-        """Fence at most one broker whose session has expired; the effects are then visible before the next fencing."""
+        """Fence at most one broker whose session has expired. So each fencing takes effect before the next one."""
         broker_id = self.sessions.take_stale(now_us)
         if broker_id is not None:
             silent_us = self._silent_us(broker_id, now_us)
@@ -270,5 +270,5 @@ class BrokerControl:
 
 
 def _was_clean(given: RegisterBroker, replaced: BrokerRegistration) -> bool:
-    """Return True if the broker's clean-shutdown file names the epoch of its earlier registration (KIP-966)."""
+    """Return True if the broker's clean-shutdown file has the epoch of its earlier registration (KIP-966)."""
     return given.previous_broker_epoch == replaced.broker_epoch

@@ -19,7 +19,7 @@ from replica.trace.events import TraceEvent
 
 
 class PartitionChange(NamedTuple):
-    """The record of one change of a partition, and the election behind it.
+    """The metadata record of one change of a partition, and the result of the election for it.
 
     Attributes:
         struck_out: a broker that is no longer an eligible leader, because it may have lost records.
@@ -34,7 +34,7 @@ class PartitionChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The wanted state of a partition. A field that is None does not change."""
+    """The state that a change should give to a partition. A field that is None does not change."""
 
     in_sync_replicas: tuple[BrokerId, ...] | None = None
     replicas: tuple[BrokerId, ...] | None = None
@@ -225,7 +225,7 @@ class ChangeEvents:
         """Yield an event if the ELR or the last known leader changed.
 
         Args:
-            cause: why the whole ELR was removed.
+            cause: why the whole ELR was removed, if it was.
         """
         came, gone = without(after.elr, before.elr), without(before.elr, after.elr)
         is_remembered = bool(after.last_known_elr) and after.last_known_elr != before.last_known_elr
@@ -250,7 +250,7 @@ class ChangeEvents:
         )
 
     def _decided(self, after: PartitionRegistration, occasion: Occasion | None) -> dict[str, Any]:
-        """Return the fields of an `OnOccasion` event."""
+        """Return the fields of an `OnOccasion` event as keyword arguments."""
         epochs = {"leader_epoch": after.leader_epoch, "partition_epoch": after.partition_epoch}
         if occasion is None:
             return epochs
@@ -292,7 +292,7 @@ def _why_gone(
 
 
 class Journal:
-    """The records, events and replies that result from the current input, shared by the parts of the controller.
+    """The records, events and replies that result from the current input. All parts of the controller add to it.
 
     `take` returns them as actions and begins a new list.
     """
@@ -324,7 +324,7 @@ class Journal:
         return number
 
     def stale_epoch(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> str | None:
-        """Return why a request with this broker epoch is stale, or None if it is not. Source: checkBrokerEpoch"""
+        """Return why a request with this broker epoch is stale; None if it is current. Source: checkBrokerEpoch"""
         broker, who = self.image.brokers.get(broker_id), self.names(broker_id)
         if broker is None:
             return f"{who} is not registered"

@@ -1,5 +1,5 @@
 """Quotas of clients: their entities, their keys and legal values, and how they are changed.
-A quota belongs to an entity: a user, a client id, or both. The name None is the default of its type (KIP-13, KIP-55).
+A quota belongs to an entity: a user, a client id, or both. A name of None is the default of its type (KIP-13, KIP-55).
 Source: ClientQuotaControlManager, ClientQuotaEntity, QuotaConfig
 """
 
@@ -26,7 +26,7 @@ _ALMOST_WHOLE: Final = 1e-6
 
 
 def entity_of(names: Mapping[str, str | None]) -> QuotaEntity:
-    """Return an entity from its names by type, None for the default of a type."""
+    """Return the entity with these names by type (`user`, `client-id`). A name of None is the default of the type."""
     return tuple(sorted(names.items()))
 
 

@@ -150,7 +150,7 @@ class ConfigControl:
         }
 
     def _tell_min_isrs(self, before: Mapping[str, int]) -> None:
-        """Emit an event for each topic whose min.insync.replicas changed from `before` with the default of brokers."""
+        """Emit an event for each topic whose min.insync.replicas differs from `before`, since a default has changed."""
         for topic, min_isr in self._min_isrs().items():
             if min_isr != before[topic]:
                 event = trace.ConfigAltered(

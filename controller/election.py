@@ -57,7 +57,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """The inputs of an election: the partition as it is, and the replicas, ISR and ELR that it will have.
+    """The inputs of an election: the current partition, and the replicas, ISR and ELR after the change.
 
     Attributes:
         last_known: the last leader, empty if the cluster may not elect it.
@@ -155,7 +155,7 @@ def _elect_valid(candidates: Candidates) -> Choice | None:
 def eligible_leaders(
     partition: PartitionRegistration, target_isr: tuple[BrokerId, ...], min_isr: int, struck_out: BrokerId | None
 ) -> tuple[BrokerId, ...]:
-    """Return the ELR that goes with a target ISR, in ascending order; it is empty if the ISR has `min_isr` members.
+    """Return the ELR for a target ISR, in ascending order; it is empty if the ISR has `min_isr` or more members.
 
     Args:
         min_isr: effective min.insync.replicas.
@@ -168,7 +168,7 @@ def eligible_leaders(
 
 
 def last_known_leader(partition: PartitionRegistration, leader: BrokerId) -> tuple[BrokerId, ...]:
-    """Return the new `last_known_elr`: the last leader while `leader` is NO_BROKER, else nothing.
+    """Return the new `last_known_elr`: the last leader while `leader` is NO_BROKER, else an empty tuple.
 
     The last leader is the best candidate if ISR and ELR are empty, but its election is unclean. Kafka 4.1.0 took the
     last member of the ISR instead, even if there was no leader before (fixed in 4.1.1).

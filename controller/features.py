@@ -29,7 +29,7 @@ _METADATA_LEVELS: Final[Mapping[KafkaRelease, tuple[int, int] | None]] = {
     KafkaRelease(4, 3): (7, 30),
     KafkaRelease(4, 4): (7, 33),
 }
-"""Lowest and highest level of metadata.version from a release on. Source: MetadataVersion.java"""
+"""Lowest and highest level of metadata.version, by the first release with these levels. Source: MetadataVersion.java"""
 METADATA_VERSION: Final = "metadata.version"
 """Simplified: the level of this feature has no effect."""
 GROUP_VERSION: Final = "group.version"

@@ -52,7 +52,7 @@ from replica.ids import (
 )
 
 FORMER_DIRECTORY = "former"
-"""The id of a broker's only log directory, which had no id, after it was replaced by a new one."""
+"""The id given to a broker's single log directory, which had none, once a new directory has replaced it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class TopicImage:
 
 
 def metric_name(topic: str) -> str:
-    """Return a topic's name in metrics. No two topics may share one. Source: Topic.unifyCollisionChars"""
+    """Return a topic's name in metrics, which no other topic may have. Source: Topic.unifyCollisionChars"""
     return topic.replace(".", "_")
 
 
@@ -287,7 +287,7 @@ class MetadataImage:
     def load_snapshot(self, records: Iterable[MetadataRecord], end_offset: Offset) -> None:
         """Load a snapshot of everything below `end_offset` into an empty image.
 
-        As in Kafka, all records, also registrations, get the last offset below `end_offset`.
+        As in Kafka, all records, including registrations, get the last offset below `end_offset`.
         Source: QuorumController.handleLoadSnapshot
         """
         assert self.offset < 0, "a snapshot is loaded first"

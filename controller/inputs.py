@@ -81,7 +81,7 @@ class IsrProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartition:
-    """AlterPartition (56), from the leader of the partitions. A topic with an unknown id gets an unused name."""
+    """AlterPartition (56), from the leader of the partitions. For an unknown topic id, no topic has the name."""
 
     now_us: int
     broker_id: BrokerId
@@ -299,7 +299,7 @@ class UncleanSweepDue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeVoters:
-    """The addition or removal of a voter of the quorum (KIP-853), which the quorum itself carries out."""
+    """The addition or removal of a voter of the quorum (KIP-853). The quorum itself performs it."""
 
     now_us: int
     controller_id: BrokerId
@@ -348,7 +348,7 @@ ControllerInput = SingleInput | Several
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendRecord:
-    """The action to append `record` to the metadata log at `offset`. The controller's own image has it already."""
+    """The action to append `record` to the metadata log at `offset`. The controller's image includes it already."""
 
     offset: Offset
     record: MetadataRecord
@@ -360,8 +360,8 @@ class EmitNumbered:
 
     Attributes:
         number: sequence number of the event among all events of this controller.
-        cause: number of the earlier event in the same list of actions that caused this event; None if the cause of the
-            input is its cause.
+        cause: number of the event in the same list of actions that caused this event; None if the event has the same
+            cause as the input.
     """
 
     event: TraceEvent
@@ -420,7 +420,7 @@ class CreateTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainReply:
-    """The reply to all inputs that have no other class of reply: an error code, which may be NONE."""
+    """The reply to inputs without a reply class of their own: an error code, NONE for success."""
 
     error: ErrorCode
     message: str = ""
@@ -467,4 +467,4 @@ Reply = SingleReply | SeveralReply
 Action = AppendRecord | EmitNumbered | Reply
 
 OnReply = Callable[[Reply | None], None]
-"""A callback for a reply, or for None if the controller was replaced first; its decision may still take effect then."""
+"""A callback for the reply; None if the controller was replaced first. Its decision may still take effect."""

@@ -42,7 +42,7 @@ class VotersRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotHeaderRecord:
-    """The first record of a snapshot, with the time in ms at which the last record it covers was written."""
+    """The first record of a snapshot, with the time in ms of the last record that the snapshot covers."""
 
     # Simplified: header and footer, too, are ordinary records, in Kafka control batches.
 
@@ -65,10 +65,10 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBrokerRecord:
-    """The registration of one incarnation of a broker, or an amendment of it, which keeps the epoch.
+    """The registration of one incarnation of a broker, or a later change of it that keeps the epoch.
 
     Attributes:
-        log_dirs: ids of the online log directories; None if the broker has a single directory, which is not new.
+        log_dirs: ids of the online log directories; None if the broker has a single directory that is not new.
         endpoints: the other listeners; `host` and `port` are those of the listener between brokers.
     """
 
@@ -206,7 +206,7 @@ class PartitionRecord:
 class PartitionChangeRecord:
     """A change of a partition.
 
-    A field that is None does not change. A `leader` that is set begins a new leader epoch, even if it is the same.
+    A field that is None does not change. If `leader` is set, a new leader epoch begins, even for the same leader.
     """
 
     topic: str
@@ -227,14 +227,14 @@ class PartitionChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearElrRecord:
-    """A record that clears the ELRs of a topic, whose min.insync.replicas has changed (KAFKA-16540)."""
+    """A record that clears the ELRs of a topic after a change of its min.insync.replicas (KAFKA-16540)."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserScramCredentialRecord:
-    """The SCRAM credential of a user and mechanism, which does not contain the password (KIP-900).
+    """The SCRAM credential of a user for one mechanism. It does not contain the password (KIP-900).
 
     Attributes:
         mechanism: code of the mechanism, as in ScramMechanism.type.

@@ -32,7 +32,7 @@ from replica.rules import Rules
 from replica.trace import events as trace
 
 MAX_ELECTIONS_PER_SWEEP = 1000
-"""The most elections of one periodic task. Source: ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE"""
+"""Limit for the elections of one periodic task. Source: ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE"""
 
 
 class Partitions:
@@ -312,7 +312,7 @@ class Partitions:
         return None if needed else Refusal(ErrorCode.ELECTION_NOT_NEEDED, why)
 
     def _not_available(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal | None:
-        """Return a refusal if the desired leader cannot lead, since no other replica may be elected in its place."""
+        """Return a refusal if the desired leader cannot lead. No other replica may be elected in its place."""
         if given.desired is None:
             return None
         unclean = given.kind == "unclean"
@@ -378,7 +378,7 @@ class Partitions:
     def _changes_factor(partition: PartitionRegistration, given: AlterReassignment) -> Refusal | None:
         """Return a refusal if a reassignment changes the replication factor and the request forbids that (KIP-860).
 
-        The old factor is that after the reassignment in progress. Source: validatePartitionReplicationFactorUnchanged
+        The old factor is that after any reassignment in progress. Source: validatePartitionReplicationFactorUnchanged
         """
         assert given.replicas is not None
         before, after = len(without(partition.replicas, partition.removing_replicas)), len(given.replicas)

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 _PARTITIONS_PER_FLOW = 32
 """The number of partitions in a slice. Larger topics are placed slice by slice, since network simplex is superlinear.
 
-A slice continues from the load that earlier slices have caused. The number is rounded up so that every broker leads
+A slice begins with the load from earlier slices. The number is rounded up so that every broker leads
 equally often in a slice; otherwise the next slice would start from an uneven load.
 """
 
 _PAIRS_MAX = 5_000
-"""Maximum of (partition, broker) pairs in all flows of one topic, which take about 0.25 s."""
+"""Limit for the (partition, broker) pairs in all flows of one topic. Flows of this size take about 0.25 s."""
 
 _SLICES_REMEMBERED = 256
-"""Size of the cache. One request may create thousands of topics, most of which get the same placement."""
+"""Number of slices in the cache. One request may create thousands of topics, most of which get the same placement."""
 
 Followers = tuple[tuple["UsableBroker", ...], ...]
 """The followers of each partition of a slice."""

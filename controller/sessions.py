@@ -166,7 +166,7 @@ class BrokerSessions:
     def take_stale(self, now_us: int) -> BrokerId | None:
         """Return an unfenced broker whose session has expired, or None.
 
-        Without periodic checks, this is the broker with the earliest contact, of several that with the lowest id. With
+        Without periodic checks, this is the broker with the earliest contact; among equal ones, the lowest id. With
         periodic checks, it is the first broker of a ConcurrentHashMap (BrokerHeartbeatTracker.maybeRemoveExpired).
         """
         # Simplified: Kafka breaks ties by the order of the heartbeats, and ends a session one nanosecond later.
@@ -189,7 +189,7 @@ class BrokerSessions:
 
     @property
     def next_check_us(self) -> int | None:
-        """The time of the check that finds the next expired session, without heartbeats; None if none can expire."""
+        """Time of the check that will find the next expired session if no heartbeat comes; None if none can expire."""
         if not self._looks:
             return None
         ends_us = min(

@@ -113,7 +113,7 @@ class ControllerLimits:
         rebalance_interval_us: leader.imbalance.check.interval.seconds; None without auto.leader.rebalance.enable.
         num_partitions: number of partitions of a new topic, if the request has none.
         default_replication_factor: replication factor of a new topic, if the request has none.
-        max_partitions: the most partitions of the whole cluster; a request for more is refused.
+        max_partitions: limit for the partitions of the whole cluster; a request for more is refused.
     """
 
     session_timeout_us: int = 9_000_000

@@ -24,7 +24,7 @@ class TopicControl:
     Args:
         num_partitions: number of partitions of a new topic, if the request has none.
         default_replication_factor: replication factor of a new topic, if the request has none.
-        max_partitions: the most partitions in the whole cluster.
+        max_partitions: limit for the partitions of the whole cluster.
     """
 
     __slots__ = ("_default_replication_factor", "_journal", "_max_partitions", "_names", "_num_partitions")
@@ -188,7 +188,7 @@ def _charge(given: CreateTopic | CreatePartitions | DeleteTopic, partitions: int
     """Count partitions against the client's quota.
 
     Raises:
-        KafkaError: THROTTLING_QUOTA_EXCEEDED if they exceed it.
+        KafkaError: THROTTLING_QUOTA_EXCEEDED if the quota is exceeded.
 
     Source: ControllerRequestContext.applyPartitionChangeQuota
     """

@@ -39,7 +39,7 @@ def check_legal(name: str) -> None:
     """Check that a name is legal for a topic.
 
     Raises:
-        KafkaError: INVALID_TOPIC_EXCEPTION if it is not.
+        KafkaError: INVALID_TOPIC_EXCEPTION otherwise.
 
     Source: Topic.validate
     """
@@ -54,7 +54,7 @@ def check_room(image: MetadataImage, more: int, max_partitions: int) -> None:
     """Check that the cluster may have `more` additional partitions, like a CreateTopicPolicy of Kafka.
 
     Raises:
-        KafkaError: POLICY_VIOLATION if it may not.
+        KafkaError: POLICY_VIOLATION otherwise.
     """
     if image.partition_count + more > max_partitions:
         raise KafkaError(
@@ -70,7 +70,7 @@ def is_internal(name: str) -> bool:
 
 
 def own_config(values: Mapping[str, object]) -> dict[str, str]:
-    """Return a topic's own settings as the metadata log stores them, without those that are None.
+    """Return a topic's own settings as the metadata log stores them, without settings that are None.
 
     Raises:
         KafkaError: INVALID_CONFIG if a key or value is invalid.
@@ -110,7 +110,7 @@ def check_assignment(
         replication_factor: required number of replicas; None for that of the first partition in `assignment`.
 
     Raises:
-        KafkaError: INVALID_REPLICA_ASSIGNMENT if it is invalid.
+        KafkaError: INVALID_REPLICA_ASSIGNMENT if the assignment is invalid.
     """
     wanted = len(assignment[0]) if replication_factor is None else replication_factor
     for number, replicas in enumerate(assignment, start=first):

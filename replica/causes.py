@@ -1,7 +1,7 @@
-"""The causes of events, in Kafka's terms: state machines return them, and the trace has them in the column `cause`.
+"""The causes of events, in Kafka's terms. State machines return them; the trace stores them in the column `cause`.
 
-Each cause is a word. The numbers and names behind the decision are other fields of the event. Queries rely on these
-words, so they do not change; spark_reports/TABLES.md lists them.
+Each cause is a word. Other fields of the event have the numbers and names behind the decision. Queries rely on these
+words, so the words do not change; spark_reports/TABLES.md lists them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Self
 
 
 class Cause(StrEnum):
-    """Base class of the enumerations of causes, whose members are `NAME = "word", "what it means"`."""
+    """Base class of the enumerations of causes. Members are declared as `NAME = "word", "meaning"`."""
 
     meaning: str
 

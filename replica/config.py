@@ -23,7 +23,7 @@ INT32_MAX = 2**31 - 1
 
 
 CLEANUP_POLICIES = r"|(compact|delete)(\s*,\s*(compact|delete))*"
-"""Pattern of cleanup.policy, a list. An empty list means that nothing is deleted."""
+"""Pattern for cleanup.policy, a comma-separated list. If the list is empty, nothing is deleted."""
 THROTTLED_REPLICAS = r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?"
 THROTTLED_REPLICAS_FORM = "partition:broker,partition:broker,... or *"
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -121,7 +121,7 @@ SPOKEN_BOOLEANS = {
     **dict.fromkeys(("yes", "on", "1", "true", "y"), "true"),
     **dict.fromkeys(("no", "off", "0", "false", "n"), "false"),
 }
-"""The boolean that a word probably means, in lower case."""
+"""For a lower-case word such as `yes`, the boolean that the user probably meant; used to suggest a value."""
 SIZE_UNITS = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 """Number of bytes in each unit."""
 
@@ -227,7 +227,7 @@ class TopicConfig(Config):
     local_retention_bytes: int = key(-2, low=-2)
 
     def with_own(self, stored: Mapping[str, str]) -> Self:
-        """Return a topic's settings: its own `stored` settings, and these settings as defaults."""
+        """Return a topic's settings: those in `stored`, with these settings as defaults for the other keys."""
         keys = self.keys()
         own = {keys[name].name: self.check(name, value) for name, value in stored.items()}
         return replace(self, **own) if own else self
@@ -252,7 +252,8 @@ class TopicConfig(Config):
 class DynamicBrokerConfig(Config):
     """Broker settings that can only be set dynamically, through the controller. Source: DynamicConfig.Broker, KIP-73
 
-    Replicas cannot move between log directories here, so the third rate has no effect; Kafka's tools clear all three.
+    The third rate has no effect, since replicas cannot move between log directories here. It is accepted because
+    Kafka's tools clear all three rates.
     """
 
     WHAT: ClassVar[str] = "dynamic broker"
@@ -320,10 +321,10 @@ BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {
 
 
 class NodeSettings(Protocol):
-    """The settings of a node: its file, overridden by dynamic settings of all brokers, then by its own dynamic ones."""
+    """A node's settings: its file, overridden by dynamic settings of all brokers, then by its own dynamic settings."""
 
     def topic_defaults(self, dynamic: Mapping[str, str]) -> TopicConfig:
-        """Return the settings of a topic without settings of its own.
+        """Return the settings of a topic that overrides none.
 
         Args:
             dynamic: the node's dynamic settings.
@@ -332,7 +333,7 @@ class NodeSettings(Protocol):
     def check(
         self, changes: Mapping[str, object], dynamic: Mapping[str, str], *, of_all: bool
     ) -> dict[str, str | None]:
-        """Return changes in the form in which they are stored; None resets a key to its default.
+        """Validate changes of broker settings, and return them as the strings to store; None resets a key.
 
         Args:
             dynamic: current dynamic settings of the broker, or of all brokers if `of_all`.
@@ -344,7 +345,10 @@ class NodeSettings(Protocol):
         """
 
     def check_group(self, changes: Mapping[str, object], known: Mapping[str, str]) -> dict[str, str | None]:
-        """Return changes of a group's settings in the form in which they are stored.
+        """Validate changes of a group's settings, and return them as the strings to store.
+
+        Args:
+            known: current settings of the group.
 
         Raises:
             KafkaError: INVALID_CONFIG if a key or value is invalid.
@@ -367,7 +371,7 @@ def checked(schema: type[Config], name: str, value: object) -> Any:
 
 
 class FixedSettings:
-    """The settings of a node of which only the throttle rates can change."""
+    """Kafka's default settings of a node, of which only the replication throttle rates can be changed."""
 
     def topic_defaults(self, dynamic: Mapping[str, str]) -> TopicConfig:
         return TopicConfig()

@@ -133,7 +133,7 @@ class ErrorCode(IntEnum):
 INDEFINITE = frozenset(
     {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NETWORK_EXCEPTION}
 )
-"""Errors after which the record may be in the log nevertheless, and may be committed later (R17)."""
+"""Errors after which the record may still be in the log, and may still be committed later (RULES.md R17)."""
 
 INVALID_METADATA = frozenset(
     {

@@ -28,7 +28,7 @@ def check_leader_epoch(rules: Rules, request_epoch: LeaderEpoch, local_epoch: Le
     """Check that a request has the leader epoch of this broker, or -1.
 
     Raises:
-        KafkaError: FENCED_LEADER_EPOCH if the sender is behind, UNKNOWN_LEADER_EPOCH if this broker is.
+        KafkaError: FENCED_LEADER_EPOCH if the request's epoch is earlier, UNKNOWN_LEADER_EPOCH if it is later.
 
     Source: Partition.checkCurrentLeaderEpoch
     """
@@ -72,9 +72,9 @@ def begins_anew(
 ) -> bool:
     """Return True if a follower that is assigned this leader must compare its log with the leader's again.
 
-    Before 2.1, a change to no leader has no effect, because ReplicaManager.makeFollowers ignores the partition. The
-    same leader in a later epoch has no effect either, unless an epoch was missed (KAFKA-7164, 2.0.1): in the missed
-    epoch, another leader may have truncated the log of this leader.
+    Before 2.1, the answer is False if the partition has lost its leader, because ReplicaManager.makeFollowers ignores
+    it. The answer is also False for the same leader in a later epoch, unless the follower missed an epoch (KAFKA-7164,
+    2.0.1): in the missed epoch, another leader may have truncated the log of this leader.
 
     Args:
         followed: previous leader, which may be this broker, and its epoch; None after a start.

@@ -42,7 +42,7 @@ from replica.rules import Rules
 from replica.truncation import EndOffsetFor, FollowerLog, truncation_of
 
 PASSING_APPEND_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
-"""Transient errors: a read of the leader's file while the leader truncates the file can return invalid bytes."""
+"""Errors of an append that may be transient: the leader may have truncated its file while the file was read."""
 
 
 class FollowerState:
@@ -90,7 +90,7 @@ class FollowerState:
         return self.state is FetchState.FETCHING and not self._is_delayed(now_us)
 
     def may_compare(self, now_us: int) -> bool:
-        """Return True if the follower may request now the leader's end offset of `last_fetched_epoch`.
+        """Return True if the follower may now request the leader's end offset of `last_fetched_epoch`.
 
         Source: buildLeaderEpochRequest
         """
@@ -98,7 +98,7 @@ class FollowerState:
 
     @property
     def epoch_in_fetch(self) -> LeaderEpoch:
-        """The last fetched epoch to put into a fetch, -1 for none."""
+        """The value of the field "last fetched epoch" in the next fetch; -1 for no epoch."""
         named = self.last_fetched_epoch if self._truncation.names_last_epoch else None
         return UNDEFINED_EPOCH if named is None else named
 
@@ -148,7 +148,7 @@ class FollowerState:
         return self._begin()
 
     def _begin(self) -> list[FollowerAction]:
-        """Prepare to fetch from the log end, or to truncate or compare logs first, as the switch `truncation` says."""
+        """Prepare to fetch from the log end. The switch `truncation` may require to truncate or compare logs first."""
         self.state = FetchState.FETCHING
         self.fetch_offset = self.log_end_offset
         cut = self._truncation.first_cut(self._log)
@@ -256,7 +256,7 @@ class FollowerState:
         return self._cut(self._truncation.cut(diverging, self._log))
 
     def _epoch_end_answered(self, event: EpochEndAnswered) -> list[FollowerAction]:
-        """Truncate towards the common prefix of the logs, before any fetch.
+        """Handle the leader's end offset of an epoch: truncate towards the common prefix of the logs before any fetch.
 
         Source: AbstractFetcherThread.maybeTruncate
         """
@@ -325,7 +325,7 @@ class FollowerState:
         return self._cut(TruncateTo(offset=leader_end_offset, cause=cause, leader_end_offset=leader_end_offset))
 
     def _halt(self, leader_end_offset: Offset) -> list[FollowerAction]:
-        """End the broker's process.
+        """Stop fetching, and return the action to end the broker's process.
 
         Source: ReplicaFetcherThread.handleOffsetOutOfRange (0.10 to 2.0.0; KAFKA-7414 removed it)
         """

@@ -124,7 +124,7 @@ def partition_of(key: str, partitions: int) -> int:
 
 
 SAME_CLIENT_MARK = "#"
-"""The separator between a client.id and a producer's number. In a client.id this character is quoted (peers.py)."""
+"""Separator between a client.id and the number of one of its producers; escaped inside a client.id (peers.py)."""
 
 
 def client_of(producer: str) -> str:

@@ -14,7 +14,7 @@ from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAssigned:
-    """The controller made this broker the leader, in a new epoch. `was_leader` is True if it led before, too."""
+    """The controller made this broker the leader, in a new epoch. `was_leader` is True if it already was the leader."""
 
     now_us: int
     leader_epoch: LeaderEpoch
@@ -29,7 +29,7 @@ class LeaderAssigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionUpdated:
-    """The controller changed the ISR or the assignment within the leader epoch."""
+    """The controller changed the ISR or the assignment without beginning a new leader epoch."""
 
     now_us: int
     partition_epoch: PartitionEpoch
@@ -137,7 +137,7 @@ class LagLimits:
 
 
 class Lag(NamedTuple):
-    """The lag of an ISR member, in records if the cause is `behind`, else in microseconds; None if unknown."""
+    """The lag of an ISR member. `amount` is in records for the cause BEHIND, else in microseconds; None if unknown."""
 
     cause: LagCause
     amount: int | None = None
@@ -173,10 +173,10 @@ class ProposalRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeIsr:
-    """The action to send AlterPartition, to which the controller's answer is IsrAccepted or IsrRefused.
+    """The action to send AlterPartition; IsrAccepted or IsrRefused follows.
 
     `broker_epochs` has one entry per member. The entry is -1, which the controller does not check, for a member that
-    has not fetched from this leader yet, and for the leader itself, whose epoch the sender fills in.
+    has not fetched from this leader yet. It is also -1 for the leader itself; the sender fills in the leader's epoch.
     """
 
     in_sync_replicas: tuple[BrokerId, ...]
@@ -195,7 +195,7 @@ LeaderAction = AdvanceHighWatermark | ProposeIsr
 
 
 class Which(Enum):
-    """The end of the leader's log to request: latest or earliest (ListOffsets timestamps -1 and -2)."""
+    """Which end of the leader's log to request: the latest or earliest offset (ListOffsets timestamps -1 and -2)."""
 
     LATEST = -1
     EARLIEST = -2
@@ -288,7 +288,7 @@ class LeaderOffsetsKnown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndAnswered:
-    """The leader has answered where an epoch ends in its log; `requested_*` are the values in the request.
+    """The leader has answered OffsetForLeaderEpoch; `requested_*` are the values in the request.
 
     An epoch and an end offset of -1 without an error mean that the leader does not know the epoch.
     """
@@ -351,7 +351,7 @@ class TruncateFullyAndStartAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetHighWatermark:
-    """The action to set the follower's high watermark, which may fall. `leader_high_watermark` was received last."""
+    """The action to set the follower's high watermark, which may decrease. The leader sent `leader_high_watermark`."""
 
     previous: Offset
     high_watermark: Offset
@@ -452,10 +452,10 @@ NEXT_STATES: Mapping[FetchState, NextStates] = {
     ASKING: {**_BEGIN, LeaderOffsetsKnown: (FETCHING, TRUNCATING, FAILED), FetchBroke: (FETCHING,)},
     FAILED: {**_BEGIN},
 }
-"""By state and kind of input, the possible next states."""
+"""The possible next states, by state and type of input."""
 
 REPORTS = (RecordsAppended, AppendFailed, Truncated)
-"""Inputs that report a performed action. In any state other than that of the action, such an input is a bug."""
+"""Inputs that report the result of an action. Unless the follower waits for this action, such an input is a bug."""
 
 
 def check_step(before: FetchState, event: FollowerInput, after: FetchState) -> None:

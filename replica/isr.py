@@ -5,8 +5,8 @@
     SHRINKING   a smaller ISR is proposed and not answered yet; the leaving members still count
 
 So a record is committed only when every broker that may be a member has it, whatever the controller answers (KIP-497).
-There is one proposal at a time. An input without an entry in the table changes no state, such as a refusal that does
-not say what the controller has decided.
+There is one proposal at a time. An input without an entry in the table does not change the state. An example is a
+refusal that does not state what the controller has decided.
 
 Source: Partition.scala (PartitionState and its subclasses)
 """
@@ -75,9 +75,9 @@ class RemoteReplica:
     ) -> None:
         """Record one fetch.
 
-        A follower that fetches from the leader's log end of its previous fetch was caught up at that fetch. Without
-        this rule no follower would count as caught up under steady load, since the leader's log end moves with every
-        fetch.
+        A follower that now fetches from the offset that was the leader's log end at its previous fetch was caught up at
+        the time of that previous fetch. Without this rule, no follower would count as caught up under steady load,
+        since the leader's log end has moved at every fetch.
 
         Args:
             leader_end_offset: the leader's log end when this fetch was read.
@@ -102,8 +102,8 @@ class RemoteReplica:
     def reset(self, now_us: int, leader_end_offset: Offset, *, is_new_leader: bool, is_in_sync: bool) -> None:
         """Begin a leader epoch.
 
-        Members of the ISR count as caught up now; other replicas have to catch up first. A leader that is elected again
-        keeps the known offsets. Source: Replica.resetReplicaState
+        Members of the ISR count as caught up now; other replicas have to catch up first. If the same leader is elected
+        again, it keeps the known offsets. Source: Replica.resetReplicaState
         """
         self.last_caught_up_us = now_us if is_in_sync else LONG_AGO_US
         if is_new_leader:
@@ -138,7 +138,7 @@ NEXT_STATES: Mapping[IsrState, Mapping[type[LeaderInput], IsrState]] = {
     EXPANDING: _END,
     SHRINKING: _END,
 }
-"""By state and kind of input, the next state, unless the state stays the same."""
+"""The next state, by state and type of input; inputs without an entry do not change the state."""
 
 
 def check_step(before: IsrState, event: LeaderInput, after: IsrState) -> None:

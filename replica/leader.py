@@ -1,6 +1,6 @@
 """The leader of one partition: its followers' progress, the in-sync replicas, and the high watermark.
 
-The leader is a state machine: inputs in, actions out, without a clock, a log file or a socket. The controller decides
+The leader is a state machine from inputs to actions, without a clock, a log file or a socket. The controller decides
 the ISR; the leader only proposes changes. Until a proposal is answered, a record is committed only when the larger of
 the two ISRs has it (`maximal_isr`, KIP-497).
 

@@ -1,4 +1,4 @@
-"""Requests or other operations that wait for events on one or more keys, such as partitions, in order of arrival.
+"""Operations, such as requests, that wait for events on one or more keys, such as partitions.
 
 The caller handles timeouts. Source: DelayedOperationPurgatory
 """

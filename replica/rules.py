@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def _switch(default: Switch, *, since: str) -> Any:
-    """Declare a switch as a dataclass field, whose type has the values from old to new.
+    """Declare a switch as a dataclass field. The type of the field lists the values from old to new.
 
     `since` names the changes of Kafka that introduced the newer values.
     """
@@ -40,7 +40,7 @@ class KafkaRelease(NamedTuple):
 
     @property
     def era(self) -> str:
-        """The name of the release's profile."""
+        """The name of the era with this release, such as kafka-4.1."""
         return f"kafka-{self}"
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class KafkaRelease(NamedTuple):
 
 
 def as_of(changes: Mapping[KafkaRelease, T], release: KafkaRelease, before: T) -> T:
-    """Return the value in a release: that of the last change in or before it, or `before` if all changes are later.
+    """Return the value in a release: that of the latest change up to this release, or `before` if there is none.
 
     Args:
         changes: the new value by release, from old to new.
@@ -108,12 +108,12 @@ class Rules:
     )
     commit_epoch: Literal["member", "assignment"] = _switch("assignment", since="KIP-1251 (4.3)")
     release: KafkaRelease = _NEWEST
-    """The release of the era, which decides everything without a switch, such as API versions and features."""
+    """The release of the era. It decides everything that has no switch, such as API versions and features."""
 
     @classmethod
     @cache
     def switches(cls) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """Return (attribute, choices) of each switch by its name in scenarios; choices are () for true or false."""
+        """Return (attribute, choices) of each switch, by its name in scenarios; choices are () for a boolean switch."""
         types = get_type_hints(cls)
         return {name: (item.name, get_args(types[item.name])) for name, item in _switches(cls).items()}
 
@@ -151,7 +151,7 @@ def _switches(rules: type[Rules]) -> dict[str, Field[Any]]:
 
 
 def _eras() -> dict[str, Rules]:
-    """Return the rules of each era by name. They are built from the latest era back, each from the following one."""
+    """Return the rules of each era by name. Each era is built from the next later era."""
     v4_4 = Rules()
     v4_3 = v4_4
     v4_2 = replace(v4_3, elr_on_directory_report="cleared", reassignment_done="all-in-sync", commit_epoch="member")

@@ -39,14 +39,14 @@ def find_divergence(
     end_offset_for: EndOffsetFor,
     log_start_offset: Offset,
 ) -> tuple[LeaderEpoch, Offset] | None:
-    """Return the leader's largest epoch up to a fetching follower's last epoch, if the logs diverge (KIP-595).
+    """Compare the logs of the leader and a fetching follower, and return where they diverge, if they do (KIP-595).
 
     Args:
         last_fetched_epoch: epoch of the follower's last record, -1 if the fetch has none.
         end_offset_for: returns the end offset of an epoch in the leader's log.
 
     Returns:
-        (epoch, end offset), or None if the logs do not diverge.
+        (epoch, end offset) of the leader's largest epoch <= `last_fetched_epoch`, or None if the logs do not diverge.
 
     Raises:
         KafkaError: OFFSET_OUT_OF_RANGE if the leader does not know the epoch or no longer has the fetch offset.
@@ -124,8 +124,8 @@ class Truncation(Protocol):
     Attributes:
         asks_first: True if a follower sends OffsetForLeaderEpoch before it fetches.
         names_last_epoch: True if each fetch has the epoch of the follower's last record.
-        begins_epoch_at_once: True if a leader stores the start of its epoch when it becomes leader, False if with its
-            first record.
+        begins_epoch_at_once: True if a leader stores the start of its epoch when it becomes leader, False if it does
+            so with its first record.
     """
 
     asks_first: bool
@@ -145,8 +145,8 @@ class Truncation(Protocol):
 class ToHighWatermark:
     """Truncation to the high watermark, as before 0.11.
 
-    It loses committed records, since a follower's high watermark is behind the leader's (RULES.md W1). It also keeps
-    records that the leader does not have, if the leader has lost records (W2).
+    This rule loses committed records, since a follower's high watermark is lower than the leader's (RULES.md W1). It
+    also keeps records that the leader does not have, if the leader has lost records (W2).
     Source: ReplicaManager.makeFollowers (0.10.2)
 
     Simplified: batches have a leader epoch nevertheless, for the checker; brokers do not use it.
@@ -171,8 +171,8 @@ class ToHighWatermark:
 class ByLeaderEpoch:
     """Truncation to the leader's end offset of the follower's last epoch, or of an earlier epoch (KIP-101).
 
-    The answer does not have the epoch. After two changes of leader, both logs may therefore keep different records
-    (RULES.md W3, KAFKA-6361). Source: ReplicaFetcherThread.maybeTruncate (0.11)
+    The leader's answer does not contain the epoch. After two changes of leader, the two logs may therefore keep
+    different records (RULES.md W3, KAFKA-6361). Source: ReplicaFetcherThread.maybeTruncate (0.11)
 
     Simplified: a leader whose first epoch is later than the requested epoch answers with the start of its log. Before
     2.3 it could not answer, and the follower truncated to its high watermark.

@@ -124,7 +124,7 @@ class AddVoter:
 
 @dataclass(frozen=True, slots=True)
 class RemoveVoter:
-    """RemoveRaftVoter, which is answered once the change is committed."""
+    """RemoveRaftVoter. The leader answers once the change is committed."""
 
     voter: Voter
 
@@ -239,7 +239,7 @@ class ReplicatedLog(Protocol):
 
     @property
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
-        """The earliest snapshot, or None. It ends where the log begins, unless the log still has all records."""
+        """The earliest snapshot, or None. The log begins where the snapshot ends, or it has all records."""
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None: ...
@@ -255,7 +255,7 @@ class ReplicatedLog(Protocol):
         """End of the log and epoch of its last record; (0, 0) if the log is empty."""
 
     def end_of_epoch(self, epoch: ControllerEpoch) -> OffsetAndEpoch:
-        """Return the last epoch in the log up to `epoch`, and its end offset; without one, the end of the log."""
+        """Return the largest epoch <= `epoch` in the log, and its end offset; the end of the log if this is unknown."""
 
     @property
     def voters(self) -> VoterSet | None:

@@ -3,7 +3,7 @@
 `Quorum` is a pure state machine. Pass it requests, answers and the time, perform the actions that `take` returns, and
 call `tick` at `next_deadline_us`. Its log (`ReplicatedLog`) and its random numbers (`draw`) are arguments.
 
-Four rules make it safe. A voter has one vote per epoch, which is on disk before it answers. A voter refuses candidates
+Four rules ensure safety. A voter has one vote per epoch, which is on disk before it answers. A voter refuses candidates
 whose log ends before its own. A leader counts a record as committed only if a majority has that record and also a
 record of the leader's own epoch. A follower truncates its log where it diverges from the leader's.
 
@@ -223,7 +223,7 @@ class Quorum:
         self.tick(now_us)
 
     def tick(self, now_us: int) -> None:
-        """Act on expired timeouts, and send the requests that are possible. Source: KafkaRaftClient.pollCurrentState"""
+        """Act on expired timeouts, and send requests where possible. Source: KafkaRaftClient.pollCurrentState"""
         role = self.role
         match role:
             case _ if self._seeks_leader:
@@ -340,7 +340,7 @@ class Quorum:
         return role.voted_id == request.candidate_id
 
     def _hurry(self, request: EndQuorumEpoch, now_us: int) -> None:
-        """Advance the next election, since the leader resigned. The voter with the longest log begins first.
+        """Begin the next election early, since the leader resigned. The voter with the longest log begins first.
 
         Source: endEpochElectionBackoff
         """
@@ -351,7 +351,7 @@ class Quorum:
             role.fetch_due_us = now_us + self._config.succession_backoff_us(place, len(successors))
 
     def fetched(self, request: FetchLog, now_us: int) -> FetchAnswer:
-        """Handle another voter's fetch, which acknowledges all earlier records. The caller adds records to the answer.
+        """Handle another voter's fetch, which acknowledges all records below its offset. The caller adds the records.
 
         Source: tryCompleteFetchRequest, ReplicatedLog.validateOffsetAndEpoch
         """
@@ -502,7 +502,7 @@ class Quorum:
         return offset
 
     def _change_committed(self, role: Leader, now_us: int) -> None:
-        """Answer a change of voters that is committed. A leader that was removed resigns (highWatermarkUpdated)."""
+        """If the pending change of voters is committed, answer it. A removed leader resigns (highWatermarkUpdated)."""
         change = role.change
         if change is None or change.offset is None or self.high_watermark <= change.offset:
             return
@@ -704,7 +704,7 @@ class Quorum:
         self._become(Unattached(epoch, None, due_us))
 
     def _campaign(self, now_us: int, why: CandidacyCause, leader: str | None = None) -> None:
-        """Become a candidate, with Pre-Vote only after a majority has agreed. Source: transitionToProspective"""
+        """Become a candidate; with Pre-Vote, ask first whether a majority agrees. Source: transitionToProspective"""
         if not self._asks_first:
             self._stand(now_us, why, leader=leader)
             return
@@ -722,7 +722,7 @@ class Quorum:
         self.tick(now_us)
 
     def _give_up_asking(self, role: Prospective, now_us: int) -> None:
-        """Return to the role before a Pre-Vote that has failed. Source: prospectiveTransitionAfterElectionLoss"""
+        """After a failed Pre-Vote, return to the previous role. Source: prospectiveTransitionAfterElectionLoss"""
         if role.leader_id is None:
             self.role = Unattached(role.epoch, role.voted_id, self._election_due_us(now_us))
         else:

@@ -40,7 +40,7 @@ class Candidate:
     """A voter that has asked the other voters for their votes.
 
     Attributes:
-        votes: True if granted, by voter that has answered; this voter is included.
+        votes: the answers by voter, True for a granted vote; the vote of this voter is included.
         backoff_due_us: time of the next attempt after a lost election, else None.
     """
 
@@ -141,7 +141,7 @@ class Leader:
         return None if offset < 0 else offset
 
     def successors(self, voters: VoterSet, others: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
-        """Return the other voters, longest log first; in this order they should try to lead."""
+        """Return the other voters, longest log first: the order in which they should stand for election."""
         held = {voter.voter_id: self.progress(voter).end_offset for voter in voters.voters}
         return tuple(sorted(others, key=held.__getitem__, reverse=True))
 
@@ -244,14 +244,14 @@ class VoterConnections:
         return min((self._to[voter].ready_us for voter in voters if not self._to[voter].busy), default=NEVER_US)
 
     def next_idle(self, others: Sequence[BrokerId]) -> BrokerId | None:
-        """Return the controller to which a request can be sent first, None while a request to any is pending."""
+        """Return the controller to which a request can be sent first; None while any request is pending."""
         # Simplified: in turn; in Kafka at random (RequestManager.findReadyBootstrapServer).
         if not others or any(self._to[other].busy for other in others):
             return None
         return min(others, key=lambda other: self._to[other].ready_us)
 
     def begin(self, voter: BrokerId, now_us: int) -> bool:
-        """Begin a request if one can be sent now. Return True if it began."""
+        """Begin a request to `voter`, if a request can be sent now. Return True if the request began."""
         connection = self._to[voter]
         if connection.busy or connection.ready_us > now_us:
             return False
@@ -299,7 +299,7 @@ def diverging_end(log: ReplicatedLog, request: FetchLog) -> OffsetAndEpoch | Non
 
 
 def snapshot_piece(log: ReplicatedLog, request: FetchSnapshot) -> tuple[ErrorCode, int, bytes]:
-    """Return an error, the size of the snapshot in bytes, and the requested bytes (at least one without an error)."""
+    """Return an error, the size of the snapshot in bytes, and the requested bytes: at least one without an error."""
     data = log.read_snapshot(request.snapshot)
     if data is None:
         return ErrorCode.SNAPSHOT_NOT_FOUND, 0, b""

@@ -22,7 +22,7 @@ from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, BrokerId, Names, Offset
 
 CATCH_UP_US = 3_600_000_000
-"""The longest time since the last fetch of a replica that has caught up. Source: LeaderState.isReplicaCaughtUp"""
+"""A replica counts as caught up only if it has fetched within this time. Source: LeaderState.isReplicaCaughtUp"""
 NEVER_SEEN = -1
 
 

@@ -29,7 +29,7 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRequest:
-    """A request to one broker. `broker_epoch` identifies the broker's incarnation; -1 is any (before KIP-380)."""
+    """A request to one broker. `broker_epoch` identifies the broker's incarnation; before KIP-380 it is -1."""
 
     broker: LiveBroker
     controller_id: BrokerId
@@ -38,7 +38,7 @@ class ControlRequest:
 
 
 class Head(TypedDict):
-    """The fields of every request, with the names of `ControlRequest`."""
+    """The fields that all requests have, as keyword arguments of `ControlRequest`."""
 
     broker: LiveBroker
     controller_id: BrokerId
@@ -98,7 +98,7 @@ class RequestBatch:
         topic_ids: Mapping[str, UUID],
         with_broker_epochs: bool,
     ) -> list[ControlRequest]:
-        """Return the requests in the order of sending, without those to brokers that are not alive."""
+        """Return the requests to live brokers, in the order in which to send them."""
         found: list[ControlRequest] = []
         everybody = tuple(live[broker_id] for broker_id in sorted(live))
 

@@ -42,7 +42,7 @@ class ControllerContext:
         live: brokers in the registry.
         states: partitions as this controller last read or wrote them; new partitions have no state yet.
         epoch_version: version of the znode with the controller epoch, at the election of this controller.
-        offline: partitions whose leader has died, until a leader is elected; the old leader needs an election, too.
+        offline: partitions whose leader has died, until a leader is elected; even the old leader must be elected again.
     """
 
     def __init__(self, broker_id: BrokerId, *, with_broker_epochs: bool) -> None:
@@ -87,6 +87,6 @@ class ControllerContext:
         )
 
     def reply(self, answer: Answer, value: object) -> None:
-        """Send the collected requests, then the answer, so that no change is reported before it was sent."""
+        """Send the collected requests, then the answer. So no change is reported before its requests are sent."""
         self.send()
         self.actions.append(Reply(answer, value))

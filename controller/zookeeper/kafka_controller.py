@@ -42,7 +42,7 @@ class ControlledShutdownReply:
 
 
 class KafkaController:
-    """The part of a broker that can be the controller; `is_active` is True while it is.
+    """The part of a broker that can become the controller; `is_active` is True while the broker is the controller.
 
     Callers `post` events, `resume` them with the results of registry operations, and perform `take_actions`.
     """
@@ -80,7 +80,7 @@ class KafkaController:
     # ---------------------------------------------------------------------------------------------------------- events
 
     def post(self, process: Process) -> Operation | None:
-        """Add an event. Return the next registry operation if no other event was in progress."""
+        """Add an event. Return the next registry operation; None if there is none or another event is in progress."""
         self._events.append(process)
         return self._next(None) if self._current is None else None
 

@@ -27,7 +27,7 @@ class Planned:
     """One planned change of a partition: the new state, the election, and the reason.
 
     Attributes:
-        elects: True if a leader was chosen, even if it is the same one.
+        elects: True if a leader was chosen, even if the leader stays the same.
     """
 
     after: PartitionRegistration
@@ -40,7 +40,7 @@ Plan = Callable[[PartitionRegistration], Planned | None]
 
 
 class PartitionChanges:
-    """Processes that change the partitions of a controller. Each write has a note with the cause, for the trace."""
+    """Generators (`Process`) that change partitions. Each write has a note with the cause, for the trace."""
 
     def __init__(self, context: ControllerContext, *, node: str, names: Names, rules: Rules) -> None:
         self._context = context
@@ -99,7 +99,7 @@ class PartitionChanges:
     def _elect_offline(self, name: TopicPartition, occasion: Occasion) -> Process:
         """Elect a leader of an offline partition, in a new leader epoch even if the leader is the same.
 
-        In the old epoch, followers that know of the leader's death would never fetch from it again.
+        In the old epoch, followers that know of the leader's death would never fetch from this leader again.
 
         Source: OfflinePartitionLeaderElectionStrategy, leaderForOffline
         """
@@ -120,7 +120,7 @@ class PartitionChanges:
         yield from self.elect(name, plan)
 
     def elect(self, name: TopicPartition, plan: Plan) -> Generator[Operation, Results, bool]:
-        """Bring a new or offline partition online if the plan finds a leader, and return True if so.
+        """Bring a new or offline partition online if the plan finds a leader. Return True if it is online.
 
         Source: electLeaderForPartitions
         """

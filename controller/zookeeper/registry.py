@@ -74,7 +74,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVersion:
-    """The part of a `Multi` that fails it unless the znode has this version."""
+    """An operation in a `Multi` that makes the `Multi` fail unless the znode has this version."""
 
     path: str
     version: int
@@ -98,7 +98,7 @@ class GetChildren:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Multi:
-    """Several changes, of which either all or none are applied."""
+    """Several changes in one transaction: either all or none are applied."""
 
     ops: tuple[Create | SetData | Delete | CheckVersion, ...]
 
@@ -114,7 +114,7 @@ class Result:
     Attributes:
         version: version of the znode after the operation.
         czxid: transaction that created the znode.
-        path: path of the znode; of a sequential one, with its number.
+        path: path of the znode, including the number of a sequential znode.
         owner: session that owns an ephemeral znode.
         children: sorted names.
     """
@@ -208,7 +208,7 @@ class Registry:
         return session
 
     def touch(self, session: SessionId, now_us: int) -> None:
-        """Extend a session whose client was heard: it expires after its timeout, rounded up to the next tick."""
+        """Extend a session after a message from its client: to now plus its timeout, rounded up to the next tick."""
         known = self.sessions[session]
         known.expires_us = ((now_us + known.timeout_us) // TICK_US + 1) * TICK_US
 

@@ -49,7 +49,7 @@ class BrokerLogs:
         *,
         producer_id_expiration_ms: int,
     ) -> BrokerLogs:
-        """Load all log directories but those with a broken disk, which are offline.
+        """Load all log directories except those with a broken disk, which are offline.
 
         Raises:
             WrongLogDirectory: if a directory belongs to another broker.
@@ -103,7 +103,7 @@ class BrokerLogs:
         return self.holder(topic_partition).directory_id
 
     def holder(self, topic_partition: TopicPartition) -> LogManager:
-        """Return the directory that has a partition's log."""
+        """Return the log manager of the directory that has a partition's log."""
         return next(manager for manager in self.directories.values() if topic_partition in manager.logs)
 
     # ------------------------------------------------------------------------------------------------------- failure
@@ -122,7 +122,7 @@ class BrokerLogs:
     # ---------------------------------------------------------------------------------------------------- partitions
 
     def create(self, topic_partition: TopicPartition, config: TopicConfig, topic_id: UUID) -> Log:
-        """Return the partition's log. A new log goes into the directory with the fewest logs (nextLogDirs)."""
+        """Return the partition's log. If it is new, create it in the directory with the fewest logs (nextLogDirs)."""
         managers = list(self.directories.values())
         holder = next((manager for manager in managers if topic_partition in manager.logs), None)
         if holder is None:

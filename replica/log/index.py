@@ -40,7 +40,7 @@ class OffsetIndex:
         self.positions.append(position)
 
     def position_before(self, offset: Offset) -> int:
-        """Return the position of the last entry at or below `offset`, else 0, from which to scan for its batch."""
+        """Return the file position from which to scan for `offset`: that of the last entry at or below it, or 0."""
         index = bisect_right(self.offsets, offset) - 1
         return self.positions[index] if index >= 0 else 0
 

@@ -48,7 +48,7 @@ class LeaderEpochCache:
         self._write()
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
-        """Return the largest known epoch <= `epoch` and its end offset; (-1, -1) if `epoch` is unknown or too new.
+        """Return the largest known epoch <= `epoch` and its end offset; (-1, -1) if `epoch` is -1 or later than all.
 
         If `epoch` is older than all known epochs, return `epoch` and the start of the first entry.
         """
@@ -75,7 +75,7 @@ class LeaderEpochCache:
             self._write()
 
     def truncate_from_start(self, start_offset: Offset) -> None:
-        """Remove epochs that end before `start_offset`; the epoch that contains it now begins there."""
+        """Remove epochs that end at or before `start_offset`; the epoch that contains the offset then begins there."""
         first = bisect_right(self._starts, start_offset) - 1
         if first < 0 or (first == 0 and self._starts[0] == start_offset):
             return

@@ -89,7 +89,7 @@ def rebuild_producers(
     log_end_offset: Offset,
     now_ms: int,
 ) -> None:
-    """Advance the state to the log end offset, from the latest snapshot below it and the batches after the snapshot.
+    """Rebuild the producer state at the log end, from the latest snapshot and the batches after it.
 
     This writes snapshots at the log end and at the start of the last two segments. Simplified: without a snapshot, the
     whole log is read even after a clean shutdown. Source: UnifiedLog.rebuildProducerState
@@ -116,7 +116,7 @@ class Recovery:
 
     Attributes:
         segments_scanned: number of segments of which all batches were checked.
-        batches_checked: number of these batches.
+        batches_checked: number of valid batches in these segments.
         truncated_bytes: bytes removed because of a bad batch, including those of later segments.
         first_bad_offset: offset of the bad batch, None if all batches were valid.
         reason: problem of the bad batch.
@@ -131,7 +131,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedLog:
-    """A loaded log, which ends where its last segment ends.
+    """A loaded log. It ends at the end of its last segment.
 
     Every byte below `recovery_point` is on disk. `leader_epochs` and `producers` are the state at the end of the log.
 

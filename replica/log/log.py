@@ -47,11 +47,12 @@ __all__ = ["AppendInfo", "Log", "Recovery"]
 
 @dataclass(frozen=True, slots=True)
 class AppendInfo:
-    """The result of an append, or for a duplicate the offsets of the original batch. Offsets are inclusive.
+    """The result of an append. For a duplicate, the offsets are those of the original batch.
 
     Attributes:
+        last_offset: inclusive.
         batches: headers as written, but each with the CRC of the batch as it was sent.
-        roll_reason: reason for a new segment (for which all earlier ones are flushed), None without a new segment.
+        roll_reason: why a new segment was begun, after a flush of all earlier segments; None without a new segment.
         log_append_time_ms: append time of the records, -1 if they keep the producer's time.
     """
 
@@ -273,14 +274,14 @@ class Log:
         transactions.complete(completed)
 
     def _check_disk(self, check: Callable[[], None]) -> None:
-        """Raise KafkaError KAFKA_STORAGE_ERROR if the disk is full or broken; the broker then handles the failure."""
+        """Call `check`, and raise KafkaError KAFKA_STORAGE_ERROR, which the broker handles, if the disk has failed."""
         try:
             check()
         except DiskFailed as failure:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {failure.strerror}") from failure
 
     def _roll(self, base_offset: Offset) -> Segment:
-        """Begin a new segment, and flush the earlier ones, so that the recovery point becomes `base_offset`."""
+        """Flush the log, which advances the recovery point to the log end, and begin a segment at `base_offset`."""
         self._segments.active.become_inactive()
         self.producers.take_snapshot()
         # Simplified: Kafka flushes the old segments shortly afterwards, in the background.
@@ -341,7 +342,7 @@ class Log:
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Return the offset below which all records are committed and belong to no open transaction.
 
-        A transaction counts as open until its marker is below a `high_watermark` of this call or an earlier one.
+        A transaction counts as open until its marker is below the `high_watermark` of this or an earlier call.
         Source: UnifiedLog.lastStableOffset, ProducerStateManager.firstUnstableOffset
         """
         transactions = self.producers.transactions
@@ -512,7 +513,7 @@ class Log:
     # --------------------------------------------------------------------------------------------------- retention
 
     def retire_old_segments(self, high_watermark: Offset, now_us: int) -> list[RetiredSegments]:
-        """Remove expired segments from the log, grouped by cause. The caller must remove their files later.
+        """Remove expired segments from the log, and return them by cause. The caller must remove their files later.
 
         Raises KafkaError KAFKA_STORAGE_ERROR. Source: UnifiedLog.deleteOldSegments
         """
@@ -528,7 +529,7 @@ class Log:
         return [retired for retired in found if retired.segments]
 
     def delete_segments_below_start(self) -> None:
-        """Delete segments below the log start and their files immediately, as in the metadata log."""
+        """Delete the segments below the log start, and their files immediately; for the metadata log."""
         start = self.log_start_offset
         for segment in self._segments.retire(below_start(self._segments.all, start, start)):
             segment.remove()
@@ -545,7 +546,7 @@ class Log:
     # ---------------------------------------------------------------------------------------------- flush and close
 
     def flush(self) -> None:
-        """Flush the log, so that the recovery point becomes the log end offset."""
+        """Flush the log, and advance the recovery point to the log end offset."""
         if self.recovery_point == self.log_end_offset:
             return
         for segment in self._segments.from_offset(self.recovery_point):
@@ -564,7 +565,7 @@ class Log:
         self.abandon()
 
     def forget_files(self) -> None:
-        """Stop tracking the files of a deleted log, which can be read until `abandon`."""
+        """Stop tracking the files of a deleted log on the disk. The files can be read until `abandon`."""
         for segment in self._segments:
             self.disk.forget(segment.path)
 

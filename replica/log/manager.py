@@ -64,7 +64,7 @@ class LogManager:
 
     Attributes:
         directory_id: the id in meta.properties.
-        is_new: True if the directory was empty, except at the first start of the broker.
+        is_new: True if the directory was empty (a new disk); False at time 0, when all directories are empty.
         topic_ids: topic id of each partition, None if partition.metadata is missing.
         recoveries: result of the check of each log.
         was_clean: True if there was a clean-shutdown file; `previous_broker_epoch` is its epoch, -1 without a file.

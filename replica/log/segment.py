@@ -45,7 +45,7 @@ SCAN_BYTES = 16 << 10
 """The number of bytes that a header scan reads at once. Between index entries there are about 4 KiB."""
 RECOVERY_BYTES = 1 << 20
 TAIL_BATCHES_MAX = 1024
-"""The most batches whose exact positions are kept, the latest ones, because most reads begin there."""
+"""The number of latest batches whose exact positions are kept in memory, because most reads begin at these batches."""
 
 
 class Segment:
@@ -228,7 +228,7 @@ class Segment:
         return None
 
     def _waited_ms(self, timestamp_ms: int, now_us: int) -> int:
-        """Return the age of the segment in milliseconds, by record timestamps if there are any, else by the clock."""
+        """Return the age of the segment in ms: at `timestamp_ms` if its records have timestamps, else at `now_us`."""
         first_timestamp_ms = self.first_timestamp_ms
         if first_timestamp_ms >= 0:
             return timestamp_ms - first_timestamp_ms
@@ -266,7 +266,7 @@ class Segment:
         return self.size
 
     def boundary_before(self, limit: int, start: int) -> int:
-        """Return the last position in [start, limit] at which a batch starts or ends. One must start at `start`."""
+        """Return the last position in [start, limit] at which a batch starts or ends. A batch must start at `start`."""
         if limit >= self.size:
             return self.size
         if self._tail_positions and limit >= self._tail_positions[0]:
@@ -471,7 +471,7 @@ class Segment:
         self.close()
 
     def rename_to(self, suffix: str) -> None:
-        """Change the suffix of the files; files of the log have none. Source: LogSegment.changeFileSuffixes
+        """Change the suffix of the files; files that belong to the log have none. Source: LogSegment.changeFileSuffixes
 
         The data file is renamed first, so that, after a crash, a data file with the new suffix shows that all files
         are complete.
@@ -510,7 +510,7 @@ class Segment:
 
 
 def _bytes_needed(chunk: bytes, within: int, left: int) -> int:
-    """Return the number of bytes needed to check the batch at `within`: those of its header until that is read."""
+    """Return how many bytes to read from `within` on: a header, or the whole batch if `chunk` has its header."""
     needed = BATCH_HEADER_BYTES
     if len(chunk) - within >= BATCH_HEADER_BYTES:
         length = int.from_bytes(chunk[within + 8 : within + LOG_OVERHEAD_BYTES], signed=True)
@@ -519,7 +519,7 @@ def _bytes_needed(chunk: bytes, within: int, left: int) -> int:
 
 
 def _extend(path: str, position: int, content: bytes) -> None:
-    """Write `content` at `position`, and truncate the file after it."""
+    """Write `content` at `position`, and truncate the file after the content."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     try:
         os.pwrite(fd, content, position)

@@ -176,7 +176,7 @@ class RetiredSegments(NamedTuple):
 
     Attributes:
         log_start_offset: start of the log after the removal.
-        cause: the setting behind the removal, None for segments that were below the log start already.
+        cause: the retention setting that was exceeded; None for segments that were already below the log start.
         limit: the value of this setting.
     """
 
@@ -223,7 +223,7 @@ def too_old(segments: Sequence[Segment], config: TopicConfig, high_watermark: Of
 
 
 def _oldest(segments: Sequence[Segment], high_watermark: Offset, goes: Callable[[Segment], bool]) -> int:
-    """Return how many of the oldest segments may be removed. An empty last segment always stays."""
+    """Return how many of the oldest segments are committed and fulfil `goes`. An empty last segment never counts."""
     ends = [*(segment.base_offset for segment in segments[1:]), segments[-1].next_offset]
     count = 0
     for segment, end in zip(segments, ends, strict=True):

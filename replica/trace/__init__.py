@@ -1,4 +1,4 @@
-"""The trace, which is the list of all events of a run: a typed class for each kind of event, in a module per topic.
+"""The trace is the list of all events of a run. Each kind of event is a typed class; each subject has a module.
 
 May import: replica.
 Open first: events.py.

@@ -1,4 +1,4 @@
-"""The folding of events that are equal except for their partition into one line, for the terminal and the report.
+"""Fold events that are equal except for their partition into one line, for the terminal and the report.
 
 `TraceEvent.fold_key` decides which events are equal. `sentence_of` of the event's class returns the text of the line.
 """
@@ -16,7 +16,7 @@ TOGETHER_US = 1_000_000
 
 
 class Told(NamedTuple):
-    """An event to display, with the caller's number of the event and the sign to display before it."""
+    """An event to display, with a number that the caller has chosen, and the sign to display before the event."""
 
     at_us: int
     event: TraceEvent
@@ -41,7 +41,7 @@ class Alike:
         return words_of(list(self._events.values()))
 
     def takes(self, told: Told) -> bool:
-        """Add an event with the same key. Return False if it is too late, or if its partition is already included."""
+        """Add an event with the same `fold_key`. Return False if it is too late or its partition is included."""
         partition = partition_of(told.event)
         if partition in self._events or told.at_us - self.first.at_us > TOGETHER_US:
             return False
@@ -57,12 +57,12 @@ def partition_of(event: TraceEvent) -> TopicPartition | None:
 
 
 def words_of(events: Sequence[Any]) -> str:
-    """Return the sentence for all of these events, which have the same key."""
+    """Return one sentence about all of these events, which have the same `fold_key`."""
     return str(events[0].sentence_of(events))
 
 
 def together(all_told: Iterable[Told]) -> list[Alike]:
-    """Return the events, which are in order of time, in groups that share a line, in order of their first events."""
+    """Group the events that share a line. Events are in order of time, and groups in order of their first events."""
     groups: list[Alike] = []
     latest: dict[tuple[str, Hashable], Alike] = {}
     for told in all_told:

@@ -146,9 +146,9 @@ class RecordRead(OfClient, Frequent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPromised(TraceEvent):
-    """At the end of the run, an application has processed an input record and must have sent the output record.
+    """At the end of the run, an application must have sent the output record for this input record.
 
-    The application has read the input, and its group has committed a later offset, so the input is not read again.
+    The application has read the input, and its group has committed a later offset, so no member reads the input again.
     """
 
     TABLE: ClassVar[str] = "consume"

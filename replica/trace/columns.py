@@ -52,7 +52,7 @@ Acks = Annotated[int, "acks of the producer: 0, 1 or -1"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEvent:
-    """Base class of all events: typed fields, and an English sentence about the event, for people only."""
+    """Base class of all events. An event has typed fields for programs, and an English sentence for people."""
 
     TABLE: ClassVar[str]
 
@@ -70,12 +70,12 @@ class TraceEvent:
         return type(self), *(getattr(self, one.name) for one in fields(self))
 
     def full_sentence(self) -> str:
-        """Return the sentence with one full stop, even if it ends with a message that has a full stop."""
+        """Return the sentence with exactly one full stop at its end."""
         return f"{self.sentence().removesuffix('.')}."
 
 
 class Frequent(TraceEvent):
-    """Base class of events of which a run has thousands. To save space, the trace stores no `reason` for them."""
+    """Base class of events that occur thousands of times in a run. To save space, their `reason` is not stored."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ class OfPartitions(TraceEvent):
 
     __slots__ = ()
     MAY_DIFFER: ClassVar[tuple[str, ...]] = ()
-    """Fields besides the partition that may differ between events with one sentence; tuples need equal lengths."""
+    """Fields besides the partition that may differ in events that share a sentence; tuples must have equal lengths."""
     topic: Topic
     partition: Partition
 
@@ -118,16 +118,16 @@ class OfPartitions(TraceEvent):
 
 
 MOST_TOLD = 3
-"""The most different values in a sentence about several partitions."""
+"""The largest number of different values that a sentence about several partitions lists."""
 
 
 def where(many: Iterable[OfPartitions]) -> str:
-    """Return the partitions of events as ranges such as `t-0..t-5, t-7`."""
+    """Return the partitions of the events as text, such as `t-0..t-5, t-7`."""
     return ranges_of_partitions(dict.fromkeys((event.topic, event.partition) for event in many))
 
 
 def either(texts: Iterable[str], word: str) -> str:
-    """Return `word` and the different texts, such as `, now {b1} or {b2}`; "" for more than MOST_TOLD texts."""
+    """Return `word` and the distinct texts, such as `, now {b1} or {b2}`; "" for more than MOST_TOLD distinct texts."""
     different = list(dict.fromkeys(texts))
     return word + " or ".join(different) if len(different) <= MOST_TOLD else ""
 
@@ -177,7 +177,7 @@ class OfClient(TraceEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFailure(TraceEvent):
-    """A request, a record or a transaction of a client has failed."""
+    """Base class of events about a failed request, record or transaction of a client."""
 
     error: Error
     cause: Annotated[FailureCause | None, "why it failed; null: the client does not say"] = None
@@ -194,7 +194,7 @@ class ClientFailure(TraceEvent):
         return self._with_why(self.error)
 
     def why(self) -> str:
-        """Return the reason of the failure, which follows the error in the sentence."""
+        """Return the reason for the failure, for the part of the sentence after the error."""
         blocked = f"within max.block.ms of {self.timeout_ms}"
         match self.cause:
             case None | FailureCause.CONNECTION_LOST:
@@ -243,7 +243,7 @@ class ControlEvent(TraceEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnOccasion(OfPartitions, OnPartition, ControlEvent):
-    """A controller's decision about leader, ISR or ELR of a partition, and its `occasion`, the event that led to it."""
+    """A controller's decision about leader, ISR or ELR of a partition. `occasion` is the event that led to it."""
 
     MAY_DIFFER: ClassVar[tuple[str, ...]] = ("leader_epoch", "partition_epoch", "isr", "previous_isr")
     leader_epoch: Epoch
@@ -256,7 +256,7 @@ class OnOccasion(OfPartitions, OnPartition, ControlEvent):
     )
 
     def found(self, what: str, why: str = "") -> str:
-        """Return a sentence with the occasion, such as `what after b2 was fenced: why`."""
+        """Return `what` followed by the occasion and `why`, such as `what after b2 was fenced: why`."""
         occasion, why = self.on_occasion(), f": {why}" if why else ""
         return f"{what}{why}{occasion}" if occasion.startswith(";") else f"{what}{occasion}{why}"
 
@@ -297,7 +297,7 @@ _ON_OCCASION = {
 
 
 def was_fenced(who: str | None, cause: FencingCause | None, silent_us: int | None, why: str = ": {}") -> str:
-    """Return the clause that a broker was fenced, with its cause.
+    """Return the clause that the broker `who` was fenced, with the cause.
 
     Args:
         silent_us: microseconds without a heartbeat, None if unknown.

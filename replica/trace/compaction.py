@@ -45,8 +45,8 @@ class LogCompacted(OfPartitions, OnPartition, ControlEvent):
 class KeysAppended(OnPartition, Frequent, CompactionEvent):
     """The keys of a batch, emitted when a leader appends it to a compacted topic, or when a cleaner reads it.
 
-    For a batch that was appended before its topic was compacted, each replica's cleaner emits the event, or the end of
-    the run.
+    If a batch was appended before its topic became compacted, each replica emits the event: when its cleaner reads the
+    batch, or else at the end of the run.
     """
 
     leader_epoch: Annotated[int, "leader epoch stamped on the batch"]

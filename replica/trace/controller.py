@@ -41,7 +41,7 @@ from replica.wording import duration, listed, set_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionBegan(ControlEvent):
-    """A controller began an election and requested the votes of the others."""
+    """A controller began an election and requested the votes of the other voters."""
 
     node: column.Node
     controller_epoch: column.ControllerEpoch
@@ -64,7 +64,7 @@ _CANDIDACY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumLeaderElected(ControlEvent):
-    """`node` was elected leader of the metadata log. It decides nothing until a record of its epoch is committed."""
+    """`node` was elected leader of the metadata log. It makes no decision until a record of its epoch is committed."""
 
     node: column.Node
     controller_epoch: column.ControllerEpoch
@@ -108,7 +108,7 @@ class ControllerActivated(ControlEvent):
 class ControllerResigned(ControlEvent):
     """`node` is no longer the leader of the controllers, and its uncommitted decisions may be lost.
 
-    In the ZooKeeper era, it has learned that it is, or may be, no longer the controller.
+    In the ZooKeeper era, `node` has learned that it is no longer the controller, or may not be.
     """
 
     node: column.Node
@@ -149,7 +149,7 @@ _RESIGNATION = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VotersChanged(ControlEvent):
-    """A set of voters of the quorum, in effect since its record was written, is committed (KIP-853)."""
+    """A new set of quorum voters was committed. It has been in effect since its record was written (KIP-853)."""
 
     node: column.Node
     controller_epoch: column.ControllerEpoch
@@ -162,7 +162,7 @@ class VotersChanged(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterChangeFailed(ControlEvent):
-    """`node`, the leader of the quorum, gave up a change of the voters, which may be in its log nevertheless."""
+    """`node`, the leader of the quorum, gave up a change of the voters. The change may still be in its log."""
 
     node: column.Node
     controller_epoch: column.ControllerEpoch

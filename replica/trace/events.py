@@ -190,7 +190,7 @@ def value_of(column: Column, written: Any) -> Any:
 
 
 def _frozen(value: Any) -> Any:
-    """Return lists as tuples, and strings with control characters escaped, which terminals would interpret."""
+    """Return lists as tuples, and strings with escaped control characters, since terminals would interpret these."""
     if isinstance(value, str):
         return spelt_out(value)
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
@@ -240,8 +240,8 @@ class Recorder(Protocol):
     """The interface through which state machines record events.
 
     `emit` returns the event's `seq`, which can be passed as a cause of later events. `cause` is the cause of the next
-    event without explicit causes; code that records several effects of one cause reads it first. `aside` records an
-    event that is not the cause of later events, such as a measurement.
+    event without explicit causes. Code that records several effects of one cause must save `cause` before the first.
+    `aside` records an event that is not the cause of later events, such as a measurement.
     """
 
     @property

@@ -27,7 +27,7 @@ Said = Annotated[str | None, "why, as the client itself says"]
 CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
 _WHOSE = {"session.timeout.ms": "its ", "consumer.session.timeout.ms": "the group's own "}
 PARTITIONS_LISTED_MAX = 8
-"""The most partitions that a sentence lists."""
+"""Limit for the partitions that a sentence lists."""
 
 
 def _called(member: str, instance: str | None, client_id: str) -> str:
@@ -160,7 +160,7 @@ class GroupMemberLeft(OfMember):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRebalanceBegan(GroupEvent):
-    """A rebalance began: all members have to join again. Records that are read until then may be read twice."""
+    """A rebalance began: all members have to join again. Records that a member reads until then may be read twice."""
 
     node: column.Node
     group: Group
@@ -251,7 +251,7 @@ class GroupAssigned(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMemberAssigned(OfMember):
-    """The assignment of one member of a classic group, as the assigning member has written it; see GroupAssigned."""
+    """The assignment of one member of a classic group, as the group's leader has sent it; see GroupAssigned."""
 
     generation: Generation
     partitions: Annotated[tuple[str, ...], "partitions that the member is to read, as topic-number"]

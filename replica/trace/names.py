@@ -1,4 +1,4 @@
-"""The names of events, which are the values of the column `event`, for code that reads a trace as tables."""
+"""Names of events (the values of the column `event`), for code that reads a trace as tables."""
 
 from __future__ import annotations
 

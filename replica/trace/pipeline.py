@@ -43,7 +43,7 @@ class RecordIntercepted(PipelineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSerialized(Frequent, PipelineEvent):
-    """Key and value of a record were serialized, before the record goes to the partitioner and the accumulator."""
+    """Key and value of a record were serialized. The record then goes to the partitioner and the accumulator."""
 
     client: column.Client
     topic: column.Topic

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 RANGES_MAX = 8
 PARTITION_RANGES_MAX = 4
-"""The most ranges of partitions in one line of output."""
+"""Limit for the ranges of partitions in one line of output."""
 
 
 def counted(number: int, thing: str) -> str:
@@ -19,7 +19,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def counted_up(numbered: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
-    """Yield (name, first, last) for each range of consecutive numbers of one name. A negative number is none."""
+    """Yield (name, first, last) for each range of consecutive numbers of a name. A negative number means no number."""
     stretch: tuple[str, int, int] | None = None
     for name, number in numbered:
         if stretch is not None and number > 0 and stretch[0] == name and stretch[2] == number - 1:
@@ -54,7 +54,7 @@ def span_of_offsets(first: int, last: int) -> str:
 
 
 def range_text(prefix: str, first: int, last: int, of_two: str = "..") -> str:
-    """Return a range as text, such as `r0..r2`. `of_two` is the separator for a range of two."""
+    """Return a range as text, such as `r0..r2`. `of_two` is the separator if the range has two items."""
     if first < 0:
         return prefix
     between = of_two if last == first + 1 else ".."
@@ -62,7 +62,7 @@ def range_text(prefix: str, first: int, last: int, of_two: str = "..") -> str:
 
 
 def ranges_of_partitions(partitions: Collection[tuple[str, int]]) -> str:
-    """Return partitions as ranges, such as `t-0..t-5, t-7`; of many ranges only the first few, the last and a count."""
+    """Return partitions as ranges, such as `t-0..t-5, t-7`; of many, only a count, the first few and the last."""
     ranges = counted_up(sorted(partitions))
     text = ", ".join(range_text(f"{topic}-", first, last) for topic, first, last in ranges)
     shown = cropped(text, PARTITION_RANGES_MAX)
@@ -70,7 +70,7 @@ def ranges_of_partitions(partitions: Collection[tuple[str, int]]) -> str:
 
 
 def cropped(ranges: str, most: int = RANGES_MAX) -> str:
-    """Return a list of ranges with the first few and the last only, such as `r1, r3, ..., r9`, if it is too long."""
+    """Shorten a list of too many ranges to `most` ranges, the first few and the last, such as `r1, r3, ..., r9`."""
     found = ranges.split(", ")
     return ranges if len(found) <= most + 1 else ", ".join([*found[: most - 1], "...", found[-1]])
 

@@ -60,7 +60,7 @@ class LeadershipBegan(OnPartition, ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowingBegan(OnPartition, ControlEvent):
-    """`node` learned that `broker` is the leader; null if the partition has none."""
+    """`node` learned that `broker` is the leader; `broker` is null if the partition has no leader."""
 
     broker: column.Broker
     leader_epoch: column.Epoch
@@ -266,7 +266,7 @@ class LogDirFailed(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCorrupted(OfPartitions, OnPartition, ControlEvent):
-    """A bit of a batch changed on the disk of `node`, which has not detected the change."""
+    """A bit of a batch changed on the disk of `node`. The broker has not detected the change."""
 
     offset: Annotated[int, "first offset of the batch"]
     last_offset: Annotated[int, "last offset of the batch (inclusive)"]
@@ -298,7 +298,7 @@ class ProduceRefused(OfPartitions, OnPartition, ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRefused(OnPartition, ControlEvent):
-    """`peer` can no longer replicate or read the log of `node`."""
+    """A fetch failed: `peer`, a follower or a consumer, can no longer replicate or read the log of `node`."""
 
     peer: column.Peer
     error: column.Error

@@ -120,7 +120,7 @@ class MessageReleased(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDropped(ControlEvent):
-    """A message that a fault (hold or cut) holds back is lost, because its sender or its connection has ended."""
+    """A message that was held back by a fault (hold or cut) is lost, because its sender or connection has ended."""
 
     node: column.Node
     peer: column.Peer

@@ -99,7 +99,7 @@ IN_ORDER = "stop"
 
 
 def sign_of(event: str, verb: str | None = None, how: str | None = None) -> str:
-    """Return the key in SIGNS for an event. `verb` is that of a fault, `how` is the field of `node_stopped`."""
+    """Return the key in SIGNS for an event. `verb` is the verb of a fault; `how` is the field of `node_stopped`."""
     if verb in UNDOING:
         return "undone"
     return "ended" if how == IN_ORDER else _OF_EVENT[event]

@@ -159,7 +159,7 @@ class AbortedBatchFound(OnPartition, TransactionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenBatchFound(OnPartition, TransactionEvent):
-    """At the end of the run, a replica has a batch of an open transaction, unread by read_committed consumers."""
+    """At the end of the run, a replica has a batch of an open transaction, hidden from read_committed consumers."""
 
     producer_id: ProducerId
     base_offset: Annotated[int, "offset of the batch's first record"]
@@ -215,7 +215,7 @@ class TransactionEnded(Frequent, TransactionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionFailed(ClientFailure, TransactionEvent):
-    """A producer failed, so that it can only abort its transaction, or only be closed."""
+    """A producer failed. It can only abort its transaction, or, after a fatal error, only be closed."""
 
     client: column.Client
     transactional_id: TransactionalId

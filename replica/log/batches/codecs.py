@@ -17,13 +17,13 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 GZIP_MAGIC = b"\x1f\x8b"
 XERIAL_MAGIC = b"\x82SNAPPY\0"
 XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-"""Header of Snappy data from Kafka's clients. Blocks with their lengths follow. Some clients send one block alone."""
+"""Header of Snappy data from Kafka's clients. Blocks follow, each after its length. Some clients send a bare block."""
 XERIAL_BLOCK_BYTES = 32 * 1024
 GZIP_MEMBERS_MAX, SNAPPY_BLOCKS_MAX, ZSTD_FRAMES_MAX = 100, 1_000, 1_000
-"""The most parts in one batch, since even an empty part takes time. Differs from Kafka: Kafka has no limit."""
+"""Limits for the compressed parts of a batch: even empty parts take time. Differs from Kafka: Kafka has no limit."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LZ4_FLAGS = 4
-"""Position of the first byte of an lz4 frame's descriptor, which has flags."""
+"""Position of the flag byte of an lz4 frame, the first byte of the frame descriptor."""
 LZ4_INDEPENDENT_BLOCKS = 0x20
 IS_FULL = "failed to write whole buffer"
 """cramjam's error message when the decompressed data exceeds its buffer."""
@@ -36,7 +36,7 @@ class BadStream(Exception):
 
 
 class TooMuchInside(Exception):
-    """The error for data above the limit of decompressed bytes or of parts, raised before all of it is in memory."""
+    """The error for data with too many decompressed bytes or parts, raised before all of the data is in memory."""
 
 
 def decompress(codec: str, body: bytes | memoryview, limit_bytes: int) -> bytes:
@@ -106,7 +106,7 @@ def _unsnappy(body: bytes | memoryview, limit_bytes: int) -> bytes:
 
 
 def _snappy_block(block: bytes, limit_bytes: int) -> bytes:
-    """Decompress one block, whose content must have the length that the block states."""
+    """Decompress one block. Its content must have the length that the block states."""
     try:
         if cramjam.snappy.decompress_raw_len(block) > limit_bytes:
             raise TooMuchInside("snappy")
@@ -132,7 +132,7 @@ def _unzstd(body: bytes | memoryview, limit_bytes: int) -> bytes:
 def _into_buffer(
     codec: str, decompress_into: Callable[[bytes | memoryview, bytearray], int], body: bytes | memoryview, limit: int
 ) -> bytes:
-    """Decompress into a buffer of fixed size, of which only the written part uses memory."""
+    """Decompress into a buffer of `limit` bytes. Only the written part of the buffer uses memory."""
     buffer = bytearray(limit)
     try:
         size = decompress_into(body, buffer)

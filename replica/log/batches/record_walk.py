@@ -1,7 +1,7 @@
 """The check that the records of a batch match its header.
 
-Only data that a leader needs is extracted: timestamps, and which records have no key. The number of bytes limits the
-work, not the record count in the header.
+Only data that a leader needs is extracted: the timestamps, and the indexes of records without a key. The work is
+limited by the number of bytes, not by the record count in the header.
 
 Source: DefaultRecord.readFrom, DefaultRecordBatch.RecordIterator, ByteUtils
 """
@@ -16,7 +16,7 @@ RECORD_BYTES_MIN = 7
 
 
 HEADERS_MAX = 150_000
-"""The most headers of all records of one batch together. Differs from Kafka: Kafka has no limit."""
+"""Limit for the headers of all records of one batch together. Differs from Kafka: Kafka has no limit."""
 
 
 class MalformedRecords(Exception):
@@ -124,7 +124,13 @@ def walk(body: bytes, count: int) -> Walked:
 
 
 def _skip_headers(body: bytes, position: int, most: int) -> tuple[int, int]:
-    """Return the number of headers and the position after them. Raises IndexError at the end of the body."""
+    """Skip the headers of one record, and return their number and the position after them.
+
+    Raises:
+        IndexError: at the end of the body.
+        TooManyHeaders: if there are more than `most`.
+        MalformedRecords: if a header is invalid.
+    """
     count, position = _number(body, position, VARINT_BYTES_MAX)
     if count & 1 or count >> 1 > len(body) - position:
         raise MalformedRecords(
@@ -145,7 +151,7 @@ def _skip_headers(body: bytes, position: int, most: int) -> tuple[int, int]:
 def _number(body: bytes, position: int, bytes_max: int) -> tuple[int, int]:
     """Return the varint at `position`, still zig-zag encoded, and the next position.
 
-    The varint may have more bytes than necessary, up to `bytes_max`, but no bits beyond 32 or 64, which Java drops.
+    The varint may have more bytes than necessary, up to `bytes_max`. Bits beyond 32 or 64 are refused; Java drops them.
     """
     number = 0
     for shift in range(0, 7 * bytes_max, 7):

@@ -51,14 +51,14 @@ ZSTD = CODECS.index("zstd")
 NO_TIMESTAMP = -1
 
 INSIDE_BYTES_MAX, INSIDE_RECORDS_MAX = 16 << 20, 150_000
-"""Limits for the content of one compressed batch, which a larger max.message.bytes raises.
+"""Limits for the decompressed bytes and records of one compressed batch. A larger max.message.bytes raises them.
 
-Differs from Kafka, which has no limit, so that 600 KB of gzip can take 600 MB of memory and much time.
+Differs from Kafka, which has no limit: there, 600 KB of gzip can take 600 MB of memory and much time.
 """
 SHORT_WORK_RECORDS, SHORT_WORK_BYTES, SHORT_WORK_COMPRESSED_BYTES = 5_000, 64 * 1024, 8 * 1024
-"""The limits up to which a request is checked immediately, which takes some milliseconds."""
+"""Limits up to which a request is checked immediately, since the check takes only milliseconds (`takes_long`)."""
 RECORD_ERRORS_MAX = 1000
-"""The most record errors in a response. Simplified: Kafka lists every refused record."""
+"""Limit for the record errors in a response. Simplified: Kafka lists every refused record."""
 
 _INT32 = struct.Struct(">i")
 
@@ -172,7 +172,7 @@ def _too_much_inside(what: str) -> KafkaError:
 
 
 def takes_long(request: Iterable[memoryview | None]) -> bool:
-    """Return True if `look_inside` may take so long that other requests should not wait meanwhile.
+    """Return True if `look_inside` may take so long that other requests should not have to wait for it.
 
     Args:
         request: the batches of a Produce request. A few hundred compressed bytes may contain records up to the limit.
@@ -194,7 +194,7 @@ Inspected = Walked | KafkaError
 
 
 def inspect(batch: Bytes, limits: InsideLimits) -> Inspected | None:
-    """Return the result of `look_inside`, or None if `validate_produced` will refuse the batch without this result."""
+    """Return the result of `look_inside`; None if `validate_produced` will refuse the batch for its codec or CRC."""
     try:
         header = read_header(batch)
         if header.attributes & CODEC_MASK >= len(CODECS) or not check_crc(batch, 0, header):

@@ -47,7 +47,7 @@ def check_undamaged(header: BatchHeader, batch: bytes) -> None:
     """Check the CRC of a batch.
 
     Raises:
-        KafkaError: CORRUPT_MESSAGE if it is wrong.
+        KafkaError: CORRUPT_MESSAGE if the CRC is wrong.
     """
     if not check_crc(batch, 0, header):
         # Differs from Kafka: Kafka copies the records and computes a new CRC.
@@ -59,7 +59,7 @@ class BatchFilter:
 
     Args:
         last_records: last record of each known producer, by producer id.
-        kept_end: a batch that ends at this offset is kept, so that its offsets are not reused.
+        kept_end: a batch that ends at this offset is kept even without records, so that its offsets are not reused.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class BatchFilter:
         return Filtered(rebuild_batch(header, kept, horizon_ms), removed, was_aborted)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Return True if the batch has a producer's last sequence number, or the epoch that fences the producer."""
+        """Return True if a producer's last sequence number, or the epoch that fences the producer, is in this batch."""
         last = self._last_records.get(header.producer_id) if header.has_producer_id else None
         if last is None:
             return False

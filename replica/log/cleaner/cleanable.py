@@ -18,12 +18,12 @@ class LogToClean(NamedTuple):
 
     Attributes:
         first_dirty_offset: end of the part that earlier rounds have cleaned.
-        upper_offset: exclusive end of the round, the base offset of a segment.
-        clean_bytes: size of the segments before the first dirty offset.
-        dirty_bytes: size of the segments from there to `upper_offset`.
+        upper_offset: exclusive end of the part to clean, the base offset of a segment.
+        clean_bytes: size of the segments before `first_dirty_offset`.
+        dirty_bytes: size of the segments from `first_dirty_offset` to `upper_offset`.
         is_overdue: True if max.compaction.lag.ms has passed.
-        is_reset: True if the checkpoint was outside the log.
-        kept_end: a batch that ends here stays even if it is emptied. Since 4.4 this is the high watermark.
+        is_reset: True if the cleaner's checkpoint was outside the log.
+        kept_end: a batch that ends at this offset is kept even without records. Since 4.4 this is the high watermark.
     """
 
     log: Log
@@ -82,6 +82,6 @@ def _first_younger_than(segments: Iterable[Segment], timestamp_ms: int) -> Segme
 
 
 def filthiest(candidates: Iterable[LogToClean]) -> LogToClean | None:
-    """Return the log with the largest dirty ratio of all logs that are due, None if none is."""
+    """Return the log with the largest dirty ratio among the logs that are due; None if no log is due."""
     due = [one for one in candidates if one.clean_bytes + one.dirty_bytes > 0 and one.is_due]
     return max(due, key=lambda one: one.dirty_ratio, default=None)

@@ -72,7 +72,7 @@ class Cleaned(NamedTuple):
 
 
 BatchRead = Callable[[BatchHeader, Sequence[Record]], None]
-"""A callback for each batch of the dirty part that was neither aborted nor cleaned before; the header is as sent."""
+"""A callback for each dirty batch that was neither aborted nor cleaned before. The header has the CRC as sent."""
 
 
 def clean(
@@ -194,7 +194,7 @@ def group_by_size(segments: Sequence[Segment], config: TopicConfig, upper_offset
 def _clean_groups(
     to_clean: LogToClean, offset_map: OffsetMap, now_ms: int
 ) -> Iterator[tuple[list[Segment], Segment, list[CleanedBatch]]]:
-    """Yield for each group its segments, the segment that replaces them, and the changed batches."""
+    """Yield, for each group of segments: the group, the segment that replaces it, and the changed batches."""
     log = to_clean.log
     transactions = CleanedTransactions()
     for group in group_by_size(

@@ -17,9 +17,9 @@ from replica.log.producers.transaction_index import AbortedTransaction, Transact
 
 
 class CleanedTransactions:
-    """The transactions of a log whose batches are visited in offset order.
+    """The state of a log's transactions while the log's batches are visited in offset order.
 
-    `index` is the transaction index of the segment that is written, None while the log is only read.
+    `index` is the transaction index of the new segment; None while the log is only read.
     """
 
     __slots__ = ("_aborted", "_coming", "_committed", "_seen", "index")
@@ -29,7 +29,7 @@ class CleanedTransactions:
         self._coming: list[tuple[Offset, AbortedTransaction]] = []
         self._aborted: dict[int, AbortedTransaction] = {}
         self._seen: dict[int, bool] = {}
-        """By producer id of an aborted transaction, True if one of its batches was visited."""
+        """True for the producer id of each aborted transaction of which a batch was visited."""
         self._committed: dict[int, bool] = {}
 
     def expect(self, aborted: Iterable[AbortedTransaction]) -> None:

@@ -79,7 +79,7 @@ def write_checkpoint(path: Path, entries: Iterable[tuple[object, ...]], *, sync:
 def read_checkpoint(path: Path, fields: int) -> list[list[str]]:
     """Return the entries of a checkpoint, each split into `fields` words; [] if the file is missing or empty.
 
-    A broker that starts creates empty files.
+    A starting broker creates empty checkpoint files.
 
     Raises:
         CorruptCheckpoint: if the content is invalid.
@@ -131,7 +131,7 @@ def write_clean_shutdown(path: Path, broker_epoch: BrokerEpoch, *, sync: bool) -
 def take_clean_shutdown(path: Path) -> BrokerEpoch | None:
     """Remove the clean-shutdown file and return its broker epoch, -1 if it has none; None without a file.
 
-    It is removed so that the next start recovers the logs if this start fails (LogManager.loadLogs).
+    The file is removed so that, if this start fails, the next start recovers the logs (LogManager.loadLogs).
     """
     try:
         content = path.read_text()

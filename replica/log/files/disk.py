@@ -56,9 +56,9 @@ class ServiceTime:
 
 
 class DiskSpeed:
-    """The speed of a disk, whose operations run one after the other, in the order of arrival.
+    """The speed of a disk that performs one operation at a time, in the order of arrival.
 
-    `in_force` has the service time that each active fault sets; the times of several faults add up.
+    `in_force` maps each active fault to the service time that the fault adds.
     """
 
     __slots__ = ("_busy_until_us", "in_force")
@@ -92,7 +92,7 @@ class DiskFailed(OSError):
 
 
 def _whole_batches(path: Path) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position in bytes, header) of the batches that are whole in a segment's file."""
+    """Yield (position in bytes, header) of each complete batch in a segment file."""
     with path.open("rb") as file:
         position, size_bytes = 0, path.stat().st_size
         while len(head := os.pread(file.fileno(), BATCH_HEADER_BYTES, position)) == BATCH_HEADER_BYTES:
@@ -173,7 +173,7 @@ class Disk:
         self._flushed[path] = min(self._flushed.get(path, 0), size)
 
     def flush(self, path: str, fd: int) -> None:
-        """Flush a file."""
+        """Flush a file: with an fsync if `sync` is set, else only by counting its bytes as flushed."""
         if self.sync:
             os.fsync(fd)
         self._flushed[path] = self._written[path]
@@ -183,7 +183,7 @@ class Disk:
         self._flushed[path] = size
 
     def look(self) -> None:
-        """Update the sizes of all files, which another process writes."""
+        """Read the sizes of all segment files again, because another process writes them."""
         for file in sorted(self.root.glob(f"*/*{LOG_SUFFIX}")):
             self._written[str(file)] = file.stat().st_size
 
@@ -245,7 +245,7 @@ class Disk:
         return None
 
     def log_end_offset(self, topic_partition: TopicPartition) -> Offset:
-        """Return the end of the whole batches in a partition's closed log; 0 without a log."""
+        """Return the offset after the last complete batch in a partition's closed log; 0 without a log."""
         end = 0
         for path in sorted((self.root / str(topic_partition)).glob(f"*{LOG_SUFFIX}")):
             end, position = int(path.stem), 0

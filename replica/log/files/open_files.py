@@ -1,7 +1,7 @@
-"""The open segment files, whose number is limited for any number of partitions.
+"""Open segment files. Their number is limited, independently of the number of partitions.
 
-Differs from Kafka, which keeps every segment open (FileRecords) and maps its indexes, so that Kafka needs a high limit
-of the operating system. Here the least recently used file is closed, and opened again when it is needed.
+Differs from Kafka: Kafka keeps every segment open (FileRecords) and maps its indexes, so it needs a high file limit in
+the operating system. Here the least recently used file is closed, and opened again when it is needed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol, final
 from replica.frozen import dataclass
 
 OPEN_FILES_MAX = 128
-"""The limit per log directory. With it, three brokers in one process have fewer than the usual 1,024 descriptors."""
+"""Limit per log directory. Three brokers in one process then stay below the usual 1,024 file descriptors."""
 
 
 class OpenFile:
@@ -37,7 +37,10 @@ class FileHolder(Protocol):
 
 
 class OpenFiles:
-    """The users of open files, the most recent last. Before each use, a user that is not `latest` must call `used`."""
+    """The holders of open files, the least recently used first.
+
+    Before it uses its file, a holder that is not `latest` must call `used`.
+    """
 
     def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
         self._limit = limit
@@ -45,7 +48,7 @@ class OpenFiles:
         self.latest: FileHolder | None = None
 
     def used(self, holder: FileHolder) -> None:
-        """Record that a user has an open file. Above the limit, close the least recently used file."""
+        """Record that `holder` uses its file. If too many files are open, close the least recently used one."""
         self.latest = holder
         holders = self._holders
         holders[holder] = None
@@ -68,7 +71,7 @@ class OpenFiles:
 class FileSlice:
     """Bytes [position, position + length) of the open file `fd`; length 0 means that there is nothing to read.
 
-    `held` keeps `fd` open as long as the slice exists, even if the log closes its file; None if the caller does that.
+    `held` keeps `fd` open as long as the slice exists, even if the log closes its file; None if the caller does so.
 
     Source: Kafka FileRecords.slice, DefaultRecordsSend
     """

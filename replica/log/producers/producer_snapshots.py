@@ -1,4 +1,4 @@
-"""The state of one producer in a partition, and Kafka's producer snapshots, the files with the state of all producers.
+"""The state of one producer in a partition, and the snapshot files with the state of all producers.
 
 A snapshot contains the last batch of each producer, and the start of the open transaction.
 

@@ -70,7 +70,7 @@ class ProducerStateManager:
         return tuple(self._snapshots)
 
     def find_duplicate(self, batch: BatchHeader) -> CachedBatch | None:
-        """Return the cached batch with the epoch, the first and the last sequence number of `batch`, else None."""
+        """Return the cached batch with the same epoch, first and last sequence number as `batch`; None without one."""
         entry = self._producers.get(batch.producer_id)
         if entry is None or entry.epoch != batch.producer_epoch:
             return None
@@ -120,7 +120,7 @@ class ProducerStateManager:
             _check_epoch(entry, producer_id=producer_id, producer_epoch=producer_epoch)
 
     def validate(self, batch: BatchHeader, *, from_client: bool = True) -> None:
-        """Check that a batch, which is no duplicate, continues its producer's sequence.
+        """Check that a batch continues its producer's sequence. The caller has excluded duplicates.
 
         Args:
             from_client: False for a coordinator's batches, which have no sequence numbers.
@@ -152,7 +152,7 @@ class ProducerStateManager:
         """Check the epochs of a marker.
 
         With transaction.version 2, each marker begins a new epoch. So a marker in the epoch of an open transaction
-        belongs to an earlier transaction, and is refused unless it is in the last epoch.
+        belongs to an earlier transaction and is refused, except in the last possible epoch.
 
         Raises:
             KafkaError: INVALID_PRODUCER_EPOCH, or TRANSACTION_COORDINATOR_FENCED for an earlier coordinator.
@@ -229,7 +229,7 @@ class ProducerStateManager:
             )
 
     def log_begins_at(self, offset: Offset) -> None:
-        """Remove producers whose records are deleted.
+        """Apply a new log start: if `unknown_error` is set, remove producers without remaining records.
 
         Source: ProducerStateManager.onLogStartOffsetIncremented, truncateHead (2.0)
         """
@@ -256,7 +256,7 @@ class ProducerStateManager:
     # ------------------------------------------------------------------------------------------------- snapshots
 
     def take_snapshot(self) -> None:
-        """Write the state as of `map_end_offset`, unless a snapshot at this offset exists."""
+        """Write a snapshot of the state at `map_end_offset`, unless there is one at this offset or later."""
         if self._directory is None or self.map_end_offset <= self._last_snapshot:
             return
         write_snapshot(self._path(self.map_end_offset), self._producers, sync=self._sync)

@@ -1,4 +1,4 @@
-"""The aborted transactions of one segment, which a read_committed consumer skips (`.txnindex`).
+"""The index of the aborted transactions of one segment (`.txnindex`); read_committed consumers skip these.
 
 An entry belongs to the segment with the ABORT marker; the transaction may begin in an earlier segment. The file exists
 only if it has an entry. Source: Kafka TransactionIndex, AbortedTxn
@@ -52,7 +52,7 @@ class TransactionIndex:
         """Add the transactions that overlap with [fetch_offset, upper_offset) to `found`.
 
         Returns:
-            True if no later segment can have more of them.
+            True if no later segment can contain further overlapping transactions.
 
         Source: TransactionIndex.collectAbortedTxns
         """
@@ -187,7 +187,7 @@ class VerificationState:
     """The pending verification of one producer's transaction.
 
     Attributes:
-        lowest_sequence: lowest sequence number of the waiting batches, which must be appended first.
+        lowest_sequence: lowest sequence number of the waiting batches; the batch with it must be appended first.
         supports_epoch_bump: True if each transaction of the producer has a new epoch.
     """
 
@@ -229,12 +229,12 @@ class VerificationStates:
         return state.guard
 
     def written(self, producer_id: int) -> None:
-        """Record that a batch of the transaction is in the log."""
+        """End the verification, since a batch of the transaction is in the log."""
         if self._states:
             self._states.pop(producer_id, None)
 
     def ended(self, producer_id: int, producer_epoch: int) -> None:
-        """Record that a marker with `producer_epoch` is in the log."""
+        """End the verification, since a marker is in the log, unless the marker is that of the previous transaction."""
         state = self._states.get(producer_id) if self._states else None
         if state is not None and not (state.supports_epoch_bump and state.epoch == producer_epoch):
             del self._states[producer_id]
