@@ -192,10 +192,10 @@ class TraceBuilder:
         self.empty(node)
         return self.state(t.DataLost, node=node, size_bytes=size_bytes, log_end_offset=0, cause=cause)
 
-    def recover(self, node: str, end: int, *, hw: int = 0, start: int = 0) -> int:
+    def recover(self, node: str, end: int, *, hw: int = 0, start: int = 0, clean: bool = False) -> int:
         self._cut(node, end)
         return self.state(
-            t.LogRecovered, node=node, clean=False, log_start_offset=start, log_end_offset=end, high_watermark=hw,
+            t.LogRecovered, node=node, clean=clean, log_start_offset=start, log_end_offset=end, high_watermark=hw,
             size_bytes=0,
         )  # fmt: skip
 

@@ -289,9 +289,11 @@ class _OfTransactionalProducers(Invariant, Generic[_State]):
         super().__init__(checker)
         self.producer_ids: dict[int, None] = {}
         self.logs: dict[tuple[str, int, str], _State] = {}
+        self.forgotten_below: dict[tuple[str, int, str], int] = {}
+        """Log start offset below which the broker forgot all records when it opened or cut a log."""
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        return (self.logs,)
+        return (self.logs, self.forgotten_below)
 
     @on(trace.TransactionStateChanged, trace.TransactionBegan)
     def _named(self, row: TraceRow, event: trace.TransactionStateChanged | trace.TransactionBegan) -> None:
@@ -321,12 +323,19 @@ class _OfTransactionalProducers(Invariant, Generic[_State]):
         | trace.FollowingBegan
         | trace.ReplicaDeleted,
     ) -> None:
-        key = event.topic, event.partition, event.node
-        if not self.mirror.dropped or key not in self.logs:
+        if self.mirror.dropped:
+            self.rebuild((event.topic, event.partition, event.node))
+
+    def rebuild(self, key: tuple[str, int, str]) -> None:
+        """Build the state of a log anew from the batches that it has, except those that the broker has forgotten."""
+        if key not in self.logs:
             return
         self.logs[key] = log = self.STATE()
-        for batch in self.mirror.log(TopicPartition(event.topic, event.partition), event.node):
-            if batch.producer_id in self.producer_ids:
+        topic, number, node = key
+        batches = self.mirror.log(TopicPartition(topic, number), node)
+        first = self.forgotten_below[key] = min(self.forgotten_below.get(key, 0), batches.first)
+        for batch in batches:
+            if batch.producer_id in self.producer_ids and batch.last_offset >= first:
                 log.appended(batch.producer_id, batch.producer_epoch, batch.base_offset, batch.base_sequence)
 
 
@@ -399,6 +408,11 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
     (UnifiedLog.maybeIncrementFirstUnstableOffset). Before KAFKA-7190 a leader forgets a transaction whose records were
     all deleted.
 
+    Weakened: a broker that opens or cuts a log forgets the deleted records of a transaction, so that it begins with its
+    first remaining record, or is forgotten if there is none. For it deletes the producer snapshots up to the log start,
+    and reads on from there (ProducerStateManager.truncateAndReload). A stop in order writes a snapshot at the log end:
+    then the transaction is forgotten only if the whole log was deleted.
+
     * `S32 forgotten-marker`: the leader's producer state was loaded from a snapshot and does not know the marker.
 
     The offsets come from the probe. Internal topics are not checked: records that a coordinator writes there have no
@@ -431,6 +445,11 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
         kept = [offset for offset in self.snapshots.get(key, ()) if offset <= end]
         self.loaded[key] = end if isinstance(event, trace.LogRecovered) else max(kept, default=0)
         self.snapshots[key] = sorted({*kept, end})
+        log_start = self.mirror.log(TopicPartition(event.topic, event.partition), event.node).first
+        if isinstance(event, trace.LogRecovered) and event.clean and log_start < end:
+            return  # The broker has loaded the snapshot that it wrote at the log end when it stopped.
+        self.forgotten_below[key] = log_start
+        self.rebuild(key)
 
     @on(trace.LogStartOffsetAdvanced, trace.RecordsExpired)
     def _begins(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:

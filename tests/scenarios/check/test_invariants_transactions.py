@@ -440,10 +440,84 @@ def test_with_its_last_record_a_transaction_was_forgotten_before_kafka_7190(prof
     assert probed(script, 3) == broken
 
 
-def restart_b1(script: TransactionScript) -> None:
+def restart_b1(script: TransactionScript, *, log_start: int = 0, clean: bool = False) -> None:
     script.stop("b1")
     script.start("b1")
-    script.recover("b1", script.ends["b1"], hw=script.high_watermarks["b1"])
+    script.recover("b1", script.ends["b1"], hw=script.high_watermarks["b1"], start=log_start, clean=clean)
+
+
+def delete(script: TransactionScript, log_start: int) -> None:
+    script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=log_start)
+
+
+def write_other(script: TransactionScript, name: str) -> None:
+    """a record that is in no transaction"""
+    script.replicate(name)
+    end = script.ends["b1"]
+    script.state(trace.HighWatermarkAdvanced, node="b1", high_watermark=end, previous_high_watermark=end - 1)
+
+
+def test_a_transaction_whose_records_are_deleted_is_open_until_its_log_is_opened_again() -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    write_other(script, "s0")
+    delete(script, 1)
+    assert probed(script, 1) == []
+    assert probed(script, 2) == ["S32"]
+
+
+@pytest.mark.parametrize(
+    ("log_start", "clean", "broken"), [(1, False, []), (2, False, []), (2, True, []), (1, True, ["S32"])]
+)
+def test_a_log_that_is_opened_forgets_a_transaction_that_lies_below_its_snapshots(
+    log_start: int, clean: bool, broken: list[str]
+) -> None:
+    """The snapshot of a stop in order is at the end of the log, and is deleted if the log begins there, too."""
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    write_other(script, "s0")
+    delete(script, log_start)
+    restart_b1(script, log_start=log_start, clean=clean)
+    write_other(script, "s1")
+    assert probed(script, 3) == broken
+
+
+def test_of_a_transaction_a_log_that_is_opened_forgets_only_what_is_deleted() -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    write_other(script, "s0")
+    script.write("r1")
+    delete(script, 1)
+    restart_b1(script, log_start=1)
+    assert probed(script, 2) == []
+    assert probed(script, 3) == ["S32"]
+
+
+def test_a_log_that_is_opened_forgets_nothing_that_it_has() -> None:
+    script = TransactionScript()
+    script.begin()
+    write_other(script, "s0")
+    script.write("r0")
+    delete(script, 1)
+    restart_b1(script, log_start=1)
+    assert probed(script, 1) == []
+    assert probed(script, 2) == ["S32"]
+
+
+@pytest.mark.parametrize(("cut", "broken"), [(True, []), (False, ["S32"])])
+def test_a_log_that_is_cut_forgets_what_is_deleted(cut: bool, broken: list[str]) -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    write_other(script, "s0")
+    delete(script, 1)
+    if cut:
+        script.append("b1", 2, "r9")
+        script.truncate("b1", 2)
+    assert probed(script, 2) == broken
 
 
 def test_a_marker_from_before_the_leaders_start_may_be_forgotten() -> None:
