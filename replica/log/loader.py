@@ -64,21 +64,28 @@ def load_producers(
     segments: LogSegments,
     log_start_offset: Offset,
     *,
+    checkpointed_start: Offset,
     recovered: bool,
     sync: bool,
     expiration_ms: int,
     now_ms: int,
 ) -> ProducerStateManager:
-    """Return the producer state at the end of a log. `recovered` is True if some of its segments were checked."""
+    """Return the producer state at the end of a log.
+
+    Args:
+        checkpointed_start: log start offset in the checkpoint file, 0 if the log starts at its first segment.
+        recovered: True if some segments were checked.
+    """
     log_end_offset = segments.active.next_offset
     producers = ProducerStateManager(directory, sync=sync, expiration_ms=expiration_ms)
     producers.keep_snapshots_of(segments.bases, and_newest=not recovered)
-    rebuild_producers(producers, segments, log_start_offset, log_end_offset, now_ms)
     if recovered:
         # The state is loaded from the snapshot at the end, as in LogLoader.recoverSegment, so that only the last batch
-        # of each producer is known, as after a clean shutdown.
+        # of each producer is known, as after a clean shutdown. That snapshot is made from those above the checkpointed
+        # start. So a snapshot at the start of the first segment counts, and with it producers without records.
+        rebuild_producers(producers, segments, checkpointed_start, log_end_offset, now_ms)
         producers = ProducerStateManager(directory, sync=sync, expiration_ms=expiration_ms)
-        rebuild_producers(producers, segments, log_start_offset, log_end_offset, now_ms)
+    rebuild_producers(producers, segments, log_start_offset, log_end_offset, now_ms)
     return producers
 
 
@@ -191,6 +198,7 @@ class LogLoader:
             self._directory,
             segments,
             start,
+            checkpointed_start=log_start_offset,
             recovered=recovery.segments_scanned > 0,
             sync=self._disk.sync,
             expiration_ms=self._producer_id_expiration_ms,

@@ -231,6 +231,33 @@ def test_a_crash_leaves_snapshots_at_segments_and_at_the_end(tmp_path):
     assert [batch.first_sequence for batch in log.producers.producers[7].batches] == [5]
 
 
+@pytest.mark.parametrize(
+    ("clean", "later", "known"), [(True, 0, []), (False, 0, []), (True, 1, [7, 8]), (False, 1, [7, 8])]
+)
+def test_a_producer_without_records_is_known_from_a_snapshot_at_the_end_of_the_log(tmp_path, clean, later, known):
+    """ProducerStateManager.truncateAndReload deletes what lies at the log start, where the roll has left a snapshot.
+
+    After a crash LogLoader.recoverSegment writes the one at the end. It still starts from the one at the first segment,
+    since the checkpoint has no log start then (LogManager.checkpointLogStartOffsetsInDir).
+    """
+    home = LogHome(tmp_path, retention_ms=1000)
+    log, _ = home.open()
+    log.append_as_leader(batch_of(b"a", timestamp_ms=1, producer_id=7, producer_epoch=0, base_sequence=0), 0, 0)
+    log.retire_old_segments(1, 5_000_000)
+    for sequence in range(later):
+        batch = batch_of(b"b", timestamp_ms=5000, producer_id=8, producer_epoch=0, base_sequence=sequence)
+        log.append_as_leader(batch, 0, 0)
+    assert (log.log_start_offset, log.producers.snapshot_offsets) == (1, (1,))
+    if clean:
+        log.flush()
+        log.close()
+    else:
+        log.abandon()
+    log, _ = home.open(clean=clean)
+    assert log.log_start_offset == 1
+    assert list(log.producers.producers) == known
+
+
 def test_a_truncation_leaves_a_snapshot_that_the_next_one_starts_from(tmp_path):
     home = LogHome(tmp_path)
     log, _ = home.open()
