@@ -52,6 +52,28 @@ timeline:
   - {{at: 45s, heal: all}}
   - {{at: 45s, start: b1}}
 """
+FORGOTTEN_TRANSACTION = f"""\
+schema: 1
+id: forgotten-transaction
+title: A leader that starts again does not know an open transaction whose records are deleted
+duration: 75s
+{CLUSTER.rstrip()}
+    log.retention.check.interval.ms: 1000
+topics: {{t: {{partitions: {{0: [b1]}}, config: {{retention.ms: 20000}}}}}}
+workloads:
+  p1:
+    kind: producer
+    topic: t
+    config: {{acks: all, enable.idempotence: true, transactional.id: x, transaction.timeout.ms: 120000, linger.ms: 0}}
+    transaction: {{records: 4}}
+  p2: {{kind: producer, topic: t, config: {{acks: all, enable.idempotence: false, linger.ms: 0}}}}
+  r1: {{kind: consumer, topic: t, config: {{isolation.level: read_committed, auto.offset.reset: earliest}}}}
+timeline:
+  - {{at: 2s, produce: {{from: p1, count: 2}}}}
+  - {{at: 40s, STEP}}  # a broker begins to delete 30 s after its start (log.initial.task.delay.ms)
+  - {{at: WRITTEN, produce: {{from: p2, count: 1}}}}
+  - {{at: 62s, produce: {{from: p1, count: 2}}}}
+"""
 CLEARED_ELR = f"""\
 schema: 1
 id: elr-cleared-offline
@@ -88,6 +110,30 @@ def test_a_transaction_is_read_before_its_marker_is_replicated(restarts: bool, t
     print(f"read at {[at_us / 1e6 for at_us in read_us]} s, healed at {healed_us / 1e6} s")
     assert len(read_us) == 4
     assert all(at_us < healed_us for at_us in read_us) is restarts
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("step", "written", "is_forgotten"),
+    [
+        ("stop: b1, for: 6s", "54s", True),
+        ("heal: all", "54s", False),
+        ("kill: b1, for: 6s", "36s", False),
+    ],
+    ids=["restarts", "runs-on", "killed-with-a-record"],
+)
+def test_a_transaction_without_records_is_forgotten_by_a_leader_that_starts_again(
+    step: str, written: str, is_forgotten: bool, tmp_path: Path
+) -> None:
+    """S32 allows it: the record of another producer is read at once, and otherwise only after the transaction's end.
+
+    If the log had a record at the crash, the snapshot of the producers that the recovery writes has the transaction.
+    """
+    text = FORGOTTEN_TRANSACTION.replace("STEP", step).replace("WRITTEN", written)
+    rows = played(text, tmp_path)
+    read_us = [row.at_us for row in rows if isinstance(row.event, RecordRead) and row.event.record == "s0"]
+    print(f"read at {[at_us / 1e6 for at_us in read_us]} s")
+    assert any(at_us < 61_000_000 for at_us in read_us) is is_forgotten
 
 
 @pytest.mark.kafka
