@@ -411,7 +411,8 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
     Weakened: a broker that opens or cuts a log forgets the deleted records of a transaction, so that it begins with its
     first remaining record, or is forgotten if there is none. For it deletes the producer snapshots up to the log start,
     and reads on from there (ProducerStateManager.truncateAndReload). A stop in order writes a snapshot at the log end:
-    then the transaction is forgotten only if the whole log was deleted.
+    then the transaction is forgotten only if the whole log was deleted. Snapshots at the starts of segments are unknown
+    here: with one a broker may know more than is demanded (LogLoader.recoverSegment).
 
     * `S32 forgotten-marker`: the leader's producer state was loaded from a snapshot and does not know the marker.
 
