@@ -129,9 +129,9 @@ class ProducerStateManager:
             KafkaError: INVALID_PRODUCER_EPOCH (an earlier incarnation), OUT_OF_ORDER_SEQUENCE_NUMBER (a gap),
                 UNKNOWN_PRODUCER_ID or INVALID_TXN_STATE (outside of the open transaction).
         """
-        if from_client:
-            self.verifications.check_sequence(batch)
         entry = self._producers.get(batch.producer_id)
+        if from_client:
+            self.verifications.check_sequence(batch, is_first=entry is None or not entry.batches)
         if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
             if from_client:
                 self._check_beginning(batch)

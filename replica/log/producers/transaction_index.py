@@ -246,9 +246,26 @@ class VerificationStates:
             message = "Record was not part of an ongoing transaction"
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, message, producer_id=producer_id)
 
-    def check_sequence(self, batch: BatchHeader) -> None:
-        """Raise KafkaError OUT_OF_ORDER_SEQUENCE_NUMBER if an earlier batch has yet to be appended."""
+    def check_sequence(self, batch: BatchHeader, *, is_first: bool) -> None:
+        """Check the sequence number of a transaction's batch while the transaction is being verified.
+
+        Args:
+            is_first: True if no batch of the producer is known.
+
+        Raises:
+            KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER if an earlier batch has yet to be appended or, with
+                transaction.version 2, has been forgotten (KAFKA-18202: 4.1).
+
+        Source: ProducerAppendInfo.checkSequence
+        """
         state = self._states.get(batch.producer_id) if self._states else None
+        if state is not None and state.supports_epoch_bump and is_first and batch.base_sequence != 0:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, but has no batch in the log",
+                producer_id=batch.producer_id,
+                base_sequence=batch.base_sequence,
+            )
         if state is not None and batch.base_sequence > state.lowest_sequence:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

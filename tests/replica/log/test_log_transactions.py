@@ -385,6 +385,21 @@ def test_the_marker_of_the_transaction_before_takes_no_guard_where_each_has_its_
         assert refused(log.append_as_leader, batch, 0, 0, guard=guard) is ErrorCode.INVALID_TXN_STATE
 
 
+@pytest.mark.parametrize(("new_epochs", "sequence", "is_taken"), [(True, 3, False), (True, 0, True), (False, 3, True)])
+def test_with_new_epochs_a_producer_that_is_not_known_begins_at_sequence_0(
+    log: Log, new_epochs: bool, sequence: int, is_taken: bool
+) -> None:
+    """KAFKA-18202: with transaction.version 2 each transaction of a producer begins at 0; seen on Kafka 4.1.0."""
+    guard = log.producers.begin_verification(1, 0, sequence, 0, supports_epoch_bump=new_epochs)
+    assert guard is not None
+    if is_taken:
+        log.append_as_leader(first_batch(sequence), 0, 0, guard=guard)
+        log.append_as_leader(first_batch(sequence + 1), 0, 0, guard=NOT_VERIFIED)
+    else:
+        error = refused(log.append_as_leader, first_batch(sequence), 0, 0, guard=guard)
+        assert error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_a_later_batch_does_not_overtake_one_that_is_being_verified(log: Log) -> None:
     """VerificationStateEntry.maybeUpdateLowestSequenceAndEpoch"""
     guard = log.producers.begin_verification(1, 0, 5, 0)
