@@ -1,10 +1,12 @@
 """Find out which producers brokers may have forgotten, and which ISR proposals leaders may have forgotten.
 
-A broker forgets a producer if the timestamp of its last batch is older than producer.id.expiration.ms. From then on it
-accepts any sequence of that producer, even a batch that it already has. Invariants check the broker's state, so here
-the answer is computed from times alone.
+A broker forgets a producer if the timestamp of its last batch is older than producer.id.expiration.ms, or if the log is
+opened or cut after all records of the producer were deleted. From then on it accepts any sequence of that producer,
+even a batch that it already has. Invariants check the broker's state, so here the answer is computed from times and
+offsets alone.
 
-Source: ProducerStateManager.isProducerExpired, ProducerAppendInfo.checkSequence (no current producer epoch)
+Source: ProducerStateManager.isProducerExpired, .truncateAndReload; ProducerAppendInfo.checkSequence (no current
+producer epoch)
 """
 
 from __future__ import annotations
@@ -75,6 +77,60 @@ class ForgottenProducers(Listener):
         ]
         names = mirror.sent.records(partition, before[-1].base_offset, before[-1].crc) if before else ()
         return self._sent_us.get(names[-1], 0) if names else 0
+
+
+class DeletedProducers(Listener):
+    """Listener that finds out which producers a log may have forgotten because their records were deleted.
+
+    A running broker remembers a producer whose records were all deleted (KAFKA-7190). A log that is opened or cut loads
+    the latest snapshot between its start and its end, and reads what follows; a snapshot at the start is removed, too.
+    Without one, only records from the start of the log on make a producer known.
+
+    Snapshots at the starts of segments are not in the trace. A log that has such a snapshot may know more producers.
+    """
+
+    def __init__(self, checker: InvariantChecker) -> None:
+        self._mirror = checker.mirror
+        self._known_from: dict[tuple[str, int, str], int] = {}
+        self._snapshots: dict[tuple[str, int, str], list[int]] = {}
+        """Offsets of the snapshots that each log wrote when it was opened or cut."""
+        self.kept = (self._known_from, self._snapshots)
+
+    def includes(self, event: trace.BatchAppended, last_offset: int) -> bool:
+        """Return whether the log may have forgotten the producer whose latest record is at `last_offset`."""
+        return last_offset < self._known_from.get((event.topic, event.partition, event.node), 0)
+
+    @on(trace.LogRecovered)
+    def _opened(self, row: TraceRow, event: trace.LogRecovered) -> None:
+        """Apply a recovery. A broker that was shut down in order left a snapshot at the end of the log.
+
+        Of the others, a recovery removes those that are not at the start of a segment.
+        """
+        is_sound = event.clean and not event.size_bytes
+        self._reload(event, event.log_start_offset, [event.log_end_offset] if is_sound else [])
+
+    @on(trace.LogTruncated)
+    def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
+        if self._mirror.dropped:
+            start = self._mirror.log(TopicPartition(event.topic, event.partition), event.node).first
+            self._reload(event, start, self._snapshots.get((event.topic, event.partition, event.node), []))
+
+    @on(trace.LeadershipBegan, trace.FollowingBegan, trace.ReplicaDeleted)
+    def _began_anew(
+        self, row: TraceRow, event: trace.LeadershipBegan | trace.FollowingBegan | trace.ReplicaDeleted
+    ) -> None:
+        """Drop the state of a log that was deleted, or that turns out to be on an empty disk."""
+        if self._mirror.dropped:
+            key = event.topic, event.partition, event.node
+            self._known_from.pop(key, None)
+            self._snapshots.pop(key, None)
+
+    def _reload(self, event: trace.LogRecovered | trace.LogTruncated, start: int, snapshots: list[int]) -> None:
+        key, end = (event.topic, event.partition, event.node), event.log_end_offset
+        kept = [offset for offset in snapshots if start < offset <= end]
+        if not kept:
+            self._known_from[key] = start
+        self._snapshots[key] = sorted({*kept, end})
 
 
 # -------------------------------------------------------------------------------------------------- forgotten proposals

@@ -12,7 +12,7 @@ from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.trace.listening import on
 from scenarios.check.invariants.checker import Invariant, InvariantChecker
-from scenarios.check.invariants.forgotten import ForgottenProducers
+from scenarios.check.invariants.forgotten import DeletedProducers, ForgottenProducers
 from scenarios.observe.columns.names import PlaceRuns
 
 
@@ -182,6 +182,8 @@ class SequencesAreContiguous(Invariant):
 
     * Any sequence may come first if the broker has forgotten the producer, because the batches were truncated or the
       producer was silent for producer.id.expiration.ms (R18), or on a follower whose leader's log was compacted.
+    * Since 2.5 the same holds if the log was opened or cut after all records of the producer were deleted. A follower,
+      which may still know the producer, takes the batch that its leader has taken.
     * Before 2.5 a producer whose last record was deleted begins at 0 again in its epoch (`unknown-producer`).
     * The topic of offsets is not checked: each batch that a coordinator writes there for a transaction has sequence 0.
 
@@ -197,11 +199,14 @@ class SequencesAreContiguous(Invariant):
         self.transactional: dict[int, None] = {}
         self.starts: dict[tuple[str, int], int] = {}
         """Highest log start offset of any replica, by partition."""
+        self.beginnings: dict[tuple[str, int], dict[tuple[int, int], None]] = {}
+        """(base offset, leader epoch) of the batches of which the leader did not know the producer, by partition."""
         self.forgotten = ForgottenProducers(checker)
-        self.parts = (self.forgotten,)
+        self.deleted = DeletedProducers(checker)
+        self.parts = (self.forgotten, self.deleted)
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        return self.last, self.starts
+        return self.last, self.starts, self.beginnings, *self.deleted.kept
 
     @on(trace.LogStartOffsetAdvanced, trace.RecordsExpired)
     def _begins(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
@@ -228,6 +233,8 @@ class SequencesAreContiguous(Invariant):
             epoch = -1
         first = event.base_sequence
         is_old = self.checker.rules.unknown_producer != "accepted"
+        if not is_old and self._begins_anywhere(event, offset):
+            epoch = -1
         if is_old and first == 0 and offset < self.starts.get((event.topic, event.partition), 0):
             pass
         elif epoch == event.producer_epoch:
@@ -243,6 +250,20 @@ class SequencesAreContiguous(Invariant):
         last[event.producer_id] = _Latest(
             event.producer_epoch, (first + count) % self._WRAP, row.at_us, event.last_offset
         )
+
+    def _begins_anywhere(self, event: trace.BatchAppended, offset: int) -> bool:
+        """Return whether the leader does not know the producer of a batch, or may have forgotten it (DeletedProducers).
+
+        Args:
+            offset: offset of the producer's latest record in the log, -1 if there is none.
+        """
+        partition, place = (event.topic, event.partition), (event.base_offset, event.leader_epoch)
+        if event.role != "leader":
+            return place in self.beginnings.get(partition, ())
+        if offset >= 0 and not self.deleted.includes(event, offset):
+            return False
+        self.beginnings.setdefault(partition, {})[place] = None
+        return True
 
     @on(trace.LogTruncated, trace.LogRecovered, trace.LeadershipBegan, trace.FollowingBegan, trace.ReplicaDeleted)
     def _cut(
