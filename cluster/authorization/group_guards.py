@@ -28,7 +28,6 @@ from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 
 member: Final = needs(Operation.READ, ResourceType.GROUP, "group_id")
-delete_share_group_offsets: Final = needs(Operation.DELETE, ResourceType.GROUP, "group_id")
 offset_commit: Final = needs(Operation.READ, ResourceType.GROUP, "group_id", by_topic(Operation.READ))
 offset_delete: Final = needs(Operation.DELETE, ResourceType.GROUP, "group_id", by_topic(Operation.READ))
 _KINDS: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
@@ -283,6 +282,57 @@ def _shown_shares(asked: Inquiry, group: Values, *, named: bool) -> list[Values]
             partitions = [{"partition_index": number, **no_offset} for number in numbers]
             shown.append({"topic_name": topic["topic_name"], "topic_id": None, "partitions": partitions})
     return shown
+
+
+def _share_offsets(operation: Operation, refused: Callable[[Entity], Values]) -> Guard:
+    """Return a guard of a change of a share group's start offsets.
+
+    The coordinator gets the request even if no topic is left. If it refuses the whole request, no topic is answered.
+
+    Args:
+        operation: operation on the group; READ is required on each topic.
+        refused: returns the response's fields of a refused topic besides its name.
+    """
+
+    def guard(asked: Inquiry) -> Verdict:
+        if not asked.on_group(operation, str(asked.request.group_id)):
+            return asked.refusal(NO_GROUP)
+        allowed: list[Entity] = []
+        refusals: list[Values] = []
+        for topic in asked.request.topics:
+            name = str(topic.topic_name)
+            if asked.on_topic(Operation.READ, name):
+                allowed.append(topic)
+            else:
+                refusals.append({"topic_name": name, **refused(topic)})
+        if not refusals:
+            return Passed(asked.request)
+
+        def amend(values: Values) -> Values:
+            if values["error_code"] is not ErrorCode.NONE:
+                return values
+            return {**values, "responses": [*refusals, *listed(values, "responses")]}
+
+        return Passed(replace(asked.request, topics=tuple(allowed)), amend)
+
+    return guard
+
+
+_NO_READ: Final[Values] = {"error_code": NO_TOPIC, "error_message": "Topic authorization failed."}
+
+
+def alter_share_group_offsets(asked: Inquiry) -> Verdict:
+    def refused(topic: Entity) -> Values:
+        known = asked.image.topics.get(str(topic.topic_name))
+        return {
+            "topic_id": None if known is None else known.topic_id,
+            "partitions": [{"partition_index": int(one.partition_index), **_NO_READ} for one in topic.partitions],
+        }
+
+    return _share_offsets(Operation.READ, refused)(asked)
+
+
+delete_share_group_offsets: Final = _share_offsets(Operation.DELETE, lambda topic: {"topic_id": None, **_NO_READ})
 
 
 def _no_offsets(topic: Entity, error: ErrorCode) -> Values:

@@ -90,7 +90,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
     versions.SHARE_FETCH: groups.member,
     versions.SHARE_ACKNOWLEDGE: groups.member,
     versions.DESCRIBE_SHARE_GROUP_OFFSETS: groups.describe_share_group_offsets,
-    versions.ALTER_SHARE_GROUP_OFFSETS: groups.member,
+    versions.ALTER_SHARE_GROUP_OFFSETS: groups.alter_share_group_offsets,
     versions.DELETE_SHARE_GROUP_OFFSETS: groups.delete_share_group_offsets,
     versions.LIST_CONFIG_RESOURCES: on_cluster(Operation.DESCRIBE_CONFIGS),
     versions.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,

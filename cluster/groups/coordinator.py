@@ -22,17 +22,20 @@ from cluster.groups.desk import GroupConfigs, GroupDesk, GroupSettings
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Action,
+    AlterShareOffsets,
     CommitOffsets,
     ConsumerHeartbeat,
     CoordinatorInput,
     DeleteGroups,
     DeleteOffsets,
+    DeleteShareOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     Loaded,
     PartitionsDeleted,
     ShareHeartbeat,
+    SharesChanged,
     SharesDeleted,
     SharesInitialized,
     StreamsHeartbeat,
@@ -43,6 +46,7 @@ from cluster.groups.membership import Membership, member_error
 from cluster.groups.migration import Migration
 from cluster.groups.rebalance import Rebalances
 from cluster.groups.share_membership import ShareMembership
+from cluster.groups.share_offsets import ShareOffsets
 from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
@@ -74,7 +78,7 @@ class GroupCoordinator:
         self._desk = GroupDesk(node=node, settings=settings, clock=clock, new_uuid=new_uuid, partition_of=partition_of)
         self._rebalances = Rebalances(self._desk)
         self._commits = Commits(self._desk)
-        self._deletions = Deletions(self.index, self._desk, self._commits)
+        self._deletions = Deletions(self.index, self._desk, self._commits, topics)
         configs = GroupConfigs(topics.cache, settings)
         migration = Migration(self.index, self._desk, self._rebalances, topics)
         self._steps = ConsumerSteps(self.index, self._desk, topics, migration, configs)
@@ -83,6 +87,7 @@ class GroupCoordinator:
         self._membership = Membership(self.index, self._desk, self._rebalances, classic)
         self._streams = StreamsMembership(self.index, self._desk, topics, migration, configs)
         self._shares = ShareMembership(self.index, self._desk, topics, configs)
+        self._share_offsets = ShareOffsets(self.index, self._desk, topics, self._shares)
         self._checks_expiry = False
         self._ended_meanwhile: dict[int, list[TransactionCompleted]] = {}
         """Ends of transactions that arrived while the log of their partition was being read, by partition."""
@@ -116,6 +121,12 @@ class GroupCoordinator:
                 self._shares.initialized(given)
             case SharesDeleted():
                 self._deletions.shares_deleted(given)
+            case AlterShareOffsets():
+                self._share_offsets.alter(given)
+            case DeleteShareOffsets():
+                self._share_offsets.delete(given)
+            case SharesChanged():
+                self._share_offsets.changed(given)
             case CommitOffsets():
                 self._commit(given)
             case TransactionCompleted():

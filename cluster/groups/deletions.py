@@ -25,10 +25,12 @@ from cluster.groups.inputs import (
     PartitionsDeleted,
     SharesDeleted,
 )
+from cluster.groups.state.assignors import Partitions
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
 from cluster.groups.state.share_group import ShareGroup
+from cluster.groups.topic_directory import TopicDirectory
 from replica.causes import RemovalCause
 from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, Offset, TopicPartition
@@ -39,10 +41,11 @@ BY_OPERATOR, WITH_TOPIC = RemovalCause.OPERATOR, RemovalCause.TOPIC_DELETED
 class Deletions:
     """The deletions in all groups of one coordinator."""
 
-    def __init__(self, index: GroupIndex, desk: GroupDesk, commits: Commits) -> None:
+    def __init__(self, index: GroupIndex, desk: GroupDesk, commits: Commits, topics: TopicDirectory) -> None:
         self._index = index
         self._desk = desk
         self._commits = commits
+        self._topics = topics
         self._deleting: dict[str, list[Callable[[ErrorCode], None]]] = {}
         """Callbacks of the deletions of share groups that wait for the share coordinator, by group id."""
 
@@ -77,7 +80,7 @@ class Deletions:
         group_id = group.group_id
         if isinstance(group, ShareGroup):
             if group_id not in self._deleting:
-                self._desk.want(DeleteShares(group_id, (*group.shares.initializing, *group.shares.initialized)))
+                self._desk.want(DeleteShares(group_id, self._states_of(group)))
             self._deleting.setdefault(group_id, []).append(done)
         elif isinstance(group, ConsumerGroup):
             self._delete_consumer_group(group, done, now_us)
@@ -89,6 +92,15 @@ class Deletions:
             self._commits.delete(group, names, BY_OPERATOR, now_us)
             self._index.forget(group_id)
             done(ErrorCode.NONE)
+
+    def _states_of(self, group: ShareGroup) -> Partitions:
+        """Return the share partitions with state, and those whose deletion failed before.
+
+        Source: shareGroupBuildPartitionDeleteRequest
+        """
+        shares = group.shares
+        left_over = (one for topic_id in shares.deleting for one in self._topics.all_of(topic_id))
+        return tuple(dict.fromkeys((*shares.initializing, *shares.initialized, *left_over)))
 
     def _delete_consumer_group(self, group: ConsumerGroup, done: Callable[[ErrorCode], None], now_us: int) -> None:
         group.stop_timers()

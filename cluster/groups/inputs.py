@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from cluster.coordinators.core import CommonAction, InTransaction, RequestId
-from cluster.groups.state.assignors import Partitions
+from cluster.groups.state.assignors import Partitions, TopicIdPartition
 from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.group import Group, Protocols
 from cluster.groups.state.offsets import OffsetAndMetadata
@@ -20,7 +21,7 @@ from cluster.groups.state.tasks import Tasks
 from cluster.groups.state.topology import MissingTopic, Status
 from cluster.protocol.entities import Entity
 from replica.errors import ErrorCode
-from replica.ids import LeaderEpoch, TopicPartition
+from replica.ids import LeaderEpoch, Offset, TopicPartition
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1
@@ -255,6 +256,40 @@ class SharesDeleted:
     error: ErrorCode
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterShareOffsets:
+    """Start offsets for the share partitions of a group, by topic and partition number."""
+
+    now_us: int
+    request: RequestId
+    group_id: str
+    offsets: Mapping[str, Mapping[int, Offset]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteShareOffsets:
+    now_us: int
+    request: RequestId
+    group_id: str
+    topics: tuple[str, ...]
+
+
+class ShareRefusal(NamedTuple):
+    """An error and its message, None if the error needs none."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharesChanged:
+    """The outcome of an `AlterShares` or `ForgetShares`; `refused` has the partitions that failed."""
+
+    now_us: int
+    number: int
+    refused: Mapping[TopicIdPartition, ShareRefusal]
+
+
 CoordinatorInput = (
     JoinGroup
     | SyncGroup
@@ -265,6 +300,9 @@ CoordinatorInput = (
     | StreamsHeartbeat
     | SharesInitialized
     | SharesDeleted
+    | AlterShareOffsets
+    | DeleteShareOffsets
+    | SharesChanged
     | CommitOffsets
     | TransactionCompleted
     | DeleteGroups
@@ -346,6 +384,24 @@ class DeleteOffsetsResult(NamedTuple):
     errors: dict[TopicPartition, ErrorCode]
 
 
+class AlterShareOffsetsResult(NamedTuple):
+    """The result of a change of start offsets; `partitions` is empty if the whole request is refused."""
+
+    refusal: ShareRefusal
+    partitions: dict[TopicPartition, ShareRefusal]
+
+
+class DeleteShareOffsetsResult(NamedTuple):
+    """The result of a deletion of start offsets; `topics` is empty if the whole request is refused.
+
+    Attributes:
+        topics: the outcome for each topic, and its id if its offsets were to be deleted.
+    """
+
+    refusal: ShareRefusal
+    topics: dict[str, tuple[UUID | None, ShareRefusal]]
+
+
 Result = (
     JoinResult
     | SyncResult
@@ -355,6 +411,8 @@ Result = (
     | CommitResult
     | DeleteGroupsResult
     | DeleteOffsetsResult
+    | AlterShareOffsetsResult
+    | DeleteShareOffsetsResult
 )
 
 
@@ -379,12 +437,31 @@ class DeleteShares:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterShares:
+    """Initialize the state of share partitions with start offsets; `SharesChanged` with this number follows."""
+
+    number: int
+    group_id: str
+    state_epoch: int
+    offsets: Mapping[TopicIdPartition, Offset]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetShares:
+    """Delete the state of some share partitions; `SharesChanged` with this number follows."""
+
+    number: int
+    group_id: str
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTopics:
     """Create internal topics of a streams group; the metadata shows when they exist."""
 
     topics: tuple[MissingTopic, ...]
 
 
-ShareAction = InitializeShares | DeleteShares
+ShareAction = InitializeShares | DeleteShares | AlterShares | ForgetShares
 OtherAction = ShareAction | CreateTopics
 Action = CommonAction[Result] | OtherAction

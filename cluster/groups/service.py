@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from uuid import uuid5
@@ -18,18 +18,23 @@ from cluster.groups.commits import OFFSET_WRITE_ERRORS
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
 from cluster.groups.inputs import (
+    AlterShares,
     CoordinatorInput,
     CreateTopics,
     DeleteShares,
+    ForgetShares,
     Loaded,
     OtherAction,
     PartitionsDeleted,
     Result,
     ShareAction,
+    ShareRefusal,
+    SharesChanged,
     SharesDeleted,
     SharesInitialized,
     TransactionCompleted,
 )
+from cluster.groups.state.assignors import TopicIdPartition
 from cluster.groups.state.consumer_group import FIRST_EPOCH
 from cluster.groups.state.loading import Replay
 from cluster.groups.state.records import value_versions
@@ -90,11 +95,8 @@ def group_settings(config: BrokerConfig, rules: Rules) -> GroupSettings:
     )
 
 
-ChangeShares = Callable[[ShareAction, Callable[[ErrorCode, int], None], int], None]
-"""A function of (action, callback, now_us) that initializes or deletes share states.
-
-It calls the callback with (error, now_us).
-"""
+ChangeShares = Callable[[ShareAction, Callable[[Mapping[TopicIdPartition, ShareRefusal], int], None], int], None]
+"""Initializes or deletes the states of share partitions, and calls back with (refused partitions, now_us)."""
 
 
 CreateInternalTopics = Callable[[Sequence[MissingTopic], int], None]
@@ -185,8 +187,12 @@ class GroupService(CoordinatorService[CoordinatorInput, OtherAction, Result]):
             self._create_topics(action.topics, now_us)
             return
 
-        def done(error: ErrorCode, at_us: int) -> None:
+        def done(refused: Mapping[TopicIdPartition, ShareRefusal], at_us: int) -> None:
+            if isinstance(action, AlterShares | ForgetShares):
+                self._step(SharesChanged(now_us=at_us, number=action.number, refused=refused), at_us)
+                return
             group_id = action.group_id
+            error = next((one.error for one in refused.values()), ErrorCode.NONE)
             if isinstance(action, DeleteShares):
                 self._step(SharesDeleted(now_us=at_us, group_id=group_id, error=error), at_us)
                 return

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypedDict
+from uuid import UUID
 
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_steps import TIMER_RETRY_MS, fenced, hear, note_emptied, remove, unknown
@@ -191,8 +192,7 @@ class ShareMembership:
                     wanted.append(one)
         if wanted:
             group.initializing_since_ms = now_ms
-            initializing = tuple(sorted({*shares.initializing, *wanted}))
-            change.add(ShareTopics(initializing, shares.initialized, names))
+            change.add(initializing(shares, wanted, names))
         return tuple(wanted)
 
     def initialized(self, given: SharesInitialized) -> None:
@@ -205,7 +205,7 @@ class ShareMembership:
         done = shares.initialized
         if given.error is ErrorCode.NONE:
             done = tuple(sorted({*done, *given.partitions}))
-        change.add(ShareTopics(left_over, done, shares.names))
+        change.add(replace(shares, initializing=left_over, initialized=done))
         change.write(self._desk, lambda error, now_us: None, given.now_us)
 
     def topics_deleted(self, topics: Iterable[str], now_us: int) -> None:
@@ -215,10 +215,14 @@ class ShareMembership:
             names = group.shares.names or {}
             if any(name in gone for name in names.values()):
                 stays = {topic_id: name for topic_id, name in names.items() if name not in gone}
-                initializing = tuple(one for one in group.shares.initializing if one.topic_id in stays)
-                initialized = tuple(one for one in group.shares.initialized if one.topic_id in stays)
+                kept = ShareTopics(
+                    initializing=tuple(one for one in group.shares.initializing if one.topic_id in stays),
+                    initialized=tuple(one for one in group.shares.initialized if one.topic_id in stays),
+                    names=stays,
+                    deleting=tuple(one for one in group.shares.deleting if one in stays),
+                )
                 change = _change(group)
-                change.add(ShareTopics(initializing, initialized, stays))
+                change.add(kept)
                 change.write(self._desk, lambda error, at_us: None, now_us)
 
     # --------------------------------------------------------------------------------------------------------- leaving
@@ -275,6 +279,18 @@ def _change(group: ShareGroup) -> Change:
     change, shares = Change(group), group.shares
     change.take_back_with(lambda now_us: setattr(group, "shares", shares))
     return change
+
+
+def initializing(shares: ShareTopics, wanted: Iterable[TopicIdPartition], names: dict[UUID, str]) -> ShareTopics:
+    """Return the record by which the initialization of partitions begins. Source: addInitializingTopicsRecords
+
+    Args:
+        names: names of all topics.
+    """
+    partitions = tuple(sorted({*shares.initializing, *wanted}))
+    topics = {one.topic_id for one in partitions}
+    deleting = tuple(one for one in shares.deleting if one not in topics)
+    return ShareTopics(partitions, shares.initialized, names, deleting)
 
 
 def _check(given: ShareHeartbeat) -> None:

@@ -37,6 +37,12 @@ class TopicDirectory:
     def name_of(self, topic_id: UUID) -> str | None:
         return self.cache.topic_name(topic_id)
 
+    def all_of(self, topic_id: UUID) -> Partitions:
+        """Return all partitions of a topic, none if the topic does not exist."""
+        name = self.name_of(topic_id)
+        count = 0 if name is None else self.partitions_of(name) or 0
+        return tuple(TopicIdPartition(topic_id, number) for number in range(count))
+
     def names(self) -> tuple[str, ...]:
         return tuple(self.cache.image.topics)
 

@@ -10,16 +10,17 @@ Source: PersisterStateManager.java, DefaultStatePersister.java
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 from uuid import UUID
 
 from cluster.channel import Channel
 from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import DELETE_SHARE_GROUP_STATE, INITIALIZE_SHARE_GROUP_STATE, VERSIONS
-from cluster.share.state import UNINITIALIZED, ShareKey
+from cluster.protocol.versions import VERSIONS
+from cluster.share.state import ShareKey
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, PeerViolation
 
@@ -29,6 +30,7 @@ RETRIED = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
+K = TypeVar("K", bound=tuple[UUID, int])
 FindCoordinator = Callable[[str, int], BrokerRegistration | None]
 """Returns the broker that coordinates a share partition (`str(ShareKey)`, now_us), None if there is none."""
 
@@ -128,30 +130,38 @@ def _result_in(api: int, version: int, frame: bytearray | None) -> Entity | None
 
 def change_states(
     persister: Persister,
-    which: tuple[str, Sequence[tuple[UUID, int]]],
-    state_epoch: int | None,
-    done: Callable[[ErrorCode, int], None],
+    api: int,
+    which: tuple[str, Mapping[K, Mapping[str, object]]],
+    done: Callable[[dict[K, tuple[ErrorCode, str | None]], int], None],
     now_us: int,
 ) -> None:
     """Initialize or delete the states of share partitions. Source: persisterInitialize, deleteShareGroup
 
     Args:
-        which: (group id, (topic id, partition number) of each share partition).
-        state_epoch: state epoch to initialize with, None to delete the states.
-        done: called once with (first error or NONE, now_us).
+        which: (group id, fields of each share partition in the request by (topic id, partition number)).
+        done: called once with ((error, message) of each share partition that failed, now_us).
     """
     group_id, partitions = which
-    errors: list[ErrorCode] = []
-
-    def answered(error: ErrorCode, message: str | None, result: Entity | None, at_us: int) -> None:
-        errors.append(error)
-        if len(errors) == len(partitions):
-            done(next((one for one in errors if one is not ErrorCode.NONE), ErrorCode.NONE), at_us)
-
+    refused: dict[K, tuple[ErrorCode, str | None]] = {}
+    waiting = dict.fromkeys(partitions)
     if not partitions:
-        persister.later(lambda at_us: done(ErrorCode.NONE, at_us), now_us)
-    api = DELETE_SHARE_GROUP_STATE if state_epoch is None else INITIALIZE_SHARE_GROUP_STATE
-    fields = {} if state_epoch is None else {"state_epoch": state_epoch, "start_offset": UNINITIALIZED}
-    for topic_id, number in partitions:
-        key = ShareKey(group_id, topic_id, number)
-        persister.ask(StateRequest(api=api, key=key, answered=answered, fields=fields), now_us)
+        persister.later(lambda at_us: done(refused, at_us), now_us)
+
+    def answered(one: K, error: ErrorCode, message: str | None, at_us: int) -> None:
+        if error is not ErrorCode.NONE:
+            refused[one] = error, message
+        del waiting[one]
+        if not waiting:
+            done(refused, at_us)
+
+    def ask(one: K, fields: Mapping[str, object]) -> None:
+        request = StateRequest(
+            api=api,
+            key=ShareKey(group_id, *one),
+            answered=lambda error, message, result, at_us: answered(one, error, message, at_us),
+            fields=fields,
+        )
+        persister.ask(request, now_us)
+
+    for one, fields in partitions.items():
+        ask(one, fields)

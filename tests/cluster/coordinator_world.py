@@ -27,6 +27,7 @@ from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
 from cluster.groups.inputs import (
     Action,
+    AlterShareOffsetsResult,
     CommitOffsets,
     CommitResult,
     ConsumerHeartbeat,
@@ -37,6 +38,7 @@ from cluster.groups.inputs import (
     DeleteGroupsResult,
     DeleteOffsets,
     DeleteOffsetsResult,
+    DeleteShareOffsetsResult,
     Heartbeat,
     JoinGroup,
     JoinResult,
@@ -635,6 +637,8 @@ def printed(result: Result) -> str:
         case DeleteOffsetsResult():
             errors = ", ".join(f"{name} {error.name}" for name, error in result.errors.items())
             return errors if result.error is ErrorCode.NONE else result.error.name
+        case AlterShareOffsetsResult() | DeleteShareOffsetsResult():
+            return result.refusal.error.name
         case _:
             return result.error.name
 

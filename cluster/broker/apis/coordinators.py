@@ -6,7 +6,7 @@ TransactionStateManager.transactionTopicConfigs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.config import BrokerConfig
 from cluster.node import ConnectionId
+from cluster.protocol.versions import DELETE_SHARE_GROUP_STATE, INITIALIZE_SHARE_GROUP_STATE
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition, partition_of
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from cluster.broker.control_planes.plane import ControlPlane
     from cluster.broker.replicas.manager import ReplicaManager
     from cluster.broker.replicas.transaction_checks import TransactionQuestion
-    from cluster.groups.inputs import ShareAction
+    from cluster.groups.inputs import ShareAction, ShareRefusal
     from cluster.groups.service import GroupService
+    from cluster.groups.state.assignors import TopicIdPartition
     from cluster.groups.state.topology import MissingTopic
     from cluster.share.manager import ShareManager
     from cluster.share.persister import Persister
@@ -190,13 +192,31 @@ class Coordinators:
             request_timeout_us=self.base.config.request_timeout_ms * 1000,
         )
 
-    def _change_shares(self, wanted: ShareAction, done: Callable[[ErrorCode, int], None], now_us: int) -> None:
-        """Initialize or delete states of share partitions, then call `done(first error or NONE, now_us)`."""
-        from cluster.groups.inputs import InitializeShares
+    def _change_shares(
+        self, wanted: ShareAction, done: Callable[[Mapping[TopicIdPartition, ShareRefusal], int], None], now_us: int
+    ) -> None:
+        """Initialize or delete states of share partitions, then call `done(refused partitions, now_us)`."""
+        from cluster.groups.inputs import AlterShares, InitializeShares, ShareRefusal
         from cluster.share.persister import change_states
+        from cluster.share.state import UNINITIALIZED
 
-        epoch = wanted.state_epoch if isinstance(wanted, InitializeShares) else None
-        change_states(self.persister, (wanted.group_id, wanted.partitions), epoch, done, now_us)
+        api = INITIALIZE_SHARE_GROUP_STATE
+        partitions: dict[TopicIdPartition, Mapping[str, object]] = {}
+        match wanted:
+            case InitializeShares(_, epoch, uninitialized):
+                fields = {"state_epoch": epoch, "start_offset": UNINITIALIZED}
+                partitions.update(dict.fromkeys(uninitialized, fields))
+            case AlterShares(_, _, epoch, offsets):
+                for one, offset in offsets.items():
+                    partitions[one] = {"state_epoch": epoch, "start_offset": offset}
+            case _:
+                api = DELETE_SHARE_GROUP_STATE
+                partitions.update({one: {} for one in wanted.partitions})
+
+        def changed(refused: Mapping[TopicIdPartition, tuple[ErrorCode, str | None]], at_us: int) -> None:
+            done({one: ShareRefusal(*refusal) for one, refusal in refused.items()}, at_us)
+
+        change_states(self.persister, api, (wanted.group_id, partitions), changed, now_us)
 
     @property
     def transactions(self) -> TransactionService:

@@ -132,12 +132,14 @@ class ShareTopics:
     Attributes:
         initializing: partitions whose share state is being initialized.
         initialized: partitions whose share state exists.
-        names: topic names by id.
+        names: names of these topics and of those in `deleting`, by id.
+        deleting: ids of topics whose share state is being deleted.
     """
 
     initializing: Partitions = ()
     initialized: Partitions = ()
     names: dict[UUID, str] | None = None
+    deleting: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,8 @@ def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
             return encode_key(TOPICS_KEY, group_id), None
         case ShareTopics(names=dict() as names_of):
             parts = (_named(one, names_of) for one in (record.initializing, record.initialized))
-            return encode_key(TOPICS_KEY, group_id), encode_value(*parts, array((), lambda one: b""))
+            deleting = array(record.deleting, lambda one: one.bytes + string(names_of.get(one, ""), True) + NO_TAGS)
+            return encode_key(TOPICS_KEY, group_id), encode_value(*parts, deleting)
     raise AssertionError(f"{type(record).__name__} is not a record of share groups")
 
 
@@ -195,8 +196,15 @@ def _read_current(value: bytes) -> CurrentAssignment:
 def _read_topics(value: bytes) -> ShareTopics:
     names: dict[UUID, str] = {}
     initializing, position = _read_named(value, 2, names)
-    initialized, _ = _read_named(value, position, names)
-    return ShareTopics(initializing, initialized, names)
+    initialized, position = _read_named(value, position, names)
+    count, position = read_count(value, position, True, 18)
+    deleting = []
+    for _ in range(count):
+        topic_id, position = read_uuid(value, position)
+        names[topic_id], position = read_text(value, position, True)
+        position = skip_tagged(value, position)
+        deleting.append(topic_id)
+    return ShareTopics(initializing, initialized, names, tuple(deleting))
 
 
 def _read_named(value: bytes, position: int, names: dict[UUID, str]) -> tuple[Partitions, int]:

@@ -622,6 +622,25 @@ def test_offsets_of_share_groups(world):
     assert (h["error_code"], h["topics"]) == (NO_GROUP, [])
 
 
+@pytest.mark.parametrize("key", [v.ALTER_SHARE_GROUP_OFFSETS, v.DELETE_SHARE_GROUP_OFFSETS], ids=api_name)
+def test_start_offsets_of_a_share_group_are_changed_for_topics_that_the_client_may_read(world, key):
+    alters = key == v.ALTER_SHARE_GROUP_OFFSETS
+    more = {"partitions": [{"partition_index": 0, "start_offset": 1}]} if alters else {}
+    asked = {"group_id": "g", "topics": [{"topic_name": name, **more} for name in ("t", "u")]}
+    world.allow(rule(BOB, Operation.DESCRIBE, GROUP, "g"))
+    assert verdict(world, BOB, key, **asked)["error_code"] is NO_GROUP
+    world.allow(rule(BOB, Operation.READ if alters else Operation.DELETE, GROUP, "g"), rule(BOB, Operation.READ))
+    found = verdict(world, BOB, key, **asked)
+    assert [topic.topic_name for topic in found.request.topics] == ["t"]
+    done = {"partitions": [{"partition_index": 0, "error_code": NONE}]} if alters else {"error_code": NONE}
+    answer = {"error_code": NONE, "responses": [{"topic_name": "t", "topic_id": None, **done}]}
+    topics = {one["topic_name"]: one for one in found.amend(answer)["responses"]}
+    errors = {name: (one["partitions"][0] if alters else one)["error_code"] for name, one in topics.items()}
+    assert errors == {"u": NO_TOPIC, "t": NONE}
+    refused = {"error_code": ErrorCode.NON_EMPTY_GROUP, "responses": []}
+    assert found.amend(refused) == refused
+
+
 def test_records_of_a_share_group_are_for_those_who_may_read_the_topic(tmp_path):
     world = AclWorld(tmp_path, profile="kafka-4.3")
     world.create(B1)

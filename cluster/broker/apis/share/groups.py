@@ -14,8 +14,16 @@ from typing import Final
 from cluster.broker.apis.api import ApiHandler, BrokerParts, Serve, Values
 from cluster.broker.apis.group_members import MemberHeartbeatHandler, where_it_is_on
 from cluster.broker.apis.groups_described import DescribesGroups, named_assignment
-from cluster.broker.apis.refusals import NOT_HERE, WITHOUT_SHARES, Refused, always
-from cluster.groups.inputs import ShareHeartbeat
+from cluster.broker.apis.refusals import WITHOUT_SHARES
+from cluster.groups.inputs import (
+    AlterShareOffsets,
+    AlterShareOffsetsResult,
+    DeleteShareOffsets,
+    DeleteShareOffsetsResult,
+    Result,
+    ShareHeartbeat,
+    ShareRefusal,
+)
 from cluster.groups.share_membership import SIMPLE
 from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.share_group import ShareGroup
@@ -159,13 +167,78 @@ class DescribeShareGroupOffsetsHandler(ApiHandler):
         return {"topic_name": name, "topic_id": None if topic is None else topic.topic_id, "partitions": partitions}
 
 
+class AlterShareGroupOffsetsHandler(ApiHandler):
+    """AlterShareGroupOffsets (91): set the start offsets of a share group without members.
+
+    0  the only version
+
+    Source: KafkaApis.handleAlterShareGroupOffsetsRequest
+    """
+
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
+        offsets = {
+            str(topic.topic_name): {int(one.partition_index): int(one.start_offset) for one in topic.partitions}
+            for topic in request.topics
+        }
+
+        def answer(result: Result) -> None:
+            assert isinstance(result, AlterShareOffsetsResult)
+            topics: dict[str, list[Values]] = {}
+            for name, refusal in result.partitions.items():
+                values: Values = {"partition_index": name.partition, **_refusal(refusal)}
+                topics.setdefault(name.topic, []).append(values)
+            responses = [{**self._named(topic), "partitions": partitions} for topic, partitions in topics.items()]
+            self._answer(call, **_refusal(result.refusal), responses=responses)
+
+        def make_input(number: int) -> AlterShareOffsets:
+            return AlterShareOffsets(
+                now_us=call.now_us, request=number, group_id=str(request.group_id), offsets=offsets
+            )
+
+        self._broker.groups.submit(call.connection, make_input, answer, call.now_us)
+
+    def _named(self, topic: str) -> Values:
+        known = self._cache.image.topics.get(topic)
+        return {"topic_name": topic, "topic_id": None if known is None else known.topic_id}
+
+
+class DeleteShareGroupOffsetsHandler(ApiHandler):
+    """DeleteShareGroupOffsets (92): delete the start offsets of some topics of a share group without members.
+
+    0  the only version
+
+    Source: KafkaApis.handleDeleteShareGroupOffsetsRequest
+    """
+
+    def __call__(self, call: Call) -> None:
+        request = call.decoded()
+        topics = tuple(str(topic.topic_name) for topic in request.topics)
+
+        def answer(result: Result) -> None:
+            assert isinstance(result, DeleteShareOffsetsResult)
+            responses: list[Values] = [
+                {"topic_name": name, "topic_id": topic_id, **_refusal(refusal)}
+                for name, (topic_id, refusal) in result.topics.items()
+            ]
+            self._answer(call, **_refusal(result.refusal), responses=responses)
+
+        def make_input(number: int) -> DeleteShareOffsets:
+            return DeleteShareOffsets(now_us=call.now_us, request=number, group_id=str(request.group_id), topics=topics)
+
+        self._broker.groups.submit(call.connection, make_input, answer, call.now_us)
+
+
+def _refusal(refusal: ShareRefusal) -> Values:
+    return {"error_code": refusal.error, "error_message": refusal.message}
+
+
 APIS: Final[Mapping[int, Serve]] = where_shares_are_on(
     {
         versions.SHARE_GROUP_HEARTBEAT: ShareGroupHeartbeatHandler,
         versions.SHARE_GROUP_DESCRIBE: ShareGroupDescribeHandler,
         versions.DESCRIBE_SHARE_GROUP_OFFSETS: DescribeShareGroupOffsetsHandler,
-        # AlterShareGroupOffsets (91), DeleteShareGroupOffsets (92): an operator changes a group's start offsets.
-        versions.ALTER_SHARE_GROUP_OFFSETS: Refused(always(NOT_HERE)),
-        versions.DELETE_SHARE_GROUP_OFFSETS: Refused(always(NOT_HERE)),
+        versions.ALTER_SHARE_GROUP_OFFSETS: AlterShareGroupOffsetsHandler,
+        versions.DELETE_SHARE_GROUP_OFFSETS: DeleteShareGroupOffsetsHandler,
     }
 )
