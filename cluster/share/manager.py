@@ -352,12 +352,13 @@ class ShareManager:
     def gone(self, connection: ConnectionId, now_us: int) -> None:
         """End the session of a closed connection. If its group has no other session, drop the share partitions.
 
-        Source: onDisconnect
+        The session may have ended before, by the member's final request.
+        Source: onDisconnect, onGroupEmpty
         """
-        session = self.sessions.gone(connection)
+        group_id, session = self.sessions.gone(connection)
         self.end_session(session, now_us)
-        if session is not None and not self.sessions.has_members(session.key.group_id):
-            for key in [one for one in self._led if one.group_id == session.key.group_id]:
+        if group_id is not None and not self.sessions.has_members(group_id):
+            for key in [one for one in self._led if one.group_id == group_id]:
                 self._forget(self._led[key])
 
     def not_led(self, name: TopicPartition, now_us: int) -> None:

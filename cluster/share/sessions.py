@@ -76,16 +76,22 @@ class ShareSessions:
     def end(self, key: SessionKey) -> ShareSession | None:
         return self._sessions.pop(key, None)
 
-    def gone(self, connection: ConnectionId) -> ShareSession | None:
-        """End and return the session of a closed connection; None if it has none, or it moved to another connection.
+    def gone(self, connection: ConnectionId) -> tuple[str | None, ShareSession | None]:
+        """End the session of a closed connection.
+
+        Returns:
+            (group of the last session on this connection, None if it had none; the session, None if it had ended
+            before or moved to another connection)
 
         Source: onDisconnect
         """
         key = self._of_connection.pop(connection, None)
-        session = None if key is None else self._sessions.get(key)
-        if key is None or session is None or session.connection != connection:
-            return None
-        return self._sessions.pop(key)
+        if key is None:
+            return None, None
+        session = self._sessions.get(key)
+        if session is None or session.connection != connection:
+            return key.group_id, None
+        return key.group_id, self._sessions.pop(key)
 
     def has_members(self, group_id: str) -> bool:
         return any(key.group_id == group_id for key in self._sessions)

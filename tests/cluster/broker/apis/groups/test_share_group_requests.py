@@ -17,6 +17,7 @@ from cluster.protocol.versions import (
     DELETE_SHARE_GROUP_OFFSETS,
     DELETE_SHARE_GROUP_STATE,
     DESCRIBE_SHARE_GROUP_OFFSETS,
+    SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
     SHARE_GROUP_HEARTBEAT,
     VERSIONS,
@@ -112,6 +113,9 @@ class Shares:
         assert partition.error_code is NONE
         return [(one.first_offset, one.last_offset, one.delivery_count) for one in partition.acquired_records]
 
+    def close(self, consumer: Caller, **acknowledged: Any) -> None:
+        self.ask(SHARE_ACKNOWLEDGE, consumer, **self._of_session(-1, **acknowledged))
+
     def _of_session(self, epoch: int, **more: Any) -> dict[str, Any]:
         partitions = [{"partition_index": 0, **more}]
         topic_id: UUID = self.world.topic_id("t")
@@ -166,6 +170,22 @@ def test_only_an_empty_share_group_is_altered(shares: Shares) -> None:
         assert answer.responses == ()
     assert epoch > 0 and shares.beat(-1).error_code is NONE
     assert shares.alter(3).error_code is NONE
+
+
+def test_a_leader_forgets_what_a_closed_session_had_of_a_group_that_is_altered(shares: Shares) -> None:
+    """The group is empty once the connection is gone, though its session had ended before."""
+    shares.alter(2)
+    shares.beat(0)
+    consumer = shares.world.call("consumer")
+    assert shares.read(consumer) == [(2, 9, 1)]
+    shares.close(consumer)
+    consumer.hang_up()
+    shares.relay()
+    shares.beat(-1)
+    shares.alter(5)
+    shares.beat(0)
+    again = shares.world.call("consumer")
+    assert shares.read(again) == [(5, 9, 1)]
 
 
 def test_deleted_offsets_are_gone_and_known_to_be(shares: Shares) -> None:
