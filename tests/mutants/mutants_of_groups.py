@@ -1255,9 +1255,9 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "What a pattern describes is a new epoch, though others read the topics by name",
         PATTERNS,
         "        if raised or metadata_hash != group.metadata_hash:\n"
-        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # What",
+        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # If the write",
         "        if metadata_hash != group.metadata_hash:\n"
-        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # What",
+        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # If the write",
         OF_GROUPS + "test_what_a_pattern_describes_begins_an_epoch_as_do_topics_that_have_changed",
     ),
     mutant(
@@ -1265,8 +1265,8 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "Topics that have changed when patterns are looked up are a new epoch",
         PATTERNS,
         "        if raised or metadata_hash != group.metadata_hash:\n"
-        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # What",
-        "        if raised:\n            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # What",
+        "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # If the write",
+        "        if raised:\n            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # If the write",
         OF_GROUPS + "test_what_a_pattern_describes_begins_an_epoch_as_do_topics_that_have_changed",
     ),
     mutant(
