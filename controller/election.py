@@ -77,8 +77,12 @@ class Candidates:
     def last_known_leader(self) -> BrokerId | None:
         """The last leader if it is live and no member of the ISR or the ELR is left. Source: canElectLastKnownLeader"""
         # Kafka 4.0 also elected a fenced one (KAFKA-19522, fixed in 4.1).
+        # Differs from Kafka: a reassignment may have removed the last leader, and a controller of Kafka then fails at
+        # the question for its directory (PartitionRegistration.directory: IllegalArgumentException).
         known = self.last_known
-        if self.in_sync_replicas or self.elr or not known or not self.is_acceptable(known[0]):
+        if self.in_sync_replicas or self.elr or not known or known[0] not in self.replicas:
+            return None
+        if not self.is_acceptable(known[0]):
             return None
         return known[0]
 

@@ -1266,7 +1266,8 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         PATTERNS,
         "        if raised or metadata_hash != group.metadata_hash:\n"
         "            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # If the write",
-        "        if raised:\n            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n        # If the write",
+        "        if raised:\n            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))\n"
+        "        # If the write",
         OF_GROUPS + "test_what_a_pattern_describes_begins_an_epoch_as_do_topics_that_have_changed",
     ),
     mutant(
