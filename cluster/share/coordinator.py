@@ -47,7 +47,8 @@ from cluster.share.state import (
 )
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import SHARE_STATE_TOPIC, LeaderEpoch, Offset
-from replica.trace.events import ShareStatesLoaded
+from replica.trace.events import ShareStateReset, ShareStatesLoaded
+from replica.wording import shown
 
 NO_EPOCH = -1
 NOT_INITIALIZED = "The share partition is not initialized."
@@ -143,6 +144,7 @@ class ShareCoordinator:
     Args:
         partition_of: returns the partition of `__share_group_state` of a share partition (`str(ShareKey)`).
         partition_count: returns the number of partitions of a topic id, None if there is no such topic.
+        topic_name: returns the name of a topic id, None if there is no such topic.
     """
 
     def __init__(
@@ -153,11 +155,13 @@ class ShareCoordinator:
         clock: WallClock,
         partition_of: Callable[[str], int],
         partition_count: Callable[[UUID], int | None],
+        topic_name: Callable[[UUID], str | None],
     ) -> None:
         self.led = LedPartitions(partition_of)
         self._states: dict[ShareKey, ShareState] = {}
         self._settings = settings
         self._partition_count = partition_count
+        self._topic_name = topic_name
         self._desk: Desk[NoReturn, ShareResult] = Desk(node, clock)
 
     @property
@@ -241,7 +245,10 @@ class ShareCoordinator:
             created_ms=now_ms,
             written_ms=now_ms,
         )
-        self._put(given.key, fresh, fresh, given.request, given.now_us)
+        told = None
+        if known is not None or given.start_offset != UNINITIALIZED:
+            told = self._reset_event(given.key, None if given.start_offset == UNINITIALIZED else given.start_offset)
+        self._put(given.key, fresh, fresh, given.request, given.now_us, told)
 
     def _read(self, given: ReadState) -> None:
         """Answer with the state, after storing a new leader epoch. Source: readStateAndMaybeUpdateLeaderEpoch"""
@@ -284,9 +291,13 @@ class ShareCoordinator:
 
     def _delete(self, given: DeleteState) -> None:
         if given.key in self._states:
-            self._put(given.key, None, None, given.request, given.now_us)
+            self._put(given.key, None, None, given.request, given.now_us, self._reset_event(given.key, None))
         else:
             self._desk.answer(given.request, ShareResult(ErrorCode.NONE))
+
+    def _reset_event(self, key: ShareKey, start_offset: Offset | None) -> ShareStateReset:
+        topic, group = self._topic_name(key.topic_id) or "", shown(key.group_id)
+        return ShareStateReset(self._desk.node, topic, key.partition, group=group, start_offset=start_offset)
 
     def _put(
         self,
@@ -295,6 +306,7 @@ class ShareCoordinator:
         record: ShareState | ShareUpdate | None,
         request: RequestId | None,
         now_us: int,
+        told: ShareStateReset | None = None,
     ) -> None:
         """Set a share partition's state, write it, and answer when all in-sync replicas have it.
 
@@ -302,6 +314,7 @@ class ShareCoordinator:
             after: new state, None to delete it.
             record: snapshot or update to write, None for a tombstone.
             request: number of the request to answer, None for none.
+            told: event to emit when the change is written.
         """
         before = self._states.get(key)
         self._set(key, after)
@@ -310,6 +323,8 @@ class ShareCoordinator:
             is_in_log = error in IN_THE_LOG
             if not is_in_log and self._states.get(key) is after:
                 self._set(key, before)
+            if is_in_log and told is not None:
+                self._desk.tell(told)
             if request is not None:
                 state = ShareState() if after is None else after
                 self._desk.answer(request, ShareResult(CHANGE_ERRORS.get(error, error), None, state))

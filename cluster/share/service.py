@@ -43,6 +43,7 @@ class ShareService(CoordinatorService[ShareInput, NoReturn, ShareResult]):
             clock=base.clock,
             partition_of=partition_of,
             partition_count=partition_count,
+            topic_name=cache.topic_name,
         )
         super().__init__(SHARE_STATE_TOPIC, base, replicas, self._coordinator)
 

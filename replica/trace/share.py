@@ -113,6 +113,20 @@ class SharePartitionLoaded(OnPartition, ShareEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareStateReset(OnPartition, ShareEvent):
+    """A share coordinator has begun the state of a share group anew, or deleted it, as an operator asked."""
+
+    group: Group
+    start_offset: Annotated[int | None, "start offset that was set; null: share.auto.offset.reset decides"] = None
+
+    def sentence(self) -> str:
+        state = f"the state of share group {self.group} on {self.name}"
+        if self.start_offset is None:
+            return f"{self.node} deleted {state}: share.auto.offset.reset decides where the group begins"
+        return f"{self.node} set {state} back to start offset {self.start_offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShareRecordsAcquired(OnPartition, ShareEvent):
     """A member of a share group acquired records. Other members do not get them until their locks expire."""
 

@@ -70,6 +70,7 @@ _OF_EVENT: Mapping[str, str] = {
     "group_rebalanced": "note",
     "group_removed": "note",
     "share_states_loaded": "note",
+    "share_state_reset": "note",
     "share_member_joined": "note",
     "share_member_left": "note",
     "share_partition_loaded": "note",

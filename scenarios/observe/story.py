@@ -133,6 +133,7 @@ class Story(Listener):
         trace.GroupRebalanced,
         trace.TransactionsLoaded,
         trace.ShareStatesLoaded,
+        trace.ShareStateReset,
         trace.LeaderElected,
         trace.ElrCommitted,
         trace.IsrRejected,

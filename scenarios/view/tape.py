@@ -481,6 +481,7 @@ _FEW_WORDS: dict[type[trace.TraceEvent], str] = {
     trace.GroupMemberLeft: "member gone",
     trace.ShareMemberLeft: "member gone",
     trace.ShareStatesLoaded: "{0.node} coordinates",
+    trace.ShareStateReset: "offsets reset",
     trace.SharePartitionLoaded: "{0.node} serves {0.group}",
     trace.ShareRecordsAcquired: "delivery {0.delivery_count}",
     trace.ShareRecordsSettled: "{0.state}",

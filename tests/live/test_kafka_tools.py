@@ -177,6 +177,9 @@ def test_a_share_group_with_the_java_consumer(tmp_path: Path) -> None:
         command = f"{TOOLS}.consumer.group.ShareGroupCommand"
         assert "Empty" in tools.run(command, "--describe", "--group", "g", "--state")
         assert "orders" in tools.run(command, "--describe", "--group", "g", "--offsets")
+        tools.run(command, "--delete-offsets", "--group", "g", "--topic", "orders")
+        assert "orders" not in tools.run(command, "--describe", "--group", "g", "--offsets")
+        assert tools.run(*consumer, "--max-messages", "3").splitlines()[:3] == ["r0", "r1", "r2"], "they begin again"
         served.stop()
     assert not served.summary["our_bug"]
 

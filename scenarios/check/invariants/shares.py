@@ -38,6 +38,8 @@ class ArchivedAtTheLimit(Invariant):
 class SettledIsNotDelivered(Invariant):
     """S37: a record is not delivered to a share group once its acceptance or rejection was committed.
 
+    When an operator has altered or deleted the group's start offset, the records from there on may be delivered again.
+
     Only the current leader is checked: a former leader that does not know of its successor may still deliver records,
     but acknowledgements of these are fenced.
 
@@ -62,6 +64,11 @@ class SettledIsNotDelivered(Invariant):
         if event.share_cause in FINAL:
             key = event.group, TopicPartition(event.topic, event.partition)
             self.done[key] = _with(self.done.get(key, []), event.first, event.last)
+
+    @on(trace.ShareStateReset)
+    def _reset(self, row: TraceRow, event: trace.ShareStateReset) -> None:
+        key = event.group, TopicPartition(event.topic, event.partition)
+        self.done[key] = [(0, event.start_offset - 1)] if event.start_offset else []
 
     @on(trace.ShareRecordsAcquired)
     def _acquired(self, row: TraceRow, event: trace.ShareRecordsAcquired) -> None:

@@ -50,6 +50,7 @@ class World:
             clock=WallClock(),
             partition_of=lambda key: 0,
             partition_count=self.topics.get,
+            topic_name=lambda topic_id: "t" if topic_id in self.topics else None,
         )
 
     def elect(self, epoch: int) -> None:

@@ -58,6 +58,21 @@ def test_settled_records_are_not_delivered_again(first: int, last: int) -> None:
     assert script.broken() == ["S37"]
 
 
+@pytest.mark.parametrize("start, last_settled", [(None, None), (0, None), (3, 2)])
+def test_records_from_a_start_offset_that_was_set_back_are_delivered_again(
+    start: int | None, last_settled: int | None
+) -> None:
+    script = ShareWords()
+    script.settled(0, 9, ShareCause.ACCEPTED, "acknowledged")
+    script.emit(trace.ShareStateReset("b1", "t", 0, group="another", start_offset=0))
+    script.emit(trace.ShareStateReset("b1", "t", 0, group="g", start_offset=start))
+    script.acquired(3, 9)
+    assert script.broken() == []
+    if last_settled is not None:
+        script.acquired(last_settled, last_settled)
+        assert script.broken() == ["S37"]
+
+
 def test_released_records_and_those_of_another_topic_of_the_name_are_delivered() -> None:
     script = ShareWords()
     script.settled(0, 1, ShareCause.RELEASED, "available")

@@ -25,6 +25,7 @@ from cluster.protocol.versions import (
 )
 from replica.errors import ErrorCode
 from replica.ids import SHARE_STATE_TOPIC
+from replica.trace.events import ShareStateReset
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 MEMBER = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -197,6 +198,8 @@ def test_deleted_offsets_are_gone_and_known_to_be(shares: Shares) -> None:
         ("none", None, UNKNOWN),
     ]
     assert shares.start_offsets() == {}
+    told = [(one.name, one.group, one.start_offset) for one in shares.world.events(ShareStateReset)]
+    assert told == [("t-0", "g", 8), ("t-0", "g", None)]
     (topic,) = shares.delete("t").responses
     assert (topic.error_code, topic.error_message) == (UNKNOWN, NO_OFFSETS)
 
