@@ -665,7 +665,9 @@ class Quorum:
 
     def _truncate(self, diverging: OffsetAndEpoch) -> None:
         offset = truncation_offset(self._log, diverging)
-        assert offset >= self.high_watermark, f"a leader asks to cut committed records: {offset}"
+        assert offset >= self.high_watermark, (
+            f"a leader asks for a truncation to {offset}, which would remove committed records"
+        )
         self._log.truncate_to(offset)
 
     def _learn_high_watermark(self, high_watermark: Offset) -> None:

@@ -41,7 +41,10 @@ class Alike:
         return words_of(list(self._events.values()))
 
     def takes(self, told: Told) -> bool:
-        """Add an event with the same `fold_key`. Return False if it is too late or its partition is included."""
+        """Add an event with the same `fold_key` to these.
+
+        Return False, and add nothing, if it happened too late after them or is about a partition that they have.
+        """
         partition = partition_of(told.event)
         if partition in self._events or told.at_us - self.first.at_us > TOGETHER_US:
             return False

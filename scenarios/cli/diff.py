@@ -182,7 +182,9 @@ def _echo_times(names: Pair, figures: Figures, outcome: Agreement, style: Style)
     if gap and gap.by_us:
         order = "later" if gap.by_us > 0 else "earlier"
         far = f"{seconds(abs(gap.by_us))} {order} in {names[1]}"
-        text = f"furthest apart of what happened in both: {gap.partition} at {seconds(gap.at_us)}, {far}"
+        text = (
+            f"largest difference in time of what happened in both runs: {gap.partition} at {seconds(gap.at_us)}, {far}"
+        )
         click.echo("\n".join(folded(text, WIDTH, "  ", "    ")))
 
 

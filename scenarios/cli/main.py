@@ -41,7 +41,7 @@ COMMANDS = {
         "Random fault schedules, until something breaks.",
     ),
     "sweep": ("scenarios.cli.sweep.command", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
-    "rules": ("scenarios.cli.catalogue", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
+    "rules": ("scenarios.cli.catalogue", "rules", "Every rule, by Kafka's eras, with the scenario that shows it."),
     "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
     "judge": ("scenarios.cli.runs", "judge", "The verdict of a run anew, from its trace."),
     "path": ("scenarios.cli.explain", "path", "The journey of one request through its broker, stage by stage."),

@@ -137,7 +137,8 @@ def page_text(folders: Sequence[Path], *, predicts: bool = False) -> str:
             fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
     if predicts and not any(run.document["questions"] for run in played):
         click.echo(
-            "The page asks nothing: there is nothing to predict in this run. Give the scenario `questions`.", err=True
+            "The page has no questions, because nothing can be predicted in this run. Add `questions` to the scenario.",
+            err=True,
         )
     return page_of(played, predicts=predicts)
 

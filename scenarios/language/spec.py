@@ -123,8 +123,8 @@ class ClusterSpec:
 
     Attributes:
         config: broker settings for all brokers and for the controller.
-        phases: offsets of the nodes' periodic checks; the file need not name every node.
-        heartbeats: offsets of the brokers' heartbeats.
+        phases: when the periodic checks of each node begin, for the nodes that the file names.
+        heartbeats: when the heartbeats of each broker begin, for the brokers that the file names.
         quotas: quotas of clients from the start of the run.
         initial_controllers: the first voters, if steps may change the voters (kraft.version 1).
     """

@@ -96,7 +96,7 @@ class RunResult:
 
     @property
     def broke_an_invariant(self) -> bool:
-        """Return True if an invariant is broken that the era's rules promise, which means a bug in Highwater."""
+        """Return True if an invariant that the era's rules promise is broken. This means a bug in Highwater."""
         return self.verdict.our_bug
 
 

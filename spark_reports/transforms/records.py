@@ -252,7 +252,7 @@ def _without_compacted(named: DataFrame, compaction: DataFrame) -> DataFrame:
 
 
 def _still_there(cut: DataFrame, control: DataFrame) -> DataFrame:
-    """Drop the batches that were no longer in the replica's log when they were deleted.
+    """Keep only the batches that were still in the replica's log at the time of the deletion.
 
     Args:
         cut: batches with *PARTITION_KEY, node, seq (of the append), last_offset and deleted_seq.

@@ -108,4 +108,4 @@ expect: {errors: {}}
 def test_a_page_that_has_nothing_to_ask_says_so(highwater: Highwater) -> None:
     Path("quiet.yaml").write_text(QUIET)
     assert highwater("run", "quiet.yaml", "--plain").code == 0
-    assert "The page asks nothing" in highwater("view", "last", "--predict").err
+    assert "The page has no questions" in highwater("view", "last", "--predict").err

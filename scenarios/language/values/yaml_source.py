@@ -64,7 +64,7 @@ class Sequence:
 
 @dataclass(slots=True)
 class Mapping:
-    """The entries of a mapping by key, in file order. Each entry keeps the node of its key, for the position."""
+    """The entries of a YAML mapping by key, in file order. Each entry also has its key's line and column."""
 
     place: Place
     entries: dict[str, tuple[Scalar, Node]] = field(default_factory=dict)

@@ -107,7 +107,7 @@ class ShorthandWords:
         return all(part in self.nodes or part in WORDS or _CALL.fullmatch(part) for part in split(side))
 
     def settings(self) -> dict[str, str]:
-        """Return the words of the form KEY=VALUE as a mapping, without taking them."""
+        """Return the words of the form KEY=VALUE as a mapping. They remain to be read."""
         return {found[1]: found[2] for word in self.left if (found := SETTING_WORD.fullmatch(word))}
 
     def take_settings(self, what: str) -> dict[str, str]:

@@ -44,7 +44,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value of the file with its context, as the argument of a reader.
+    """A value of the scenario file with its context, for the functions that parse values.
 
     Attributes:
         path: path of the value, as messages print it.
