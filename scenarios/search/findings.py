@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from replica.ids import TopicPartition
+from replica.ids import TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -191,7 +191,8 @@ def _is_usual(skip: Anomaly, rows: Iterable[TraceRow]) -> bool:
 def left_undone(scenario: Scenario, rows: Iterable[TraceRow], ledger: RecordLedger) -> tuple[str, ...]:
     """Return the names of acknowledged input records without an output, in the order of sending.
 
-    In eras before KIP-890 (3.6) the result is empty, because a transaction may hang and block read_committed consumers.
+    The result is empty if an open transaction may block read_committed consumers for good: in eras before KIP-890
+    (3.6), where it may hang, and if a partition of the transactions' topic has no leader that could end it.
 
     Args:
         rows: complete trace of a run that ended without disturbance.
@@ -199,6 +200,9 @@ def left_undone(scenario: Scenario, rows: Iterable[TraceRow], ledger: RecordLedg
     """
     if scenario.rules.transactions not in ("verified", "v2"):
         return ()
+    for partition, replicas in ledger.final.items():
+        if partition.topic == TRANSACTIONS_TOPIC and not any(replica.is_leader for replica in replicas.values()):
+            return ()
     running = _running(rows)
     found: dict[str, None] = {}
     for workload in scenario.transforms:
