@@ -221,9 +221,12 @@ def test_a_run_imports_a_part_of_the_modules(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_the_lab_judges_without_arrow(tmp_path: Path) -> None:
-    """Each answer of a student is played three times, within two seconds in all; no trace is written."""
+    """Each answer of a student is played three times, within two seconds in all; no trace is written.
+
+    The records of a run are in columns that numpy reads, which takes a tenth of a second to load.
+    """
     must_do_without(HEAVY, ["lab", "start", "one-setting", "--student", "Ada"], tmp_path)
     answer = tmp_path / "one-setting.yaml"
     answer.write_text(answer.read_text(encoding="utf-8").replace("acks: 1", "acks: all"), encoding="utf-8")
     words = ["lab", "check", "one-setting", "one-setting.yaml"]
-    must_do_without(sorted({*HEAVY} - {"trio", "kio"}), words, tmp_path)
+    must_do_without(sorted({*HEAVY} - {"trio", "kio", "numpy"}), words, tmp_path)

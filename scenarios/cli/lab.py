@@ -30,7 +30,6 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
-from scenarios.observe.columns.names import encodable
 from scenarios.process.work_folders import write_new, write_whole
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -84,6 +83,7 @@ def start(name: str, student: str | None) -> int:
         if path.exists() or path.is_symlink():
             fail(f"{path} exists", ExitCode.USAGE, "move it away, or start in another folder")
     if given is not None:
+        from scenarios.observe.columns.names import encodable
         from scenarios.run.runner import run_scenario
 
         with must_be_written(run_dir), tempfile.TemporaryDirectory(prefix=".lab-", dir=folder) as kept:

@@ -170,13 +170,18 @@ _SPELLINGS = _WORD + 1
 _RUN_MIN = 8
 """A list up to this length is read item by item, because comparing it with a range would take longer."""
 
+_FEW = 2
+"""The number of names up to which each is read by itself, because an array would take longer."""
+
 _RECENT_MAX = 4096
 """Number of recent names kept in a dict, because a record is looked up some ten times in a short time."""
 
 
 def _ranges(values: Integers, step: int) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) of the ranges in which each value is the previous value plus `step`."""
-    if len(values):
+    if len(values) == 1:
+        yield 0, 1
+    elif len(values):
         yield from pairwise((0, *(np.flatnonzero(np.diff(values) != step) + 1).tolist(), len(values)))
 
 
@@ -219,6 +224,8 @@ class NameIndex:
 
     def between(self, start: int, stop: int) -> list[str]:
         """Return the names at the indexes [start, stop), which must exist."""
+        if stop - start <= _FEW:
+            return list(map(self.name, range(start, stop)))
         numbers, prefixes = np.divmod(self._spelling.between(start, stop), _SPELLINGS)
         names: list[str] = []
         for first, end in _ranges(prefixes, 0):

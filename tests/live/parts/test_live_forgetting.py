@@ -11,6 +11,7 @@ import random
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -19,6 +20,7 @@ from serving import program, serving
 from verdicts import expect_nothing_broken
 
 from cluster.protocol import versions as v
+from replica.errors import ErrorCode
 
 LASTS_S = int(os.environ.get("HIGHWATER_FORGETTING_S", "90"))
 GROUPS_PER_ROUND, MEMBERS, TOPICS_PER_ROUND, TRANSACTIONS_PER_ROUND = 5, 3, 4, 3
@@ -94,13 +96,22 @@ class Session:
         consumer.consume(2, 0.3)
         consumer.close()
 
-    def _group(self, group: str) -> None:
-        """Members that come one after the other, and leave; then it is deleted."""
-        for _ in range(MEMBERS):
+    def _joined(self, group: str) -> Any:
+        """The answer to JoinGroup; a coordinator that has just begun to lead is asked again, as clients do."""
+        for _ in range(50):
             joined = self.raw.ask(
                 v.JOIN_GROUP, 3, group_id=group, session_timeout=10_000, rebalance_timeout=10_000, member_id="",
                 protocol_type="consumer", protocols=[{"name": "range", "metadata": b""}],
             )  # fmt: skip
+            if joined.error_code.value != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                break
+            time.sleep(0.1)
+        return joined
+
+    def _group(self, group: str) -> None:
+        """Members that come one after the other, and leave; then it is deleted."""
+        for _ in range(MEMBERS):
+            joined = self._joined(group)
             assert joined.error_code.value == 0, joined
             own = [{"member_id": joined.member_id, "assignment": b""}]
             self.raw.ask(
