@@ -580,5 +580,5 @@ def test_the_verdict_says_when_the_usual_alerts_fire(browser: Browser, three: Pa
         sha256 = json.loads((three.parent / "0001-acks1-leader-kill" / "summary.json").read_text())["trace_sha256"]
         assert f"trace {sha256[:8]}\u2026" in pane
         assert shown.page.locator(".all-runs tbody tr").count() == 3, "a run is a row, so that words stay whole"
-        shown.page.click(f"text={at} s")
-        assert shown.text(".clock") == f"{at} s"
+        shown.page.click(f".pane button:text-is('{at} s'), .pane a:text-is('{at} s')")
+        shown.page.locator(".clock", has_text=f"{at} s").wait_for(timeout=10_000)
