@@ -128,7 +128,7 @@ class Converges(Invariant):
     * A transactional producer needs no answer while a partition of the transactions' topic has no leader or too small
       an ISR. The same holds if its previous transaction needs a marker in such a partition, because the coordinator
       answers CONCURRENT_TRANSACTIONS until all markers are written (TransactionCoordinator).
-    * Neither does a paused client, nor a client that has exceeded a quota, which may have to wait for any time.
+    * A paused client needs no answer, nor does one that has exceeded a quota, which may have to wait for any time.
 
     Exceptions of L1 to L3:
 
