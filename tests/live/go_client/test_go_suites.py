@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ import pytest
 from serving import ROOT, free_ports, serving
 from waiting import wait_for
 
-pytestmark = [pytest.mark.live, pytest.mark.soak, pytest.mark.night, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.live, pytest.mark.soak, pytest.mark.timeout(2500)]
 
 SUITES: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("go_suites.toml").read_text())
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.5.0"
 GO = os.environ.get("HIGHWATER_GO") or shutil.which("go")
-BUILD_S, SUITE_S = 600, 400
+HAS_MODULES = bool(os.environ.get("HIGHWATER_GO_CLIENT"))
+"""Whether the client in Go could be built, for which modules were downloaded."""
+BUILD_S, SUITE_S = 600, 800
 """How long a suite may take to build, and to run."""
 
 
@@ -117,7 +120,22 @@ def docker(record: Path, folder: Path, port: int) -> str:
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
-@pytest.mark.skipif(GO is None, reason="there is no Go")
+def outcomes(
+    binary: Path, options: Sequence[str], environment: Mapping[str, str], output: Path
+) -> tuple[dict[str, str], str]:
+    """Run tests of a suite; return PASS, FAIL or SKIP of each, and all that was printed."""
+    with output.open("w") as stream:
+        subprocess.run(
+            [str(binary), "-test.v", f"-test.timeout={SUITE_S}s", *options],
+            cwd=binary.parent, stdout=stream, stderr=subprocess.STDOUT, env={**os.environ, **environment},
+            timeout=SUITE_S + 30,
+        )  # fmt: skip
+    text = output.read_text(errors="replace")
+    assert "panic: test timed out" not in text, text[-3000:]
+    return {test: outcome for outcome, test in re.findall(r"^--- (PASS|FAIL|SKIP): (\S+)", text, re.MULTILINE)}, text
+
+
+@pytest.mark.skipif(GO is None or not HAS_MODULES, reason="HIGHWATER_GO_CLIENT=PROGRAM, and Go, are not there")
 @pytest.mark.parametrize("name", SUITES)
 def test_the_suite_of_a_client_passes(tmp_path: Path, name: str) -> None:
     suite = SUITES[name]
@@ -128,6 +146,8 @@ def test_the_suite_of_a_client_passes(tmp_path: Path, name: str) -> None:
     binary = built(suite, tmp_path, port)
     chosen = [f"-test.run=^({'|'.join(tagged(binary.parent, suite['tags']))})$"] if "tags" in suite else []
     left_out = {**suite["left_out"], **suite["fails_on_kafka"]}
+    skip = "|".join("/".join(f"^{part}$" for part in test.split("/")) for test in left_out)
+    skipped = [f"-test.skip={skip}"] if skip else []
     record = tmp_path / "runs"
     record.mkdir()
     with (
@@ -136,26 +156,19 @@ def test_the_suite_of_a_client_passes(tmp_path: Path, name: str) -> None:
     ):
         environment = {key: value.format(port=port, other=other) for key, value in suite["environment"].items()}
         environment["PATH"] = docker(record, tmp_path / "bin", port)
-        skip = "|".join("/".join(f"^{part}$" for part in test.split("/")) for test in left_out)
-        words = [
-            str(binary),
-            "-test.v",
-            f"-test.timeout={SUITE_S}s",
-            *chosen,
-            *([f"-test.skip={skip}"] if skip else []),
-        ]
-        with (tmp_path / "told").open("w") as told:
-            subprocess.run(
-                words, cwd=binary.parent, stdout=told, stderr=subprocess.STDOUT, env={**os.environ, **environment},
-                timeout=SUITE_S + 30,
-            )  # fmt: skip
-        text = (tmp_path / "told").read_text(errors="replace")
-        outcomes = re.findall(r"^--- (PASS|FAIL|SKIP): (\S+)", text, re.MULTILINE)
+        results, text = outcomes(binary, [*chosen, *skipped], environment, tmp_path / "first")
+        failed = [test for test, outcome in results.items() if outcome == "FAIL"]
+        if failed:  # their own limits of time are short: what fails beside other work has to pass alone
+            again, text = outcomes(
+                binary, [f"-test.run=^({'|'.join(failed)})$", *skipped], environment, tmp_path / "again"
+            )
+            results |= again
         served.end()
-    passed = [test for outcome, test in outcomes if outcome == "PASS"]
-    failed = [test for outcome, test in outcomes if outcome == "FAIL"]
-    print(f"{name}: {len(passed)} passed, {len(failed)} failed, {len(outcomes) - len(passed) - len(failed)} skipped")
+    counts = Counter(results.values())
+    print(
+        f"{name}: {counts['PASS']} passed, {counts['SKIP']} skipped, at the second try: {', '.join(failed) or 'none'}"
+    )
+    failed = [test for test in failed if results[test] == "FAIL"]
     assert failed == [], f"{failed}\n{text[-3000:]}"
-    assert "panic: test timed out" not in text, text[-3000:]
-    assert len(passed) >= suite["passed"]
+    assert counts["PASS"] >= suite["passed"]
     assert not served.summary["our_bug"] and served.summary["records"]["lost"] == []
