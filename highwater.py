@@ -292,7 +292,7 @@ def cluster(
     """
     for name, value, example in (("topics", topics, '{"orders": 3}'), ("config", config, '{"min.insync.replicas": 2}')):
         if not isinstance(value, Mapping | None):
-            raise HighwaterError(f"{name} is a mapping, such as {example}, and not {value!r}")
+            raise HighwaterError(f"{name} must be a mapping, such as {example}, not {value!r}")
     words = _options(brokers=brokers, profile=era, scenario=scenario, processes=processes)
     for name, size in (topics or {}).items():
         words += ["--topic", ":".join(map(str, (name, *(size if isinstance(size, tuple) else [size]))))]
@@ -391,7 +391,7 @@ class Cluster(_Breakable):
             HighwaterError: if the brokers did not start, or were started before.
         """
         if self._process is not None:
-            raise HighwaterError("a cluster can be started only once: make a new one")
+            raise HighwaterError("a cluster can be started only once: create a new cluster")
         self._folder = folder = _Folder(self._record)
         words = ["serve", "--port", "0", "--record", str(folder.path), "--parent", str(os.getpid()), *self._words]
         with self._out.open("wb") as out, self._err.open("wb") as err:
@@ -413,7 +413,7 @@ class Cluster(_Breakable):
                 self._kill()
                 folder.keep()
                 raise HighwaterError(
-                    f"the brokers were not up within {self._starts_within_s:g} s; output: {folder.path}\n{self.log}"
+                    f"the brokers did not start within {self._starts_within_s:g} s; see {folder.path}\n{self.log}"
                 )
             time.sleep(_POLL_S)
         self.bootstrap_servers = ready[1]
@@ -464,11 +464,11 @@ class Cluster(_Breakable):
         except TimeoutError:
             raise HighwaterError(f"the cluster did not answer within {timeout:g} s") from None
         except OSError as error:
-            raise HighwaterError(f"the cluster cannot be reached; it may have ended: {error}\n{self.log}") from None
+            raise HighwaterError(f"cannot connect to the cluster, which may have ended ({error})\n{self.log}") from None
         answer: Mapping[str, Any] = json.loads(b"".join(chunks) or b"{}")
         if not answer.get("ok"):
             fix = f"\n  = fix: {answer['fix']}" if "fix" in answer else ""
-            raise HighwaterError(f"{answer.get('error', 'the cluster gave no answer')}{fix}")
+            raise HighwaterError(f"{answer.get('error', 'the cluster sent no answer')}{fix}")
         return answer
 
     def _serving(self) -> Mapping[str, str]:
@@ -476,7 +476,7 @@ class Cluster(_Breakable):
         try:
             serving: Mapping[str, str] = json.loads((self._folder.path / _STATE_FILE).read_bytes())
         except OSError:
-            raise HighwaterError(f"the cluster could not be asked:\n{self.output.strip()}") from None
+            raise HighwaterError(f"the cluster has no control socket; its output:\n{self.output.strip()}") from None
         return serving
 
     def fault(self, step: str | Mapping[str, Any], *, timeout: float = _ANSWERS_WITHIN_S) -> str:
@@ -524,7 +524,7 @@ class Cluster(_Breakable):
         deadline = time.monotonic() + timeout
         while not (answer := self._ask({"condition": text}, _ANSWERS_WITHIN_S))["holds"]:
             if time.monotonic() > deadline:
-                raise HighwaterError(f"`{text}` did not hold within {timeout:g} s: {answer['found']}\n{self.log}")
+                raise HighwaterError(f"`{text}` was still false after {timeout:g} s: {answer['found']}\n{self.log}")
             time.sleep(_POLL_S)
 
     def create_topic(
@@ -558,7 +558,7 @@ class Cluster(_Breakable):
     def verdict(self) -> Verdict:
         """Return the verdict on the stopped cluster. Raises HighwaterError if the cluster has not stopped."""
         if self._verdict is None:
-            raise HighwaterError("there is no verdict before the cluster has stopped: leave the `with` block first")
+            raise HighwaterError("there is no verdict until the cluster has stopped: leave the `with` block first")
         return self._verdict
 
     def stop(self, *, timeout: float = _STOPS_WITHIN_S) -> Verdict:
@@ -577,12 +577,12 @@ class Cluster(_Breakable):
             code = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             self._folder.keep()
-            raise HighwaterError(f"judging took longer than {timeout:g} s; output: {self._folder.path}") from None
+            raise HighwaterError(f"the cluster did not stop within {timeout:g} s; see {self._folder.path}") from None
         finally:
             self._kill()
         if code not in (_HELD, _EXPECTATION_FAILED, _OUR_BUG) or not (self.run_dir / "summary.json").is_file():
             self._folder.keep()
-            ended = f"the cluster ended with exit code {code}; output: {self._folder.path}"
+            ended = f"the cluster ended with exit code {code}; see {self._folder.path}"
             raise HighwaterError(f"{said}\n({ended})" if (said := self.log.strip()) else ended)
         _, _, screen = self.output[before:].partition("judging the run (")
         text = screen.partition("\n")[2].lstrip("\n")
@@ -625,7 +625,9 @@ class Cluster(_Breakable):
         with contextlib.suppress(HighwaterError):  # The exception of the block is more important.
             self.stop()
         if self._keep:
-            error.add_note(f"highwater: the run is kept: highwater view {shlex.quote(str(self.run_dir))} --open")
+            error.add_note(
+                f"highwater: the run is kept; view it: highwater view {shlex.quote(str(self.run_dir))} --open"
+            )
 
     async def __aenter__(self) -> Cluster:
         import asyncio
@@ -662,7 +664,7 @@ def _fault_request(step: str | Mapping[str, Any]) -> dict[str, Any]:
     try:
         words = shlex.split(step)
     except ValueError as error:
-        raise HighwaterError(f"`{step}` is not a step: {error}") from None
+        raise HighwaterError(f"`{step}` cannot be split into arguments: {error}") from None
     options: dict[str, str | None] = {"--for": None, "--as": None}
     for option in options:
         if option in words[:-1]:
@@ -720,7 +722,7 @@ class Run(Verdict):
                 return found.select([one for one in found.column_names if found.column(one).null_count < len(found)])
             events |= dict.fromkeys(column.unique().to_pylist())
         known = ", ".join([*families, *sorted(events)])
-        raise HighwaterError(f"this run has no table and no event `{name}`; it has {known}")
+        raise HighwaterError(f"this run has no table or event `{name}`; choose one of {known}")
 
     def view(self, *, timeout: float = 60.0) -> Any:
         """Render a page that plays back the run. Return an HTML object in a notebook, elsewhere the page's path."""
@@ -763,7 +765,7 @@ def run(
     text = _call("run", *words, timeout=timeout, codes=(_HELD, _EXPECTATION_FAILED, _OUR_BUG))
     last = folder.path / "last"
     if not last.is_file():
-        raise HighwaterError(f"the run was not kept:\n{text}")
+        raise HighwaterError(f"the run left no folder; its output:\n{text}")
     run_dir = folder.path / last.read_text(encoding="utf-8").strip()
     if keep:
         folder.keep()
@@ -866,9 +868,7 @@ def _import_ours(*names: str) -> None:
         known = sys.modules.get(name)
         if known is not None:
             if os.path.realpath(known.__file__ or "") != file:
-                raise HighwaterError(
-                    f"this process has imported a package `{name}` that is not Highwater's: {known.__file__}"
-                )
+                raise HighwaterError(f"this process has imported another package named `{name}`, from {known.__file__}")
             continue
         spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[str(_HOME / name)])
         assert spec is not None and spec.loader is not None
@@ -883,8 +883,8 @@ def _import_ours(*names: str) -> None:
 
 _ARGUMENTS = ("brokers", "topics", "era", "config", "scenario", "set", "processes", "fail_on")
 _MARKER = (
-    f"highwater({', '.join(_ARGUMENTS)}): the cluster of `kafka_cluster` and `kafka`, as highwater.cluster takes it; "
-    "fail_on: anomalies that fail the test"
+    f"highwater({', '.join(_ARGUMENTS)}): configure the cluster of `kafka_cluster` or `kafka`. The arguments are those "
+    "of highwater.cluster, and fail_on: the kinds of anomalies that make the test fail."
 )
 _KINDS = (
     *("lost", "unseen", "dirty-read", "diverged", "duplicated", "reordered"),
@@ -892,11 +892,11 @@ _KINDS = (
 )
 """The kinds of anomalies that a verdict can have."""
 _INI = {
-    "brokers": ("string", "how many brokers"),
-    "topics": ("args", "topics that exist from the start, such as orders:3 or orders:3:2 (partitions, replicas)"),
-    "era": ("string", "the release of Kafka whose rules hold, such as kafka-2.0"),
-    "config": ("args", "Kafka's settings of brokers, such as min.insync.replicas=2"),
-    "fail_on": ("args", "anomalies that fail a test, such as lost duplicated, or any; an empty list: no anomaly does"),
+    "brokers": ("string", "number of brokers"),
+    "topics": ("args", "topics to create at the start, such as orders:3 (partitions) or orders:3:2 (and replicas)"),
+    "era": ("string", "Kafka release whose rules apply, such as kafka-2.0"),
+    "config": ("args", "Kafka's broker settings, such as min.insync.replicas=2"),
+    "fail_on": ("args", "kinds of anomalies that make a test fail, such as lost duplicated, or any; empty: none"),
 }
 SCENARIO_SUFFIX = ".highwater.yaml"
 _LOG_LINES_MAX = 40
@@ -904,7 +904,7 @@ _LOG_LINES_MAX = 40
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     for name, (kind, text) in _INI.items():
-        parser.addini(f"highwater_{name}", f"of the fixtures kafka_cluster and kafka: {text}", kind, default=None)  # type: ignore[arg-type]
+        parser.addini(f"highwater_{name}", f"for the fixtures kafka_cluster and kafka: {text}", kind, default=None)  # type: ignore[arg-type]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -965,7 +965,7 @@ def _cluster_arguments(request: pytest.FixtureRequest) -> tuple[dict[str, Any], 
         unknown = [*map(repr, marker.args), *(f"`{name}`" for name in marker.kwargs if name not in _ARGUMENTS)]
         if unknown:
             raise HighwaterError(
-                f"the marker `highwater` does not take {', '.join(unknown)}; it takes {'=, '.join(_ARGUMENTS)}="
+                f"the marker `highwater` does not accept {', '.join(unknown)}; it accepts {'=, '.join(_ARGUMENTS)}="
             )
         if "scenario" in marker.kwargs:
             given |= dict.fromkeys(("brokers", "topics", "era"))
@@ -983,7 +983,7 @@ def _checked_kinds(fail_on: str | Sequence[str] | None) -> Sequence[str] | None:
     kinds = [fail_on] if isinstance(fail_on, str) else fail_on
     for kind in kinds or ():
         if kind not in ("any", *_KINDS):
-            raise HighwaterError(f"no anomaly is called `{kind}`: fail_on takes any, {', '.join(_KINDS)}")
+            raise HighwaterError(f"`{kind}` is not a kind of anomaly; fail_on accepts any, {', '.join(_KINDS)}")
     return kinds
 
 
@@ -1149,14 +1149,14 @@ def _makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 def _kept(kafka: Cluster) -> str:
     run = shlex.quote(str(kafka.keep()))
     lines = kafka.log.splitlines()
-    left_out = [f"  ({len(lines) - _LOG_LINES_MAX} earlier lines are in {kafka.run_dir.parent / 'serve.err'})"]
+    left_out = [f"  (last {_LOG_LINES_MAX} of {len(lines)} lines; all are in {kafka.run_dir.parent / 'serve.err'})"]
     faults = [f"  fault: {fault}" for fault in kafka.faults]
     return "\n".join(
         [
             *(left_out if len(lines) > _LOG_LINES_MAX else []),
-            *(lines[-_LOG_LINES_MAX:] or faults or ["  no fault, no election, no change of an ISR"]),
+            *(lines[-_LOG_LINES_MAX:] or faults or ["  There was no fault, no election and no ISR change."]),
             "",
-            "  The run is kept. When the cluster has stopped:",
+            "  The run is kept. After the cluster has stopped:",
             f"  See it:  highwater view {run} --open",
             f"  Why:     highwater explain {run} RECORD",
         ]

@@ -151,13 +151,13 @@ def test_a_loss_without_a_fault_or_of_a_kind_that_was_named_fails_the_test(proje
 
 
 MISUSES = {
-    "broker=3": "the marker `highwater` does not take `broker`; it takes brokers=, topics=",
-    "3": "the marker `highwater` does not take 3; it takes brokers=",
-    "topics=['t:3']": """topics is a mapping, such as {"orders": 3}, and not ['t:3']""",
+    "broker=3": "the marker `highwater` does not accept `broker`; it accepts brokers=, topics=",
+    "3": "the marker `highwater` does not accept 3; it accepts brokers=",
+    "topics=['t:3']": """topics must be a mapping, such as {"orders": 3}, not ['t:3']""",
     "topics={'t': 'three'}": "`t:three`: partitions and replication factor are numbers",
-    "config=['min.insync.replicas=2']": """config is a mapping, such as {"min.insync.replicas": 2}""",
+    "config=['min.insync.replicas=2']": """config must be a mapping, such as {"min.insync.replicas": 2}""",
     "config={'min.insync.replica': 2}": "did you mean `min.insync.replicas`?",
-    "fail_on='losst'": "no anomaly is called `losst`: fail_on takes any, lost",
+    "fail_on='losst'": "`losst` is not a kind of anomaly; fail_on accepts any, lost",
     "era='3.9'": "did you mean `kafka-3.9`?",
     "scenario='nope.yaml'": "cannot read `nope.yaml`",
 }
