@@ -74,7 +74,7 @@ class Sliced(greenlet):
 
     def pause_if_due(self) -> None:
         if self.clock() >= self.ends_us:
-            assert self.parent is not None, "the greenlet that has switched to it"
+            assert self.parent is not None, "the greenlet has no parent"
             self.parent.switch()
 
 

@@ -26,7 +26,7 @@ PATTERN_MAX = 249
 PATTERNS_MAX = 1024
 """The maximum number of compiled patterns in the cache."""
 _ITEM = re.compile(r"(\.|\\\.|[A-Za-z0-9_-]|\[[A-Za-z0-9_.-]+\])([*+?]|)", re.ASCII)
-WHAT_IT_MAY_HAVE = r"letters, digits, `_`, `-`, `.`, `\.`, classes as in [a-z], each with `*`, `+` or `?`; `|`"
+WHAT_IT_MAY_HAVE = r"letters, digits, `_`, `-`, `.`, `\.`, classes such as [a-z], each with `*`, `+` or `?`, and `|`"
 
 
 class _Item(NamedTuple):
@@ -109,7 +109,7 @@ def described_by(pattern: str, what: str) -> Callable[[str], bool]:
     except ImportError:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            "this pattern needs the Python package google-re2, which is not installed: pip install google-re2",
+            "this pattern needs the Python package google-re2, which is not installed; run: pip install google-re2",
         ) from None
     except ValueError as error:
         raise KafkaError(

@@ -105,7 +105,7 @@ def choose_ports(net: int, brokers: Sequence[str], controllers: Sequence[str]) -
         if all(_is_free(addresses.own(name)) for name in nodes):
             return addresses
     raise NoNet(
-        f"the broker ports {', '.join(map(str, PORTS['broker']))} are all in use: stop a program that listens on them"
+        f"no choice of broker ports ({', '.join(map(str, PORTS['broker']))}) is free: stop a program that uses them"
     )
 
 

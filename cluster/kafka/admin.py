@@ -158,7 +158,7 @@ class Admin:
             case DeleteTopic():
                 return await self._delete_topic(wanted.name)
             case _:
-                raise AssertionError(f"no step of a timeline sends {type(wanted).__name__}")
+                raise AssertionError(f"{type(wanted).__name__} cannot be sent to a real Kafka")
 
     async def _delete_topic(self, name: str) -> PlainReply:
         answer = await self.ask(versions.DELETE_TOPICS, topic_names=[name], timeout=REQUEST_TIMEOUT_MS)

@@ -49,9 +49,9 @@ def make_class_archive(home: KafkaHome, progress: Progress) -> None:
     folder = Path(tempfile.mkdtemp(prefix=".archive-", dir=home.jars.folder))
     try:
         node = _Node(home, folder)
-        progress("the classes that a broker loads are archived: its disk is formatted")
+        progress("formatting a disk to make the class archive")
         node.format()
-        progress("the classes that a broker loads are archived: it starts")
+        progress("starting a broker to make the class archive")
         node.run(folder / "classes.jsa", progress)
         (folder / "classes.jsa").rename(home.archive_place)
     finally:
@@ -109,7 +109,7 @@ offsets.topic.replication.factor=1
                     break
             if STARTED not in self._console.read_bytes():
                 raise NotArchived(f"the broker did not start: {self._last_words()}")
-            progress("the classes that a broker loads are archived: it stops")
+            progress("stopping the broker, which writes the class archive")
             process.send_signal(signal.SIGTERM)
             self._await_end(process, STOP_S)
         if not archive.is_file():
@@ -135,7 +135,7 @@ offsets.topic.replication.factor=1
 
     def _last_words(self) -> str:
         lines = self._console.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1][:300] if lines else "it says nothing"
+        return lines[-1][:300] if lines else "the JVM printed nothing"
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

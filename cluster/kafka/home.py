@@ -140,7 +140,7 @@ def jars_in(folder: Path) -> KafkaJars:
     Raises:
         KafkaMissing: if the folder has no jars of Kafka, or those of several versions.
     """
-    fix = "give the folder of an unpacked Kafka release (it has libs/), or of the jars themselves"
+    fix = "give the folder of an unpacked Kafka release, which has libs/, or the folder of its jars"
     for libraries in (folder / LIBRARIES, folder):
         matches = [found for jar in sorted(libraries.glob("kafka_*.jar")) if (found := _SERVER_JAR.fullmatch(jar.name))]
         versions = sorted({found[1] for found in matches})
@@ -176,7 +176,7 @@ def _find_jars(version: str | None, folder: Path | None, environment: Mapping[st
     for jars in reversed(known):
         if is_of_version(jars.version, version):
             return jars
-    there = f"; installed: {', '.join(jars.version for jars in known)}" if known else ""
+    there = f"; installed versions: {', '.join(jars.version for jars in known)}" if known else ""
     raise KafkaMissing(
         f"Kafka{f' {version}' if version else ''} is not installed{there}",
         f"run `highwater kafka install {version or TRIED[0]}`, or give --kafka-home the folder of an unpacked release",

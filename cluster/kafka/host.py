@@ -47,7 +47,7 @@ class KafkaHost(Host):
     # ---------------------------------------------------------------------------------------------------------- life
 
     def launch(self, node: KafkaNode) -> None:
-        assert self.process is None, f"{self.name} runs already"
+        assert self.process is None, f"{self.name} is already running"
         self.powered, self.paused = True, False
         self.died_of = None
         self.process = Process()
@@ -71,7 +71,7 @@ class KafkaHost(Host):
             self.fabric.exits.append(ProcessExit(self.name, "stop", ""))
         else:
             by = f"signal {-jvm.exit_code}" if jvm.exit_code < 0 else f"exit code {jvm.exit_code}"
-            self.died_of = f"its JVM has ended ({by}): {jvm.last_words()}"
+            self.died_of = f"its JVM ended ({by}): {jvm.last_words()}"
             self.fabric.exits.append(ProcessExit(self.name, "crash", self.died_of))
         self.fabric.time.enter()
 

@@ -42,7 +42,7 @@ def install(version: str, environment: Mapping[str, str], progress: Progress) ->
     home = KafkaHome(
         _sound_jars(version, environment, progress) or _new_jars(version, java, environment, progress), java
     )
-    progress("the program of the Java clients is compiled")
+    progress("compiling the program of the Java clients")
     client_classes(home, environment)
     try:
         make_class_archive(home, progress)
@@ -72,7 +72,7 @@ def _sound_jars(version: str, environment: Mapping[str, str], progress: Progress
     """Return the jars of an installed version, None if the version is missing. Remove a damaged version first."""
     for jars in installed(environment):
         if jars.version == version:
-            progress(f"the checksums of Kafka {version} are compared")
+            progress(f"checking the checksums of Kafka {version}")
             if not jars.damaged():
                 return jars
             remove(jars)

@@ -69,7 +69,7 @@ class JavaClients:
         return None if self._jvm is None else self._jvm.died_of
 
     def tell(self, order: Order) -> None:
-        assert self._jvm is not None, "the fabric is open"
+        assert self._jvm is not None, "the JVM of the Java clients is not running"
         self._jvm.tell(order)
 
     def _heard(self, event: dict[str, Any]) -> None:

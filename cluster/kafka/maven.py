@@ -40,7 +40,7 @@ def find_maven(environment: Mapping[str, str]) -> Path:
     found = shutil.which("mvn", path=environment.get("PATH"))
     if found is None:
         raise KafkaMissing(
-            "Maven downloads Kafka's jars, but there is no `mvn` on the PATH",
+            "Maven is needed to download Kafka's jars, but `mvn` is not on the PATH",
             f"install Maven (Debian: apt install maven), {ANOTHER_WAY}",
         )
     return Path(found)
@@ -106,28 +106,28 @@ def _watch(lines: Iterable[str], progress: Progress) -> Iterator[str]:
             count += 1
             progress(f"Maven has downloaded {count} {'file' if count == 1 else 'files'}: {found[1]}")
         elif found := re.search(r"Copying (\S+) to ", line):
-            progress(f"Maven copies {found[1]}")
+            progress(f"Maven is copying {found[1]}")
         elif line.startswith("[ERROR]"):
             yield line.removeprefix("[ERROR]").strip()
 
 
 def _failure(version: str, errors: list[str]) -> KafkaMissing:
     everything = " ".join(errors)
-    first = re.sub(r" -> \[Help \d+\]", "", next(iter(errors), "it gives no reason"))
+    first = re.sub(r" -> \[Help \d+\]", "", next(iter(errors), "it gave no reason"))
     # The last reason in a chain is the cause.
     said = re.split(r"transfer failed for \S+: |Could not resolve dependencies for project \S+: ", first)[-1][
         :SHOWN_MAX
     ]
     if "hecksum validation failed" in everything:
-        return KafkaMissing(f"a file that Maven has downloaded differs from its checksum: {said}", "try again")
+        return KafkaMissing(f"a file that Maven downloaded does not match its checksum: {said}", "try again")
     if _UNREACHABLE.search(everything):
         return KafkaMissing(
             f"Maven cannot reach its repositories: {said}",
-            f"look at the network, and at mirrors and proxies in Maven's settings.xml, {ANOTHER_WAY}",
+            f"check the network, and the mirrors and proxies in Maven's settings.xml, {ANOTHER_WAY}",
         )
     if f"Could not find artifact org.apache.kafka:kafka_{SCALA}:" in everything:
-        return KafkaMissing(f"Maven finds no Kafka {version}", f"ask for another version, such as {', '.join(TRIED)}")
-    return KafkaMissing(f"Maven has failed: {said}", f"mend that, {ANOTHER_WAY}")
+        return KafkaMissing(f"Maven found no Kafka {version}", f"ask for another version, such as {', '.join(TRIED)}")
+    return KafkaMissing(f"Maven failed: {said}", f"fix this error, {ANOTHER_WAY}")
 
 
 @contextmanager

@@ -129,7 +129,7 @@ class Relay:
             nursery.start_soon(self._carry, self._far, self._near, self._response)
         if self._sight is not None:
             self._time.enter()
-            self._sight.ended("the connection is gone")
+            self._sight.ended("the connection has ended")
 
     async def _carry(self, source: TcpConnection, target: TcpConnection, take: Callable[[bytearray], None]) -> None:
         try:

@@ -139,7 +139,7 @@ class TcpFabric:
     # ------------------------------------------------------------------------------------------------------ machines
 
     def add_host(self, name: str) -> Host:
-        assert name not in self.hosts, f"two nodes are called {name}"
+        assert name not in self.hosts, f"there are two nodes named {name}"
         host = self.hosts[name] = Host(self, name)
         return host
 

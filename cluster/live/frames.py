@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable
 
 SIZE_BYTES = 4
-LIMITS = "socket.request.max.bytes; before a login sasl.server.max.receive.size"
+LIMITS = "socket.request.max.bytes, or sasl.server.max.receive.size before authentication"
 SCRATCH_BYTES = 64 * 1024
 """The size in bytes of the buffer for small frames, and so of one read.
 

@@ -106,7 +106,7 @@ class GatheringTime(LiveTime):
             source.told(what)
             return
         for number, causes, event in what.events:
-            assert number == len(source.numbers), "a process numbers its events without gaps"
+            assert number == len(source.numbers), "an event of a process is missing or repeated"
             log.cause = None
             source.numbers.append(log.emit(event, *(source.numbers[cause] for cause in causes)))
 

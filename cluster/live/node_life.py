@@ -115,8 +115,8 @@ class Life:
         """How and why the process ended without sending an ExitTold; the same values as in ProcessExit."""
         code = self.exit_code
         if code is None:
-            return "crash", "its process closed its control pair and lives on"
+            return "crash", "its process closed its control sockets but is still running"
         how = "died" if -code in SENT_BY_OTHERS else "crash"
         by = f"signal {-code}" if code < 0 else f"exit code {code}"
         words = f": {said}" if how == "crash" and (said := self.own.last_words()) else ""
-        return how, f"its process has died ({by}){words}"
+        return how, f"its process died ({by}){words}"

@@ -131,7 +131,7 @@ class RemoteHost(Host):
     # ---------------------------------------------------------------------------------------------------------- life
 
     def launch(self, core: RemoteCore) -> None:
-        assert self.process is None, f"{self.name} runs already"
+        assert self.process is None, f"{self.name} is already running"
         self.powered, self.paused = True, False
         self.fabric.lit(self.name)
         self._bytes_before = {name: getattr(self.bytes, name) for name in self.bytes.__slots__}
@@ -156,7 +156,7 @@ class RemoteHost(Host):
         time.gather_all()
         time.leave(life.source)
         for observe in life.observers.values():
-            observe(ConnectionEnded(f"the process of {self.name} is gone"), time.now_us)
+            observe(ConnectionEnded(f"the process of {self.name} has ended"), time.now_us)
         life.end()
         if self._life is life:
             self._life = None

@@ -22,8 +22,8 @@ class PortTaken(Exception):
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         in_use = error.errno == errno.EADDRINUSE
-        why = "another program listens there" if in_use else error.strerror or str(error)
-        super().__init__(f"{host}:{port} cannot be listened on: {why}")
+        why = "another program uses this port" if in_use else error.strerror or str(error)
+        super().__init__(f"cannot listen on {host}:{port}: {why}")
         self.host = host
         self.port = port
         self.is_foreign = error.errno == errno.EADDRNOTAVAIL

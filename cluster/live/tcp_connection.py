@@ -160,7 +160,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         Return False if the connection has ended or this end was closed. Data received before a reset counts as arrived.
         """
         entrance = self._entrance
-        assert entrance is not None, "what comes from another node of the cluster was held up where it left"
+        assert entrance is not None, "a connection between nodes of the cluster has no entrance"
         client = entrance.client(self.peer, frame, is_identified=self._is_identified)
         arrival_us = entrance.arrival_us(client, frame)
         if arrival_us > self._live_time.now_us:
@@ -262,7 +262,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
 
     def pair_with(self, near: TcpConnection) -> None:
         """Exchange the causes of frames with the other end, which this process opened."""
-        assert near._told is not None, "an end that is to be paired keeps its causes from the start"
+        assert near._told is not None, "the other end does not keep the causes of its frames"
         self._told = deque()
         self._heard, near._heard = near._told, self._told
 
@@ -535,7 +535,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._out.clear()
             self._fabric.request_memory.release(self)
             self._fabric.forget(self)
-            reason = self.gone.meaning if self.gone else "the broker has closed the connection"
+            reason = self.gone.meaning if self.gone else "the broker closed the connection"
             self._read_along(partial(ConnectionTap.ended, reason=reason))
 
     async def answer_with_reset(self) -> None:

@@ -50,7 +50,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
             raise TlsFilesInvalid(
                 f"the private key {files.key} does not belong to the certificate {files.certificate}"
             ) from None
-        why = f"{files.certificate} and {files.key} are not a certificate and key in PEM ({error.reason or error})"
+        why = f"{files.certificate} and {files.key} are not a PEM certificate and its key ({error.reason or error})"
         raise TlsFilesInvalid(why) from None
     return context
 

@@ -41,7 +41,7 @@ class SimulatedFabric:
         self._dials: list[Dial] = []
 
     def add_host(self, name: str) -> Host:
-        assert name not in self.hosts, f"two nodes are called {name}"
+        assert name not in self.hosts, f"there are two nodes named {name}"
         host = self.hosts[name] = Host(self, name)
         return host
 
@@ -155,7 +155,7 @@ class Dial:
             return
         target = self._target
         if target is None:
-            self.refused = f"no such host: {self._name}"
+            self.refused = f"there is no host {self._name}"
             self._answer()
         elif self._link().is_cut or not target.powered:
             self._fabric.waiting(self)
@@ -234,7 +234,7 @@ class SimulatedConnection(Passage[bytearray]):
         """Do nothing: a simulated frame has no size prefix to check; the receiver checks the whole frame."""
 
     def identify(self, frame: bytearray) -> None:
-        raise AssertionError("simulated machines are identified when they connect")
+        raise AssertionError("a simulated connection is always identified")
 
     async def read(self, take: Callable[[bytearray], None]) -> None:
         # Frames are taken straight from the queue of virtual time; the task is resumed only for the end.

@@ -186,7 +186,7 @@ class Host:
 
     def start(self, nursery: trio.Nursery, core: NodeCore, *, serves: bool) -> None:
         """Start a process on this machine, and restore power if it was lost."""
-        assert self.process is None, f"{self.name} runs already"
+        assert self.process is None, f"{self.name} is already running"
         self.powered, self.paused = True, False
         process = self.process = Process()
         process.finished = trio.Event()

@@ -90,7 +90,7 @@ class NodeShell:
         try:
             self._step(self.core.tick)
         except Exception as failure:  # A request that had waited may have failed: treat it as one handled immediately.
-            if not self._host.contains("a client that waited", failure):
+            if not self._host.contains("a waiting client", failure):
                 raise
             self._alarm.arm(self.core.next_deadline_us)
 
@@ -146,14 +146,14 @@ class NodeShell:
             if not self._host.contains(end.peer, failure):
                 raise
             self._close(connection)
-            self._step(self.core.disconnected, connection, "closed after a bug")
+            self._step(self.core.disconnected, connection, "closed after a bug in Highwater")
 
     async def _work_apart(self, action: WorkApart) -> None:
         try:
             await self._host.apart(action.job)
             self._step(self._done_apart, action)
         except Exception as failure:  # Treat it as a request that is handled immediately.
-            if not self._host.contains("a client that waited", failure):
+            if not self._host.contains("a waiting client", failure):
                 raise
 
     def _done_apart(self, action: WorkApart, now_us: int) -> list[Action]:

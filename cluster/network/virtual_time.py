@@ -62,7 +62,7 @@ class VirtualTime:
         Args:
             cause: event that causes the callback; by default the current cause.
         """
-        assert at_us >= self.now_us, "nothing can be scheduled in the past"
+        assert at_us >= self.now_us, "a callback was scheduled in the past"
         heapq.heappush(self._queue, (at_us, self._seq, self._trace.cause if cause is None else cause, callback))
         self._seq += 1
 
@@ -71,7 +71,7 @@ class VirtualTime:
 
     def resume(self, parking: Parking) -> None:
         """Let a parked task run next. A callback may resume at most one task."""
-        assert self._resumed is None, "a callback resumes one task at most"
+        assert self._resumed is None, "a callback resumed more than one task"
         if not parking.gone:
             self._resumed = parking
 

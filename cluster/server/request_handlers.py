@@ -62,7 +62,7 @@ class RequestHandlers:
 
     def block(self, rest: Work) -> Work:
         """Keep the current handler busy. Return a function that does the `rest` of its work and then frees it."""
-        assert self._rest is None, "one work blocks once at a time"
+        assert self._rest is None, "the request handler is already blocked"
         self._rest = rest
         done = self._current
 

@@ -159,7 +159,7 @@ class RequestLog:
         cause: int | None,
     ) -> None:
         header = request.header
-        assert header is not None, "what is stated was handled"
+        assert header is not None, "the request has no header"
         dequeued_us = request.dequeued_us if request.dequeued_us >= 0 else request.local_complete_us
         if request.peer.startswith(OUTSIDE) and not self._may_state(request.peer, sent.ended_us):
             return

@@ -77,8 +77,8 @@ def test_a_dead_process_refuses_and_an_unknown_host_is_unknown() -> None:
     lab.connects(5, "a", "nobody", 2)
     lab.run()
     assert sorted(lab["a"].what("disconnected")) == [
-        (7, "disconnected", "no such host: nobody"),
         (7, "disconnected", "refused"),
+        (7, "disconnected", "there is no host nobody"),
     ]
 
 

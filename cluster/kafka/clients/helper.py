@@ -73,7 +73,7 @@ class ClientsJvm:
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     self._take(json.loads(line))
-        self.died_of = f"the JVM of the clients has ended; see {self._console}"
+        self.died_of = f"the JVM of the Java clients ended; see {self._console}"
 
     def _take(self, event: dict[str, Any]) -> None:
         if event["event"] == "ready":

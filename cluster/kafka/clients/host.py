@@ -48,7 +48,7 @@ class JavaClientHost(Host):
         return self._client
 
     def _begin(self) -> str:
-        assert self.process is None, f"{self.name} runs already"
+        assert self.process is None, f"{self.name} is already running"
         self.powered, self.paused = True, False
         self.process = Process()
         self.fabric.move_on()

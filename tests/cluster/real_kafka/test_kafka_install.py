@@ -32,7 +32,7 @@ def test_an_installed_version_is_whole_and_found_again(machine: Machine) -> None
     for asked in (None, "4", "4.1", "4.1.0"):
         home = find_home(asked, None, machine.environment)
         assert (home.version, home.java.version, home.class_archive) == ("4.1.0", "17.0.15", None)
-    with pytest.raises(KafkaMissing, match=r"Kafka 4\.10? is not installed; installed: 4\.1\.0"):
+    with pytest.raises(KafkaMissing, match=r"Kafka 4\.10? is not installed; installed versions: 4\.1\.0"):
         find_home("4.10", None, machine.environment)
 
 
@@ -53,22 +53,22 @@ FAILURES = {
     "unknown": (
         "[ERROR] Failed to execute goal on project kafka: Could not resolve dependencies for project x:kafka:pom:9: "
         "Could not find artifact org.apache.kafka:kafka_2.13:jar:4.1.0 in there -> [Help 1]",
-        "Maven finds no Kafka 4.1.0",
+        "Maven found no Kafka 4.1.0",
         "ask for another version",
     ),
     "unreachable": (
         "[ERROR] Plugin p or one of its dependencies could not be resolved: Could not transfer artifact p from there: "
         "transfer failed for proto://host/p.pom: Connection refused -> [Help 1]",
         "Maven cannot reach its repositories: Connection refused",
-        "look at the network",
+        "check the network",
     ),
     "checksum": (
         "[ERROR] Could not transfer artifact a from there: Checksum validation failed, expected 1 but is 2 -> [Help 1]",
-        "a file that Maven has downloaded differs from its checksum",
+        "a file that Maven downloaded does not match its checksum",
         "try again",
     ),
-    "another": ("[ERROR] Non-parseable settings -> [Help 1]", "Maven has failed: Non-parseable settings", "mend that"),
-    "wordless": ("", "Maven has failed: it gives no reason", "mend that"),
+    "another": ("[ERROR] Non-parseable settings -> [Help 1]", "Maven failed: Non-parseable settings", "fix this error"),
+    "wordless": ("", "Maven failed: it gave no reason", "fix this error"),
 }
 
 
@@ -91,7 +91,7 @@ def test_a_version_is_not_taken_for_another(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("name", "script", "error"),
     [
-        ("mvn", None, "there is no `mvn` on the PATH"),
+        ("mvn", None, "`mvn` is not on the PATH"),
         ("javac", None, "has no `javac`"),
         ("java", "exit 1", "java does not run"),
         ("java", JAVA.format(home="/", version="11.0.2"), "is Java 11.0.2"),

@@ -9,7 +9,9 @@ import pytest
 from cluster.live.frames import FrameTooLarge, SocketFrameReader
 
 MAX_BYTES = 104_857_600
-LIMIT = f"at most {MAX_BYTES} are allowed (socket.request.max.bytes; before a login sasl.server.max.receive.size)"
+LIMIT = (
+    f"at most {MAX_BYTES} are allowed (socket.request.max.bytes, or sasl.server.max.receive.size before authentication)"
+)
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303")
 
 

@@ -108,7 +108,7 @@ def test_a_key_of_another_certificate_is_refused(certified):
 
 @pytest.mark.parametrize("content", [b"", b"no PEM", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
 def test_what_is_no_certificate_is_refused(tmp_path, certified, content):
-    with pytest.raises(AccessRefused, match="are not a certificate and key in PEM"):
+    with pytest.raises(AccessRefused, match="are not a PEM certificate and its key"):
         own_files(file(tmp_path, content), certified[0].key)
 
 
