@@ -132,20 +132,32 @@ class BrokerConfig(Config):
     unclean_leader_election_enable: bool = key(False, is_dynamic=True)
     log_segment_bytes: int = key(1 << 30, low=1024, high=INT32_MAX, is_dynamic=True)
     # A default below `low`, or 0 in log.retention.ms and .minutes, is Kafka's null: the next key applies.
-    log_roll_ms: int = key(0, low=1, doc="Milliseconds after which a new segment is begun.", is_dynamic=True)
+    log_roll_ms: int = key(0, low=1, doc="Maximum time in ms before a new segment is rolled.", is_dynamic=True)
     log_roll_hours: int = key(
-        168, low=1, high=INT32_MAX, doc="Hours after which a new segment is begun; ms count before."
+        168,
+        low=1,
+        high=INT32_MAX,
+        doc="Maximum time in hours before a new segment is rolled; log.roll.ms has priority.",
     )
-    log_roll_jitter_ms: int = key(-1, low=0, doc="Spread of the times at which segments roll.", is_dynamic=True)
+    log_roll_jitter_ms: int = key(
+        -1, low=0, doc="Maximum random delay in ms that is subtracted from log.roll.ms.", is_dynamic=True
+    )
     log_roll_jitter_hours: int = key(0, low=0, high=INT32_MAX)
     log_index_size_max_bytes: int = key(10 << 20, low=12, high=INT32_MAX, is_dynamic=True)
     log_index_interval_bytes: int = key(4096, low=0, high=INT32_MAX, is_dynamic=True)
     message_max_bytes: int = key(1_048_588, low=0, high=INT32_MAX, is_dynamic=True)
     log_flush_interval_messages: int = key(NEVER, low=1, is_dynamic=True)
-    log_flush_interval_ms: int = key(-1, low=0, doc="Longest time without a flush.", is_dynamic=True)
-    log_flush_scheduler_interval_ms: int = key(NEVER, low=0, doc="How often logs are looked at for a flush.")
+    log_flush_interval_ms: int = key(
+        -1, low=0, doc="Maximum time in ms before a log is flushed to disk.", is_dynamic=True
+    )
+    log_flush_scheduler_interval_ms: int = key(
+        NEVER, low=0, doc="How often, in ms, logs are checked for a flush that is due."
+    )
     log_message_timestamp_type: str = key(
-        CREATE_TIME, choices=TIMESTAMP_TYPES, doc="Whose time records carry.", is_dynamic=True
+        CREATE_TIME,
+        choices=TIMESTAMP_TYPES,
+        doc="Timestamp of records: set by the producer (CreateTime) or the broker (LogAppendTime).",
+        is_dynamic=True,
     )
     log_message_timestamp_before_max_ms: int = key(NEVER, low=0, is_dynamic=True)
     log_message_timestamp_after_max_ms: int = key(NEVER, low=0, is_dynamic=True)
@@ -154,17 +166,22 @@ class BrokerConfig(Config):
     log_cleanup_policy: str = key(
         "delete", pattern=CLEANUP_POLICIES, doc="delete, compact, both or empty", is_dynamic=True
     )
-    log_retention_ms: int = key(0, low=-1, doc="Milliseconds a segment is kept, -1 for ever.", is_dynamic=True)
-    log_retention_minutes: int = key(0, low=-1, high=INT32_MAX, doc="Minutes a segment is kept; ms count before them.")
+    log_retention_ms: int = key(0, low=-1, doc="Retention time of a segment in ms; -1: no limit.", is_dynamic=True)
+    log_retention_minutes: int = key(
+        0, low=-1, high=INT32_MAX, doc="Retention time of a segment in minutes; log.retention.ms has priority."
+    )
     log_retention_hours: int = key(168, low=-1, high=INT32_MAX)
     log_retention_bytes: int = key(-1, low=-1, is_dynamic=True)
     log_local_retention_ms: int = key(-2, low=-2, is_dynamic=True)
     log_local_retention_bytes: int = key(-2, low=-2, is_dynamic=True)
     log_preallocate: bool = key(
-        False, doc="Whether a segment's file has its full size from the start.", is_dynamic=True
+        False, doc="Whether a new segment's file is preallocated at its full size.", is_dynamic=True
     )
     compression_type: str = key(
-        "producer", choices=CODECS, doc="Codec of batches in the log; producer: as they came.", is_dynamic=True
+        "producer",
+        choices=CODECS,
+        doc="Compression codec of batches in the log; producer: keep the producer's codec.",
+        is_dynamic=True,
     )
     compression_gzip_level: int = key(-1, low=-1, high=9, is_dynamic=True)
     compression_lz4_level: int = key(9, low=1, high=17, is_dynamic=True)
@@ -396,7 +413,7 @@ class GroupConfig(Config):
     share_auto_offset_reset: str = key(
         "latest",
         pattern=r"(?i)earliest|latest|by_duration:P[0-9DTHMS.]{2,40}",
-        doc="earliest, latest, or by_duration: and a duration of ISO 8601",
+        doc="earliest, latest or by_duration:<ISO 8601 duration>, such as by_duration:PT1H",
     )
     share_isolation_level: str = key("read_uncommitted", choices=("read_committed", "read_uncommitted"))
     streams_session_timeout_ms: int = key(45_000, low=1, high=INT32_MAX)
@@ -436,7 +453,7 @@ class ProducerConfig(Config):
     value_serializer: str = key(SERIALIZERS[0], choices=SERIALIZERS)
     interceptor_classes: str = key("", choices=(AUDIT, STAMP, THROWING), is_list=True)
     failing_records: str = key(
-        "", pattern=FAILING_RECORDS, doc="names of records, as in r3, r7; FailingSerializer reads it"
+        "", pattern=FAILING_RECORDS, doc="record names for FailingSerializer, separated by commas, such as r3, r7"
     )
 
     @property
@@ -477,7 +494,7 @@ class ConsumerConfig(Config):
     value_deserializer: str = key(DESERIALIZERS[0], choices=DESERIALIZERS)
     interceptor_classes: str = key("", choices=(AUDIT, THROWING), is_list=True)
     failing_records: str = key(
-        "", pattern=FAILING_RECORDS, doc="names of records, as in r3, r7; FailingDeserializer reads it"
+        "", pattern=FAILING_RECORDS, doc="record names for FailingDeserializer, separated by commas, such as r3, r7"
     )
 
     @property
@@ -520,8 +537,7 @@ class GroupConsumerConfig(ConsumerConfig):
         if self.group_protocol == CLASSIC and interval_ms >= timeout_ms:
             raise ConfigError(
                 "heartbeat.interval.ms",
-                f"must be lower than session.timeout.ms ({timeout_ms}), not {interval_ms} "
-                "(Heartbeat must be set lower than the session timeout)",
+                f"must be lower than session.timeout.ms ({timeout_ms} ms), but is {interval_ms} ms",
             )
 
     @property

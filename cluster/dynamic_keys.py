@@ -25,14 +25,14 @@ class PassiveDynamicConfig(Config):
 
     WHAT: ClassVar[str] = "dynamic broker"
 
-    background_threads: int = key(10, low=1, high=INT32_MAX, doc="Threads for other tasks.")
+    background_threads: int = key(10, low=1, high=INT32_MAX, doc="Number of threads for background tasks.")
     log_cleaner_io_buffer_load_factor: float = key(0.9)
     log_cleaner_io_buffer_size: int = key(524_288, low=0, high=INT32_MAX)
     log_cleaner_io_max_bytes_per_second: float = key(1.7976931348623157e308, high=1.7976931348623157e308)
-    log_cleaner_threads: int = key(1, low=0, high=INT32_MAX, doc="Threads that compact logs.")
+    log_cleaner_threads: int = key(1, low=0, high=INT32_MAX, doc="Number of threads that compact logs.")
     metric_reporters: str = key("org.apache.kafka.common.metrics.JmxReporter", doc="Classes that report metrics.")
     num_recovery_threads_per_data_dir: int = key(
-        2, low=1, high=INT32_MAX, doc="Threads that recover logs at the start."
+        2, low=1, high=INT32_MAX, doc="Number of threads per log directory that recover logs at startup."
     )
     remote_fetch_max_wait_ms: int = key(500, low=1, high=INT32_MAX)
     remote_list_offsets_request_timeout_ms: int = key(30_000, low=1)

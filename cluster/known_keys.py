@@ -222,12 +222,12 @@ share.acquire.mode batch_optimized
 transaction.two.phase.commit.enable false
 """
 INSTEAD: Final = {
-    "inter.broker.protocol.version": "the rules of a release are chosen by `profile`",
-    "log.message.format.version": "the rules of a release are chosen by `profile`",
-    "message.format.version": "the rules of a release are chosen by `profile`",
-    "process.roles": "controllers are nodes of their own, `cluster.controllers`",
-    "quota.consumer.default": "quotas are `cluster.quotas`",
-    "quota.producer.default": "quotas are `cluster.quotas`",
+    "inter.broker.protocol.version": "set `profile`, which selects the rules of a release",
+    "log.message.format.version": "set `profile`, which selects the rules of a release",
+    "message.format.version": "set `profile`, which selects the rules of a release",
+    "process.roles": "set `cluster.controllers`; each controller is a separate node",
+    "quota.consumer.default": "set `cluster.quotas`",
+    "quota.producer.default": "set `cluster.quotas`",
 }
 """For some keys: the feature of a scenario that replaces them."""
 

@@ -244,7 +244,7 @@ class VersionExchange:
             levels = {str(one.name): int(one.max_version_level) for one in finalized}
             return NodeApiVersions(ranges, levels, int(getattr(answer, "finalized_features_epoch", NO_FEATURES_EPOCH)))
         if error is not ErrorCode.UNSUPPORTED_VERSION or self.version == 0:
-            raise VersionsRefused(f"it answered ApiVersions with {error.name}")
+            raise VersionsRefused(f"the broker answered ApiVersions with {error.name}")
         self.version = min(ranges.get(API_VERSIONS, (0, 0))[1], self.version - 1)
         return None
 

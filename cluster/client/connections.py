@@ -127,7 +127,7 @@ class ClientConnections:
     def send(self, node_id: int, request: ClientRequest, now_us: int) -> None:
         """Send a request to a ready node; fail with UNSUPPORTED_VERSION if both ends share no version of the API."""
         state = self._nodes[node_id]
-        assert state.is_ready, "send only to a node that is ready"
+        assert state.is_ready, "the node is not ready for a request"
         api_key, on_answer = request.api_key, request.on_answer
         version = self.versions.of(node_id).usable(api_key, request.allowed)
         if version is None:
@@ -147,7 +147,7 @@ class ClientConnections:
     def _dispatch(
         self, state: NodeConnection, api_key: int, encode: Callable[[int], bytes], now_us: int, cause: int | None = None
     ) -> int:
-        assert state.connection is not None, "a request needs a connection"
+        assert state.connection is not None, "the node has no connection"
         correlation_id = self._correlation_id
         self._correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
         state.last_active_us = now_us
@@ -228,7 +228,7 @@ class ClientConnections:
         if not is_throttled_by(api_key, version):
             return
         state = self._answering
-        assert state is not None, "an answer says so"
+        assert state is not None, "no response is being handled"
         state.throttled_until_us = max(state.throttled_until_us, now_us + throttle_ms * 1000)
 
     def _state(self, node_id: int) -> NodeConnection | None:
@@ -350,7 +350,7 @@ class ClientConnections:
         state.last_active_us = now_us
         try:
             if not state.in_flight or response_correlation_id(frame) != state.in_flight[0].correlation_id:
-                raise PeerViolation("the correlation id of a response is not that of the oldest open request")
+                raise PeerViolation("a response does not have the correlation id of the oldest request in flight")
             oldest = state.in_flight[0]
             self._answering = state
             oldest.on_answer(ClientResponse(frame, ErrorCode.NONE, oldest.version), now_us)

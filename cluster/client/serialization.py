@@ -47,7 +47,9 @@ class Serializers:
         number = int(key) if _NUMBER.fullmatch(key) else _HIGHEST + 1
         if not _LOWEST <= number <= _HIGHEST:
             text = key.decode(errors="replace")
-            raise NotConvertible(f"{self.key} (key.serializer) cannot serialize `{text}`: not a 32-bit integer")
+            raise NotConvertible(
+                f"{self.key} (key.serializer) cannot serialize `{text}`, which is not a 32-bit integer"
+            )
         return _integer(number)
 
     def value_bytes(self, value: bytes | None, record: str) -> bytes | None:

@@ -203,7 +203,7 @@ class ConsumerFetcher:
                 known = self._wanted(position)
             wanted[position.topic_partition] = known
         fetch = session.build(wanted, [name for name, known in before.items() if wanted.get(name) is not known])
-        assert fetch is not None, "there are positions to fetch from"
+        assert fetch is not None, "there is no partition to fetch"
         asked = {position.topic_partition: position.offset for position in positions}
         self._pending_nodes[node_id] = True
         self.read_replicas.sent(node_id)
@@ -439,7 +439,7 @@ class ConsumerFetcher:
         count = self._returned(tp, first, position.offset, count)
         if len(data) and not has_whole:
             # Before KIP-74 a batch that is larger than the fetch is cut (RecordTooLargeException in Fetcher of 0.10.0).
-            what = f"the batch at {position.offset} is larger than max.partition.fetch.bytes"
+            what = f"the batch at offset {position.offset} is larger than max.partition.fetch.bytes"
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, what)
         return count
 

@@ -136,7 +136,9 @@ class MembershipManager:
         )
 
     def _enter(self, state: ClientMemberState) -> None:
-        assert state is self.state or self.state in PREVIOUS[state], f"from {self.state.name} to {state.name}"
+        assert state is self.state or self.state in PREVIOUS[state], (
+            f"a member cannot change from {self.state.name} to {state.name}"
+        )
         self.state = state
 
     # ------------------------------------------------------------------------------------------------------ heartbeats

@@ -176,7 +176,7 @@ class GroupMembership(ABC):
     # ------------------------------------------------------------------------------------------------------- requests
 
     def _refused_with(self, error: ErrorCode) -> None:
-        self.refused = f"the coordinator of group {shown(self._config.group_id)} answers {error.name}"
+        self.refused = f"the coordinator of group {shown(self._config.group_id)} answered {error.name}"
 
     def run_once(self, now_us: int) -> bool:
         """Send the next request if one is due, and return True if it was sent."""

@@ -58,7 +58,7 @@ class BufferPool:
     def deallocate(self, size_bytes: int) -> None:
         """Release memory that `allocate` took."""
         self.available_bytes += size_bytes
-        assert self.available_bytes <= self.total_bytes, "more memory returned than was taken"
+        assert self.available_bytes <= self.total_bytes, "more buffer memory was freed than was allocated"
 
 
 @dataclass(slots=True)

@@ -304,7 +304,7 @@ class ProducerCore(ClientNode):
     # ------------------------------------------------------------------------------------------------------ sending
 
     def _submit(self, records: Sequence[ProducerRecord], now_us: int, *, own_batch: bool, whole: bool) -> list[Action]:
-        assert not self._closing, "a closed producer takes no records"
+        assert not self._closing, "the producer is closed and accepts no records"
         self._events.begin_step(from_outside=False)
         first = records[0]
         partition = self._partition_of(first) if self._pipeline is None else first.partition

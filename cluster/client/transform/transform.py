@@ -302,7 +302,7 @@ class TransformCore(OpensConnections):
 
     def _group_metadata(self) -> GroupMetadata:
         group = self._consumer.group
-        assert group is not None, "a transform has a group"
+        assert group is not None, "the consumer of the transform has no group.id"
         if not self._rounds.names_member:
             return GroupMetadata(self._rounds.group_id)
         return GroupMetadata(self._rounds.group_id, group.generation, group.member_id, group.instance_id)

@@ -59,32 +59,36 @@ def own_keys(
     advertised, bound = _printed(endpoints), _printed((endpoints[0], *identity.bound))
     broker_id = str(identity.broker_id)
     keys = [
-        OwnKey("advertised.listeners", advertised, STRING, "The address at which clients find this broker."),
-        OwnKey("broker.id", broker_id, INT, "The broker's number in the cluster."),
-        OwnKey("listeners", bound, STRING, "Where this broker listens."),
-        OwnKey("log.dirs", ",".join(map(str, log_dirs)), STRING, "The directories that hold the logs."),
+        OwnKey("advertised.listeners", advertised, STRING, "Addresses at which clients connect to this broker."),
+        OwnKey("broker.id", broker_id, INT, "ID of this broker in the cluster."),
+        OwnKey("listeners", bound, STRING, "Addresses at which this broker accepts connections."),
+        OwnKey("log.dirs", ",".join(map(str, log_dirs)), STRING, "Directories of the partition logs."),
     ]
     if endpoints[0].name == BETWEEN_BROKERS:
-        keys.append(OwnKey("inter.broker.listener.name", BETWEEN_BROKERS, STRING, "The listener between brokers."))
+        keys.append(
+            OwnKey("inter.broker.listener.name", BETWEEN_BROKERS, STRING, "Listener for connections between brokers.")
+        )
     if identity.rack is not None:
-        keys.append(OwnKey("broker.rack", identity.rack, STRING, "Where the broker stands; replicas are spread."))
+        keys.append(
+            OwnKey("broker.rack", identity.rack, STRING, "Rack of this broker; replicas are spread across racks.")
+        )
     protocol = as_of(INTER_BROKER_PROTOCOLS, rules.release, None)
     if protocol is not None:
-        text = "The release whose protocol brokers speak among themselves."
+        text = "Kafka release whose protocol is used between brokers."
         keys.append(OwnKey("inter.broker.protocol.version", protocol, STRING, text))
     servers = [(number, f"{host}:{port}") for number, (host, port) in sorted(controllers.items())]
     if rules.membership == "zk-session":
         connect = ",".join(address for _, address in servers)
-        keys.append(OwnKey("zookeeper.connect", connect, STRING, "Servers of the registry."))
+        keys.append(OwnKey("zookeeper.connect", connect, STRING, "Addresses of the ZooKeeper servers."))
     else:
         protocols = ",".join([*(f"{one.name}:{one.protocol}" for one in endpoints), "CONTROLLER:PLAINTEXT"])
         voters = ",".join(f"{number}@{address}" for number, address in servers)
         keys += [
-            OwnKey("controller.listener.names", "CONTROLLER", STRING, "Names of the controllers' listeners."),
-            OwnKey("controller.quorum.voters", voters, LIST, "Controllers of the quorum, id@host:port."),
-            OwnKey("listener.security.protocol.map", protocols, STRING, "The protocol of each listener."),
-            OwnKey("node.id", broker_id, INT, "The node's number in the cluster."),
-            OwnKey("process.roles", "broker", LIST, "What this process is: broker, controller, or both."),
+            OwnKey("controller.listener.names", "CONTROLLER", STRING, "Names of the listeners of the controllers."),
+            OwnKey("controller.quorum.voters", voters, LIST, "Voters of the controller quorum, each as id@host:port."),
+            OwnKey("listener.security.protocol.map", protocols, STRING, "Security protocol of each listener."),
+            OwnKey("node.id", broker_id, INT, "ID of this node in the cluster."),
+            OwnKey("process.roles", "broker", LIST, "Roles of this process: broker, controller or both."),
         ]
     return sorted(keys)
 
@@ -128,21 +132,21 @@ class PassiveKey(NamedTuple):
 
 
 _TABLE: Final = (
-    (CLASS, "alter.config.policy.class.name", None, "Class that may refuse changes of settings."),
-    (CLASS, "create.topic.policy.class.name", None, "Class that may refuse new topics."),
-    (INT, "group.coordinator.threads", "4", "Threads of the group coordinator."),
-    (INT, "socket.listen.backlog.size", "50", "Connections that may wait to be accepted."),
-    (INT, "socket.receive.buffer.bytes", "102400", "Receive buffer of the server's sockets."),
-    (INT, "socket.send.buffer.bytes", "102400", "Send buffer of the server's sockets."),
-    (LIST, "sasl.enabled.mechanisms", "GSSAPI", "SASL mechanisms of listeners that use SASL."),
-    (LONG, "queued.max.request.bytes", "-1", "Bytes of requests that may wait for a handler, -1 for any number."),
-    (PASSWORD, "sasl.jaas.config", None, "Login of SASL listeners."),
+    (CLASS, "alter.config.policy.class.name", None, "Class that can reject changes of configs."),
+    (CLASS, "create.topic.policy.class.name", None, "Class that can reject the creation of topics."),
+    (INT, "group.coordinator.threads", "4", "Number of threads of the group coordinator."),
+    (INT, "socket.listen.backlog.size", "50", "Maximum number of connections that wait to be accepted."),
+    (INT, "socket.receive.buffer.bytes", "102400", "Receive buffer size in bytes of the broker's sockets."),
+    (INT, "socket.send.buffer.bytes", "102400", "Send buffer size in bytes of the broker's sockets."),
+    (LIST, "sasl.enabled.mechanisms", "GSSAPI", "SASL mechanisms that clients may use on SASL listeners."),
+    (LONG, "queued.max.request.bytes", "-1", "Maximum size in bytes of all waiting requests; -1: no limit."),
+    (PASSWORD, "sasl.jaas.config", None, "JAAS login configuration of SASL listeners."),
     (PASSWORD, "ssl.key.password", None, "Password of the private key."),
     (PASSWORD, "ssl.keystore.password", None, "Password of the key store."),
     (PASSWORD, "ssl.truststore.password", None, "Password of the trust store."),
-    (STRING, "authorizer.class.name", "", "Class that authorizes; none: all users may do everything."),
-    (STRING, "security.inter.broker.protocol", "PLAINTEXT", "How brokers talk to each other."),
-    (STRING, "ssl.client.auth", "none", "Whether clients must have certificates."),
+    (STRING, "authorizer.class.name", "", "Authorizer class; if empty, every user may do everything."),
+    (STRING, "security.inter.broker.protocol", "PLAINTEXT", "Security protocol between brokers."),
+    (STRING, "ssl.client.auth", "none", "Whether clients must present a certificate."),
 )
 
 PASSIVE_BROKER_KEYS: Final = tuple(PassiveKey(name, kind, default, text) for kind, name, default, text in _TABLE)
