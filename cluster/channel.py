@@ -75,7 +75,7 @@ class Channel:
         Args:
             encode: returns the request frame for a correlation id.
         """
-        assert self._request is None, "one request in flight per channel"
+        assert self._request is None, "the channel already has a request in flight"
         self._request = _Request(api, encode, on_answer, timeout_us, now_us)
         if self._is_open:
             self._send(now_us)
@@ -83,7 +83,7 @@ class Channel:
             self._connect(now_us)
 
     def _connect(self, now_us: int) -> None:
-        assert self._request is not None, "a connection is opened when a request needs it"
+        assert self._request is not None, "there is no request that needs a connection"
         self._connection = self._outbox.connect(self.host, self.port, self)
         patience_us = min(CONNECTION_SETUP_TIMEOUT_US, self._request.timeout_us)
         self._arm(now_us + patience_us)

@@ -138,7 +138,7 @@ class SaslAuthenticator:
             header = read_request_header(frame)
         except PeerViolation as violation:
             if is_first:  # Kafka would try the frame as a GSSAPI token; GSSAPI is not supported here.
-                return Failed(f"its first packet is not a request: {violation}", None, versions.SASL_HANDSHAKE)
+                return Failed(f"the first packet is not a Kafka request: {violation}", None, versions.SASL_HANDSHAKE)
             raise
         if is_first:
             self.state = SaslState.HANDSHAKE_OR_VERSIONS_REQUEST
@@ -217,7 +217,7 @@ class SaslAuthenticator:
         Raises:
             SaslError: if the client is refused.
         """
-        assert self._server is not None, "tokens come after a handshake"
+        assert self._server is not None, "a SASL token arrived before the handshake"
         answer = self._server.evaluate(token)
         user, earlier = self._server.user, self._earlier
         if user is not None and earlier is not None and user != earlier.user:
@@ -231,7 +231,7 @@ class SaslAuthenticator:
 
         NO_LIFETIME means that the lifetime is unlimited, or that the authentication is not complete.
         """
-        assert self._server is not None, "tokens come after a handshake"
+        assert self._server is not None, "a SASL token arrived before the handshake"
         if self._server.user is None:
             return NO_LIFETIME
         self.state = SaslState.COMPLETE

@@ -133,7 +133,7 @@ def _described_with(topics_of: Callable[[Values], Iterable[str]]) -> Guard:
 
 def _topics_of_tasks(group: Values) -> Iterable[str]:
     topology = group.get("topology") or {"subtopologies": []}
-    assert isinstance(topology, dict), "a structure"
+    assert isinstance(topology, dict), "the topology is not a structure"
     names: dict[str, None] = {}
     for one in topology["subtopologies"]:
         internal = (*one["state_changelog_topics"], *one["repartition_source_topics"])
@@ -145,11 +145,11 @@ def _topics_of_members(group: Values) -> Iterable[str]:
     names: dict[str, None] = {}
     for one in listed(group, "members"):
         subscribed = one["subscribed_topic_names"]
-        assert isinstance(subscribed, list), "names"
+        assert isinstance(subscribed, list), "the subscription is not a list"
         names.update(dict.fromkeys(subscribed))
         for field in ("assignment", "target_assignment"):
             assignment = one.get(field, _NO_ASSIGNMENT)
-            assert isinstance(assignment, dict), "a structure"
+            assert isinstance(assignment, dict), "the assignment is not a structure"
             names.update(dict.fromkeys(str(part["topic_name"]) for part in assignment["topic_partitions"]))
     return names
 

@@ -126,7 +126,7 @@ def with_more(values: Values, answers: str, refusals: Sequence[Values]) -> Value
 def listed(values: Values, answers: str) -> list[Values]:
     """Return the structures in a response's field `answers`; an empty list if the field is absent."""
     found = values.get(answers) or ()
-    assert isinstance(found, Iterable), "a list of structures"
+    assert isinstance(found, Iterable), "the field is not a list"
     return list(found)
 
 

@@ -79,7 +79,7 @@ class QuorumDescription:
 
     def _partition(self, clock: WallClock, now_us: int) -> dict[str, object]:
         quorum = self._quorum
-        assert isinstance(quorum.role, Leader), "only a leader describes"
+        assert isinstance(quorum.role, Leader), "only the leader can describe the quorum"
         own = quorum.voter_set.find(quorum.local) or quorum.local
         leader_end = quorum.role.progress(own).end_offset
         replicas = {**quorum.role.replicas, own: Progress(leader_end, now_us, now_us)}
@@ -187,7 +187,7 @@ class MetadataFetches:
         self._send(fetch, self._nothing_new())
 
     def _forget(self, fetch: _Fetch) -> None:
-        assert fetch.timer is not None, "a fetch that waits has a timer"
+        assert fetch.timer is not None, "a waiting fetch has no timer"
         fetch.timer.cancel()
         self._waiting.remove(fetch)
 

@@ -152,7 +152,7 @@ class MetadataLog:
         image = MetadataImage() if snapshot is None else snapshot.image()
         last_timestamp_ms = 0
         for header, record in self.log.records(image.offset + 1, end_offset):
-            assert record.value is not None, "a metadata record has a value"
+            assert record.value is not None, "a metadata record has no value"
             image.apply(decode_record(record.value), record.offset)
             last_timestamp_ms = header.max_timestamp
         return image, last_timestamp_ms
@@ -251,7 +251,7 @@ class SnapshotWriter:
             return
         image, last_timestamp_ms = log.image_at(high_watermark)
         epoch = log.epoch_at(high_watermark - 1)
-        assert epoch is not None, "every record was written in an epoch"
+        assert epoch is not None, "the last committed record has no epoch"
         end = OffsetAndEpoch(epoch, high_watermark)
         from controller.snapshot import snapshot_of
 

@@ -430,7 +430,7 @@ class ControllerCore:
     # ------------------------------------------------------------------------------------------------------- decisions
 
     def _decide(self, given: ControllerInput, answer: OnReply, now_us: int) -> None:
-        assert self.state is not None, "only the active controller decides"
+        assert self.state is not None, "this controller is not active"
         self._carry_out(self.state.step(given), answer, now_us)
 
     def _carry_out(self, decided: Sequence[Decided], answer: OnReply, now_us: int) -> None:
@@ -454,8 +454,8 @@ class ControllerCore:
             self._complete(now_us)
 
     def _next_offset(self) -> int:
-        assert self.state is not None, "only the active controller decides"
-        assert self.state.next_offset == self.log.end_offset, "the state and its log count the same records"
+        assert self.state is not None, "this controller is not active"
+        assert self.state.next_offset == self.log.end_offset, "the state and the log have different end offsets"
         return self.state.next_offset
 
     def _complete(self, now_us: int) -> None:
@@ -498,7 +498,7 @@ class ControllerCore:
                     case VotersAppended():
                         self._voters_appended(action.offset, now_us)
                     case VoterChangeEnded():
-                        assert self._end_voter_change is not None, "a change that has begun is answered once"
+                        assert self._end_voter_change is not None, "no voter change is in progress"
                         end, self._end_voter_change = self._end_voter_change, None
                         end(action.answer)
 

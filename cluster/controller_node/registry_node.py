@@ -257,7 +257,7 @@ class RegistryCore:
             case ChangeConfig():
                 answer(self._change_config(asked))
             case _:
-                message = f"{type(asked).__name__} is not played in the ZooKeeper era"
+                message = f"{type(asked).__name__} is not supported in the ZooKeeper era"
                 answer(PlainReply(error=ErrorCode.UNSUPPORTED_VERSION, message=message))
         return self._connections.answered(self._outbox.take(), now_us)
 

@@ -218,7 +218,7 @@ class StreamsMembership(ConsumerSteps):
     def fence(self, change: Change, members: Sequence[ConsumerMember], why: Departure, now_us: int) -> None:
         """Remove these members and raise the group epoch. Source: streamsGroupFenceMember"""
         group = change.group
-        assert isinstance(group, StreamsGroup), "only streams groups are here"
+        assert isinstance(group, StreamsGroup), "the group is not a streams group"
         for member in members:
             change.say(left(self._desk.node, group, member, why))
             remove(change, member.member_id)

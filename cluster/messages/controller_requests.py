@@ -187,7 +187,7 @@ def _input(header: RequestHeader, request: Entity, image: MetadataImage, now_us:
         )
     if header.api_key == versions.ASSIGN_REPLICAS_TO_DIRS:
         return assign_replicas_input(request, image.topic_names, now_us)
-    assert header.api_key == versions.ALLOCATE_PRODUCER_IDS, f"api {header.api_key} is no request of a broker"
+    assert header.api_key == versions.ALLOCATE_PRODUCER_IDS, f"API key {header.api_key} is not a request of a broker"
     return AllocateProducerIds(now_us=now_us, broker_id=int(request.broker_id), broker_epoch=int(request.broker_epoch))
 
 

@@ -83,7 +83,7 @@ def opened(header: RequestHeader, frame: bytearray) -> Opened:
     inner_header = read_request_header(inner)
     if inner_header.api_key not in FORWARDED:
         raise PeerViolation(
-            f"an Envelope request has a request with API key {inner_header.api_key}, which brokers do not forward"
+            f"an Envelope contains a request with API key {inner_header.api_key}, which brokers do not forward"
         )
     try:
         host = str(ip_address(bytes(envelope.client_host_address)))

@@ -29,7 +29,7 @@ def epoch_ends_request(
     topics: dict[str, list[dict[str, int]]] = {}
     asked: Asked = {}
     for name, state in comparing:
-        assert state.last_fetched_epoch is not None, "who knows no epoch has nothing to compare"
+        assert state.last_fetched_epoch is not None, "the replica has no last fetched epoch to compare"
         asked[name] = (state.last_fetched_epoch, state.leader_epoch)
         topics.setdefault(name.topic, []).append(
             {

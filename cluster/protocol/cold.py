@@ -83,7 +83,9 @@ def response_class(api_key: int, version: int) -> type:
 def _load(api_key: int, version: int, kind: str) -> type:
     low, high = VERSIONS[api_key]
     if not low <= version <= high:
-        raise ValueError(f"{api_name(api_key)} version {version} is not supported; versions {low} to {high} are")
+        raise ValueError(
+            f"{api_name(api_key)} version {version} is not supported; supported versions are {low} to {high}"
+        )
     name = api_name(api_key)
     if api_key in CONTROL_PLANE:
         from cluster.protocol.zookeeper_era import message_class
@@ -270,7 +272,7 @@ def encode_answer(api_key: int, version: int, correlation_id: int, fields: Mappi
     for name, item_type in _structures_of(entity_type):
         items = fields.get(name)
         if items is not None:
-            assert isinstance(items, Iterable), "a list of structures"
+            assert isinstance(items, Iterable), "the value of an array field is not a list"
             written[name] = tuple(
                 encode_entity(make(item_type, **item) if isinstance(item, dict) else item) for item in paced(items)
             )

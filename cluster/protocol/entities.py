@@ -131,7 +131,7 @@ def entity_reader(entity_type: type) -> Reader:
                     name, read_field = by_tag[tag]
                     values[name], end = read_field(data, 0)
                     if end != len(data):
-                        raise PeerViolation(f"tagged field {tag} claims {len(data)} bytes, but its value takes {end}")
+                        raise PeerViolation(f"tagged field {tag} claims {len(data)} bytes, but its value has {end}")
             if not required.issubset(tags):
                 raise PeerViolation(f"{entity_type.__name__} lacks a required tagged field")
         return entity_type(**values), position

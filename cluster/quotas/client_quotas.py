@@ -146,7 +146,7 @@ class Sensor(Generic[Measure]):
         self.is_throttled = False
 
     def exceeded(self, throttle_ms: int, value: float) -> Exceeded:
-        assert self.bound is not None, "no limit is exceeded"
+        assert self.bound is not None, "the quota has no limit to exceed"
         begins, self.is_throttled = not self.is_throttled, True
         return Exceeded(throttle_ms, value, self.bound, begins)
 

@@ -123,8 +123,10 @@ class TransactionMetadata:
         """
         if producer_epoch > MAX_EPOCH:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        assert self.pending is None, f"{self.transactional_id}: {self.pending} is pending"
-        assert self.state in _COMES_FROM[state], f"{state.value} does not follow {self.state.value}"
+        assert self.pending is None, f"{self.transactional_id} already has a pending change to {self.pending}"
+        assert self.state in _COMES_FROM[state], (
+            f"{self.transactional_id} cannot change from {self.state.value} to {state.value}"
+        )
         self.pending = state
         return Transit(
             state=state,
@@ -244,7 +246,7 @@ class TransactionMetadata:
 
     def complete(self, transit: Transit) -> None:
         """Apply a transition that all in-sync replicas have."""
-        assert self.pending is transit.state, f"{self.transactional_id}: {transit.state} was not pending"
+        assert self.pending is transit.state, f"{self.transactional_id} has no pending change to {transit.state}"
         self.state, self.pending = transit.state, None
         self.producer_epoch, self.last_producer_epoch = transit.producer_epoch, transit.last_producer_epoch
         self.previous_producer_id, self.producer_id = self.producer_id, transit.producer_id

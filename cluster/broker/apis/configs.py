@@ -93,10 +93,10 @@ class DescribeConfigsHandler(ApiHandler):
         if broker_id != self._broker_id:
             who = f"broker {self._broker_id} cannot describe broker {broker_id}; send the request to that broker"
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "the resource has no broker id" if broker_id == EVERY_BROKER else who
+                ErrorCode.INVALID_REQUEST, "the resource name must be a broker id" if broker_id == EVERY_BROKER else who
             )
         if kind == BROKER_LOGGER:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "broker loggers cannot be configured")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "log levels of brokers are not supported")
         return broker_entries(self._config, self._rules, self._broker.own_keys(), self._dynamic())
 
     def _dynamic(self) -> Dynamic:

@@ -234,7 +234,7 @@ class OffsetFetchHandler(ApiHandler):
     def _with_ids(self, group: Values) -> Values:
         """Return a group's entry of the response with topic ids added and deleted topics dropped."""
         found, known = group["topics"], self._cache.image.topics
-        assert isinstance(found, list), "topics"
+        assert isinstance(found, list), "the topics are not a list"
         there = (one for one in found if "topic_id" in one or one["name"] in known)
         named = [one if "topic_id" in one else {**one, "topic_id": known[one["name"]].topic_id} for one in there]
         return {**group, "topics": named}

@@ -80,7 +80,7 @@ class FindCoordinatorHandler(ApiHandler):
         no_node: Values = {"node_id": NO_BROKER, "host": "", "port": NO_BROKER}
         topic = self._topics.get(key_type)
         if topic is None:
-            unknown = f"there are no coordinators of type {key_type}"
+            unknown = f"coordinator type {key_type} is not supported"
             return ErrorCode.INVALID_REQUEST, unknown, no_node
         broker = topic.coordinator(key, now_us)
         address = None if broker is None else broker.address_by(listener)

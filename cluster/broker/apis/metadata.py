@@ -165,7 +165,8 @@ class DescribeClusterHandler(ApiHandler):
         if endpoint != BROKERS:
             known = endpoint == CONTROLLERS
             error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            message = f"this is a broker, and the request is for {'a controller' if known else f'type {endpoint}'}"
+            wanted = "a controller" if known else f"endpoint type {endpoint}"
+            message = f"the request is for {wanted}, but this node is a broker"
             self._answer(call, error_code=error, error_message=message, endpoint_type=BROKERS)
             return
         brokers = self._view.live()

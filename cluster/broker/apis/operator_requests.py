@@ -124,7 +124,9 @@ class OperatorRequests:
                 case None:
                     known = committed[name]
                     if not isinstance(known, OffsetAndMetadata):
-                        raise KafkaError(ErrorCode.NONE, f"the group has no committed offset for {name} to shift")
+                        raise KafkaError(
+                            ErrorCode.NONE, f"the group has no committed offset for {name}, so it cannot be shifted"
+                        )
                     offset = known.offset + asked.shift
             wanted[name] = max(first, min(offset, end))
         return wanted

@@ -22,7 +22,7 @@ from replica.errors import ErrorCode
 Refusal = Callable[[Entity], Values]
 """Returns the fields of the response to a request that is refused."""
 ABSENT: Final = ErrorCode.UNSUPPORTED_VERSION
-NOT_HERE: Final = {"error_code": ABSENT, "error_message": "this is not implemented here"}
+NOT_HERE: Final = {"error_code": ABSENT, "error_message": "this broker does not implement this API"}
 NO_AUTHORIZER: Final = {"error_code": ErrorCode.SECURITY_DISABLED, "error_message": "No Authorizer is configured."}
 NO_TOKENS: Final = {"error_code": ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED}
 NO_SHARES: Final = {"error_code": ABSENT, "error_message": "The version of API is not supported."}

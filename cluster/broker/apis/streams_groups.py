@@ -92,7 +92,7 @@ class StreamsGroupDescribeHandler(DescribesGroups):
     TYPE = StreamsGroup.TYPE
 
     def _fields(self, group: ConsumerGroup) -> Values:
-        assert isinstance(group, StreamsGroup), "by its type"
+        assert isinstance(group, StreamsGroup), "the group is not a streams group"
         members = [self._member(member, group.targets.get(member.member_id, ())) for member in group.members.values()]
         return {
             "error_code": ErrorCode.NONE,

@@ -144,7 +144,7 @@ class ControllerRunner:
             self._rebalance = self._outbox.timers.at(now_us + FIRST_REBALANCE_US, self._rebalance_due)
 
     def _rebalance_due(self, now_us: int) -> None:
-        assert self._rebalance_us is not None, "planned only where leaders are rebalanced"
+        assert self._rebalance_us is not None, "automatic leader rebalancing is disabled"
         self._rebalance = self._outbox.timers.at(now_us + self._rebalance_us, self._rebalance_due)
         self.post(self.controller.rebalance(), now_us)
 

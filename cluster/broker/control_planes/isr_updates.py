@@ -92,7 +92,7 @@ class IsrUpdates:
         )
 
     def _answered(self, frame: bytearray | None, now_us: int) -> None:
-        assert frame is not None, "the channel tries again for ever"
+        assert frame is not None, "the channel gave up an AlterPartition request"
         answer = cold.decode_response(ALTER_PARTITION, VERSION, frame)
         if answer.error_code != ErrorCode.NONE:
             self._waiting = {**self._sent, **self._waiting}

@@ -200,7 +200,7 @@ class KRaftPlane:
         self._auto_topics.create(wanted, now_us)
 
     def elect_leader(self, wanted: ElectLeader, answer: OnReply, now_us: int) -> None:
-        message = f"{self._base.node} is a broker, and the controllers of the quorum elect"
+        message = f"{self._base.node} is a broker; only the active controller elects leaders"
         answer(PlainReply(error=ErrorCode.NOT_CONTROLLER, message=message))
 
     def fetch_epoch(self) -> BrokerEpoch:

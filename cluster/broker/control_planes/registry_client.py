@@ -148,7 +148,7 @@ class RegistryClient:
         request.xid = self._transmit(operation_fields(request.operation))
 
     def _transmit(self, fields: dict[str, Any]) -> int:
-        assert self._connection is not None, "there is a connection to send on"
+        assert self._connection is not None, "the broker has no connection to ZooKeeper"
         self._xid += 1
         self._outbox.request(self._connection, encode({"xid": self._xid, **fields}), ZOOKEEPER)
         return self._xid

@@ -120,7 +120,11 @@ class RegistryTopics:
                 message = f"topic {given.name} already exists"
                 reply(CreateTopicReply(error=ErrorCode.TOPIC_ALREADY_EXISTS, message=message))
             else:
-                reply(CreateTopicReply(error=ErrorCode.NOT_CONTROLLER, message="the session with the registry is over"))
+                reply(
+                    CreateTopicReply(
+                        error=ErrorCode.NOT_CONTROLLER, message="the controller's session with ZooKeeper has ended"
+                    )
+                )
 
         self._client.execute(files, written)
 

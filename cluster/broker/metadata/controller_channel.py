@@ -70,7 +70,7 @@ class ControllerChannel:
 
         Source: NodeToControllerRequestThread.handleResponse, generateRequests
         """
-        assert not self.busy, "one request in flight per channel"
+        assert not self.busy, "the channel already has a request in flight"
         self.busy = True
         give_up_us = now_us + self._retry_us
 

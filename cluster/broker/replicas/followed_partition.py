@@ -161,7 +161,7 @@ class FollowedPartition:
                     pass  # The fetcher reads the delay from the state.
 
     def _append(self, action: AppendRecords, records: memoryview | None, now_us: int) -> None:
-        assert records is not None, "an append is decided on an answer"
+        assert records is not None, "there is no Fetch response to append"
         partition, log = self.partition, self.partition.log
         try:
             info = log.append_as_follower(records, self._all.base.clock.at(now_us), action.max_leader_epoch)
@@ -222,7 +222,7 @@ class FollowedPartition:
             self._all.base.recorder.emit(log_truncated(place, leader, self.state, action, end))
         truncated = Truncated(now_us=now_us, log_end_offset=end, latest_epoch=log.latest_epoch)
         for consequence in self.state.step(truncated):
-            assert isinstance(consequence, SetHighWatermark), "a cut moves nothing but the high watermark"
+            assert isinstance(consequence, SetHighWatermark), "a truncation may only change the high watermark"
             self._set_high_watermark(consequence)
 
     def _state_failure(

@@ -91,7 +91,7 @@ class LogDirFailures:
         if not self._logs.directories:
             self._halt("its last log directory has failed")
         elif name == self._metadata_log_dir:
-            self._halt(f"{name} is its metadata.log.dir, too")
+            self._halt(f"log directory {name} has failed, which is also its metadata.log.dir")
         else:
             self._propagate(directory_id, now_us)
 

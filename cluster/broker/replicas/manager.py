@@ -255,7 +255,7 @@ class ReplicaManager:
                 error_before = errors.get(name, ErrorCode.NONE)
                 if error_before is not ErrorCode.NONE:
                     is_own = error_before in NOT_LED
-                    said_it = "the coordinator of the transaction says so"
+                    said_it = "the transaction could not be verified"
                     message = f"{self._node} does not lead {name}" if is_own else said_it
                     raise KafkaError(error_before, message)
                 produced = partition.append_as_leader(

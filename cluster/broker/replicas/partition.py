@@ -323,7 +323,7 @@ class Partition:
                 self.state_keys(header, read_records(records))
         advances = leader.step(Appended(now_us=wall_us, log_end_offset=info.log_end_offset))
         for action in advances:
-            assert isinstance(action, AdvanceHighWatermark), "an append proposes no ISR"
+            assert isinstance(action, AdvanceHighWatermark), "an append may only advance the high watermark"
             self._high_watermark_advanced(action, leader, info.log_end_offset)
         return ProducedBatch(info.first_offset, info.last_offset, cause, bool(advances), info.log_append_time_ms)
 
@@ -348,7 +348,7 @@ class Partition:
 
     def _perform(self, actions: list[LeaderAction], now_us: int) -> None:
         leader = self.leader
-        assert leader is not None, "only a leader acts"
+        assert leader is not None, "this replica is not the leader"
         for action in actions:
             match action:
                 case AdvanceHighWatermark():
@@ -732,8 +732,8 @@ class Partition:
         if self._rules.list_offsets_guard and leader.high_watermark < leader.leader_epoch_start_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
-                f"the high watermark {leader.high_watermark} of the new leader has not reached the start of its epoch, "
-                f"{leader.leader_epoch_start_offset}",
+                f"the high watermark {leader.high_watermark} of the new leader is below the start offset "
+                f"{leader.leader_epoch_start_offset} of its epoch",
             )
 
     def _leading(self) -> LeaderState:

@@ -89,7 +89,7 @@ class RecordDeletion:
         if "delete" not in topic.config.get("cleanup.policy", "delete"):
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
-                f"records of {name.topic} cannot be deleted: its cleanup.policy does not contain delete",
+                f"records of {name.topic} cannot be deleted, because its cleanup.policy does not contain delete",
             )
         return partition.delete_records(offset, peer)
 
@@ -118,7 +118,7 @@ class RecordDeletion:
 
     def _low_watermark(self, name: TopicPartition) -> Offset:
         partition = self._replicas.partitions[name]
-        assert partition.leader is not None, "a leader is asked"
+        assert partition.leader is not None, "this replica is not the leader"
         starts = [
             replica.log_start_offset
             for broker_id, replica in partition.leader.replicas.items()

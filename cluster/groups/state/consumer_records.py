@@ -202,7 +202,7 @@ def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
                 _resolved(resolved)
             )
         case ShareTopics() | TopologyRecord():
-            raise AssertionError(f"{type(record).__name__} is a record of groups that have their own format")
+            raise AssertionError(f"{type(record).__name__} is not a record of consumer groups")
 
 
 def encode_key(version: int, *texts: str) -> bytes:

@@ -74,7 +74,9 @@ class Group:
     # --------------------------------------------------------------------------------------------------------- state
 
     def enter(self, state: State, now_ms: int) -> None:
-        assert self.state in _COMES_FROM[state], f"{self.group_id}: {state.value} does not follow {self.state.value}"
+        assert self.state in _COMES_FROM[state], (
+            f"group {self.group_id} cannot change from {self.state.value} to {state.value}"
+        )
         self.state = state
         self.since_ms = now_ms
 

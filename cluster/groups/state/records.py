@@ -129,7 +129,7 @@ def group_value(group: Group, assignments: Mapping[str, bytes], version: int) ->
         parts.append(INT64.pack(NO_TIMESTAMP if group.since_ms is None else group.since_ms))
     parts.append(INT32.pack(len(group.members)))
     for member in group.members.values():
-        assert group.protocol is not None, "a group with members has a protocol"
+        assert group.protocol is not None, "a group with members has no protocol"
         parts.append(_text(member.member_id))
         if version >= GROUP_WITH_INSTANCE_ID:
             parts.append(_text(member.instance_id))
@@ -222,7 +222,7 @@ def read_group_value(group_id: str, value: bytes) -> Group:
             raise PeerViolation(f"the record of group {group_id} lists a member twice")
         group.add(member)
     if group.leader_id is not None and group.leader_id not in group.members:
-        raise PeerViolation("a group record names a leader that is not one of its members")
+        raise PeerViolation(f"the record of group {group_id} names a leader that is not a member")
     group.protocol_type, group.protocol, group.generation = protocol_type or None, protocol, generation
     group.restore_subscribed()
     return group

@@ -155,7 +155,7 @@ def assign_sticky(
                 del left[one]
     for one in sorted(left):
         name = assignment.least_loaded(one)
-        assert name is not None, "there is a member, and no process has the task yet"
+        assert name is not None, "no process can take the task"
         assignment.give(name, StreamsTask(ACTIVE, *one))
     missing: list[Id] = []
     for one in sorted(kept, key=lambda one: (one[1], one[0]), reverse=True):

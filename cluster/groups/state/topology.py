@@ -39,7 +39,7 @@ TOPICS_NAMED_MAX = 3
 def topology_class() -> type:
     """Return the class of a topology in heartbeats; records of topologies have the same format."""
     found = shapes(request_class(STREAMS_GROUP_HEARTBEAT, 0))["topology"].entity
-    assert found is not None, "a structure"
+    assert found is not None, "the structure is null"
     return found
 
 

@@ -40,7 +40,7 @@ def _alter(asked: AdminRequest, changes_of: Callable[[Mapping[str, str], Sequenc
     entries = []
     for kind, name, configs in paced(resources):
         if counts[kind, name] > 1:
-            refusal = refused(ErrorCode.INVALID_REQUEST, "a resource is named more than once")
+            refusal = refused(ErrorCode.INVALID_REQUEST, "the request names this resource more than once")
             entries.append(Entry(name, refusal, kind=kind))
             continue
         try:
@@ -94,8 +94,8 @@ def _change_of(
         changes = changes_of(asked.image.group_config.get(name, {}), configs)
         return ChangeGroupConfig(now_us=now_us, group=name, config=changes, validate_only=validate_only)
     if kind == BROKER_LOGGER:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "broker loggers cannot be configured")
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} cannot be configured")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "log levels of brokers are not supported")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no configs")
 
 
 def broker_of(name: str) -> int:

@@ -47,7 +47,7 @@ def _election(asked: AdminRequest, topic: str, number: int, kind: int) -> Entry:
         return Entry(topic, refused(ErrorCode.INVALID_REQUEST, f"election type {kind} is unknown"), partition=number)
     if asked.image.partition(topic, number) is None:
         # Refused here, so that no name invented by a client enters the trace.
-        unknown = refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
+        unknown = refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")
         return Entry(topic, unknown, partition=number)
     how: Literal["preferred", "unclean"] = "preferred" if kind == PREFERRED else "unclean"
     return Entry(topic, ElectLeader(now_us=asked.now_us, topic=topic, partition=number, kind=how), partition=number)

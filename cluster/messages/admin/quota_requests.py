@@ -37,7 +37,7 @@ def alter_client_quotas(asked: AdminRequest) -> RequestEntries:
     twice: dict[QuotaEntity, str] = {}
     for entity, one in zip(entities, asked.request.entries, strict=True):
         if entity in of:
-            twice[entity] = "the same user and client-id stand in the request more than once"
+            twice[entity] = "the request contains this quota entity more than once"
             continue
         of[entity] = len(entries)
         entries.append(Entry(None, _change(asked, entity, one.ops)))
@@ -52,7 +52,7 @@ def _change(asked: AdminRequest, entity: QuotaEntity, ops: Sequence[Entity]) -> 
     keys = [str(op.key) for op in ops]
     for key, count in Counter(keys).items():
         if count > 1:
-            return refused(ErrorCode.INVALID_REQUEST, f"{key} is given more than once")
+            return refused(ErrorCode.INVALID_REQUEST, f"the request contains {key} more than once")
     return AlterClientQuota(
         now_us=asked.now_us,
         entity=entity,
@@ -106,12 +106,11 @@ def _filter(components: Sequence[Entity]) -> tuple[dict[str, str | None], list[s
         if how not in (EXACT, DEFAULT, SPECIFIED):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"match type {how} of entity type {kind} is unknown")
         if (match is None) != (how != EXACT):
-            wrong = (
-                "has no name, which its match type requires"
-                if how == EXACT
-                else f"has the name `{str(match)[:60]}`, which its match type does not allow"
+            name = "no name" if match is None else f"the name `{str(match)[:60]}`"
+            rule = "requires one" if how == EXACT else "allows none"
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"the filter has {name} for entity type {kind}, but its match type {rule}"
             )
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"entity type {kind} in the filter {wrong}")
         if how == SPECIFIED:
             specified.append(kind)
         else:

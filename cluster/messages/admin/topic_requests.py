@@ -32,7 +32,7 @@ def create_topics(asked: AdminRequest) -> RequestEntries:
     request = asked.request
     names = Counter(str(topic.name) for topic in request.topics)
     entries: list[Entry] = [
-        Entry(name, refused(ErrorCode.INVALID_REQUEST, f"topic {name} is named more than once"))
+        Entry(name, refused(ErrorCode.INVALID_REQUEST, f"the request names topic {name} more than once"))
         for name, count in paced(names.items())
         if count > 1
     ]
@@ -81,7 +81,7 @@ def _new_topic(asked: AdminRequest, name: str, topic: Entity) -> CreateTopic:
     assignment = None
     if topic.assignments:
         if (partitions, factor) != (DEFAULT, DEFAULT):
-            what = "where replicas are assigned, the numbers of partitions and replicas have to be -1"
+            what = "num_partitions and replication_factor must be -1 if replicas are assigned"
             raise KafkaError(ErrorCode.INVALID_REQUEST, what)
         assignment = _assignment(topic.assignments)
     return CreateTopic(
@@ -108,7 +108,7 @@ def _assignment(assignments: Sequence[Entity]) -> tuple[tuple[BrokerId, ...], ..
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {number} is assigned more than once")
     by_number = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in assignments}
     if sorted(by_number) != list(range(len(by_number))):
-        what = "the partitions that are assigned have to be 0, 1 and so on, without a gap"
+        what = "the assigned partitions must be numbered from 0 without a gap"
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, what)
     return tuple(by_number[number] for number in range(len(by_number)))
 
@@ -150,7 +150,7 @@ def delete_topics(asked: AdminRequest) -> RequestEntries:
     if not asked.config.delete_topic_enable:
         old = asked.header.api_version < FIRST_DELETE_WITH_DISABLED
         error = ErrorCode.INVALID_REQUEST if old else ErrorCode.TOPIC_DELETION_DISABLED
-        refusal = refused(error, "topics cannot be deleted here (delete.topic.enable=false)")
+        refusal = refused(error, "topics cannot be deleted, because delete.topic.enable is false")
         entries = [Entry(name, refusal, topic_id) for name, topic_id in _named(asked.request)]
     else:
         entries = list(_deletions(asked))
@@ -183,11 +183,11 @@ def _deletions(asked: AdminRequest) -> Iterator[Entry]:
     for (name, topic_id), count in paced(named.items()):
         resolved = _resolved(asked.image, name, topic_id)
         if name is None and topic_id is None:
-            refusal = refused(ErrorCode.INVALID_REQUEST, "neither the name of a topic nor its id is given")
+            refusal = refused(ErrorCode.INVALID_REQUEST, "the request contains a topic without a name and an id")
         elif name is not None and topic_id is not None:
-            refusal = refused(ErrorCode.INVALID_REQUEST, "of a topic either the name is given or the id, not both")
+            refusal = refused(ErrorCode.INVALID_REQUEST, "the request contains a topic with both a name and an id")
         elif count > 1 or (resolved is not None and chosen[resolved] > 1):
-            refusal = refused(ErrorCode.INVALID_REQUEST, "the topic is given more than once")
+            refusal = refused(ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
         elif resolved is None and name is None:
             refusal = refused(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
         elif resolved is None:
@@ -216,7 +216,7 @@ def create_partitions(asked: AdminRequest) -> RequestEntries:
         name = str(topic.name)
         if names[name] > 1:
             if all(entry.name != name for entry in entries):
-                refusal = refused(ErrorCode.INVALID_REQUEST, f"topic {name} is named more than once")
+                refusal = refused(ErrorCode.INVALID_REQUEST, f"the request names topic {name} more than once")
                 entries.append(Entry(name, refusal))
             continue
         try:

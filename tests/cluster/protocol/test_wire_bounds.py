@@ -276,7 +276,7 @@ def test_a_tagged_value_of_a_cold_message_fills_its_field():
     frame = kio_request(BROKER_HEARTBEAT, 1, 1, "c", offline_log_dirs=[TOPIC_ID])
     tag = b"\x01\x00\x11\x02" + TOPIC_ID.bytes
     assert frame.endswith(tag)
-    with pytest.raises(PeerViolation, match="tagged field 0 claims 18 bytes, but its value takes 17"):
+    with pytest.raises(PeerViolation, match="tagged field 0 claims 18 bytes, but its value has 17"):
         decode_any_request(frame.removesuffix(tag) + b"\x01\x00\x12" + tag[3:] + b"!")
 
 

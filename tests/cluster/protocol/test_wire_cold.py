@@ -118,7 +118,7 @@ def test_a_misspelt_nested_field_is_an_error():
 
 
 def test_a_version_we_do_not_speak_is_an_error():
-    with pytest.raises(ValueError, match="Metadata version 14 is not supported; versions 0 to 13 are"):
+    with pytest.raises(ValueError, match="Metadata version 14 is not supported; supported versions are 0 to 13"):
         request_class(METADATA, 14)
 
 

@@ -293,11 +293,11 @@ def _wrong(batches: Sequence[Acknowledgement], *, renews: bool) -> str:
     previous = -1
     for one in batches:
         if one.first > one.last or one.first <= previous or not one.types:
-            return "The offsets of the acknowledgement batches are not in order."
+            return "Acknowledgement batches must be in offset order, and each needs an acknowledge type."
         if len(one.types) not in (1, one.last - one.first + 1):
-            return "The number of acknowledge types is neither one nor that of the offsets."
+            return "An acknowledgement batch must have one acknowledge type, or one for each offset."
         if RENEW in one.types and not renews:
-            return "Renew acknowledgements need isRenewAck."
+            return "Renew acknowledgements require isRenewAck=true in the request."
         previous = one.last
     return ""
 

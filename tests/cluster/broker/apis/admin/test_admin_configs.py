@@ -393,7 +393,7 @@ def test_what_tools_look_for_in_a_broker(world, admin):
         "ssl.keystore.password",
         "ssl.truststore.password",
     ]
-    assert told["log.retention.ms"].documentation == "Milliseconds a segment is kept, -1 for ever."
+    assert told["log.retention.ms"].documentation == "Retention time of a segment in ms; -1: no limit."
     types = {"num.io.threads": 3, "log.roll.ms": 5, "unclean.leader.election.enable": 1, "ssl.key.password": 9}
     assert {name: told[name].config_type for name in types} == types
     assert not {"zookeeper.connect", "zookeeper.session.timeout.ms", "replica.lag.max.messages"} & set(told)
@@ -420,7 +420,9 @@ def test_keys_of_a_broker_are_those_of_its_era(profile, there, absent):
     assert [entry.name for entry in entries] == sorted(told)
 
 
-@pytest.mark.parametrize(("name", "why"), [("1", "broker loggers"), ("", "the resource has no broker id")])
+@pytest.mark.parametrize(
+    ("name", "why"), [("1", "log levels of brokers"), ("", "the resource name must be a broker id")]
+)
 def test_a_broker_has_no_loggers(admin, name, why):
     resource = {"resource_type": BROKER_LOGGER, "resource_name": name, "configuration_keys": None}
     (result,) = admin.ask(DESCRIBE_CONFIGS, 4, resources=[resource]).results

@@ -197,8 +197,8 @@ def test_the_first_who_looks_for_a_coordinator_has_the_topic_created(tmp_path):
 @pytest.mark.parametrize(
     ("key_type", "code", "why"),
     [
-        (2, ErrorCode.INVALID_REQUEST, "there are no coordinators of type 2"),
-        (9, ErrorCode.INVALID_REQUEST, "there are no coordinators of type 9"),
+        (2, ErrorCode.INVALID_REQUEST, "coordinator type 2 is not supported"),
+        (9, ErrorCode.INVALID_REQUEST, "coordinator type 9 is not supported"),
     ],
 )
 def test_what_has_no_coordinator_says_why(world, key_type, code, why):
